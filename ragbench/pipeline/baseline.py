@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, Self, TypedDict
 
 from typing_extensions import Unpack
 
@@ -25,7 +25,7 @@ from ragbench.pipeline.documents import (
 )
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.stages import WordWeights
+from ragbench.pipeline.stages import RetrievalStage, WordWeights
 from ragbench.rag.interface import RAGInterface
 
 
@@ -116,22 +116,15 @@ class BaselineRAG(RAGInterface):
             **self._generator.identity,
         }
 
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        """See `RAGInterface.retrieve`; an empty list when no document shares a word with it."""
-        return self.batch_retrieve([query], top_k)[0]
-
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
         """See `RAGInterface.retrieve_with_metadata`.
 
         Returns:
-            Documents with their ids and BM25 scores (above 0, without upper limit); the metadata
-            of a context is that of its document, with its ``title`` where it has one.
+            Documents with their ids and BM25 scores (above 0, without upper limit), none when no
+            document shares a word with the question; the metadata of a context is that of its
+            document, with its ``title`` where it has one.
         """
         return self.batch_retrieve_with_metadata([query], top_k)[0]
-
-    def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
-        """See `RAGInterface.batch_retrieve`."""
-        return [[chunk.text for chunk in chunks] for chunks in self._search(queries, top_k)]
 
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
@@ -143,28 +136,9 @@ class BaselineRAG(RAGInterface):
             for chunks in self._search(queries, top_k)
         ]
 
-    def generate(self, query: str, contexts: list[str]) -> str:
-        """See `RAGInterface.generate`; an exact slice of a context, or the abstention."""
-        return self.generate_with_metadata(query, contexts).response
-
     def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
         """See `RAGInterface.generate_with_metadata` and `ExtractiveGenerator.generate`."""
         return self._generator.generate(query, contexts)
-
-    def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
-        """See `RAGInterface.batch_generate`."""
-        return [
-            result.response for result in self.batch_generate_with_metadata(queries, contexts_list)
-        ]
-
-    def batch_generate_with_metadata(
-        self, queries: list[str], contexts_list: list[list[str]]
-    ) -> list[GenerationResult]:
-        """See `RAGInterface.batch_generate_with_metadata`."""
-        return [
-            self._generator.generate(query, contexts)
-            for query, contexts in zip(queries, contexts_list, strict=True)
-        ]
 
     def _search(self, queries: Sequence[str], top_k: int | None) -> list[list[Chunk]]:
         k = self.config.top_k if top_k is None else _checked_top_k(top_k)
@@ -178,13 +152,8 @@ def _checked_top_k(top_k: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bm25Retrieval:
+class Bm25Retrieval(RetrievalStage):
     """BM25 in memory, over whole documents or what ``indexing.chunker`` makes of them."""
-
-    uses_store: ClassVar[bool] = False
-    gives_embeddings: ClassVar[bool] = False
-    reads_attached: ClassVar[bool] = False
-    knows_word_weights: ClassVar[bool] = True
 
     top_k: int = 5
     """How many documents are retrieved."""
@@ -199,6 +168,10 @@ class Bm25Retrieval:
         if self.top_k < 1:
             raise ConfigError(f"top_k must be at least 1, not {self.top_k}")
         Bm25Index((), k1=self.k1, b=self.b, title_weight=self.title_weight)
+
+    @property
+    def gives_embeddings(self) -> bool:
+        return False
 
     def open(self, documents: Documents, indexing: Indexing) -> _OpenBm25:
         read = documents.read()

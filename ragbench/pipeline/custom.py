@@ -11,36 +11,14 @@ from typing import Any, ClassVar
 from ragbench.core.chunk import Chunk
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
-from ragbench.io.settings import from_settings
 from ragbench.masking import mask_text
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.stages import WordWeights
+from ragbench.pipeline.stages import RetrievalStage, WordWeights
 from ragbench.plugins import load_target
 from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import RAGInterface
 from ragbench.rag.load import describe_rag, load_rag
-
-
-def is_own(name: object) -> bool:
-    """Whether a name is that of a user's class: ``package.module:Class`` or ``file.py:Class``."""
-    return isinstance(name, str) and ":" in name
-
-
-def built(spec: str, settings: Mapping[str, object], *, folder: Path) -> Any:
-    """What a user's class, or function that builds something, gives for settings."""
-    target = load_target(spec, search_path=folder)
-    if not inspect.isclass(target) and not inspect.isroutine(target):
-        if settings:
-            raise ConfigError(f"'{spec}' is an instance and takes no {', '.join(settings)}")
-        return target
-    try:
-        return from_settings(target, settings, where=f"'{spec}'")
-    except RagbenchError:
-        raise
-    except Exception as error:
-        raised = mask_text(f"{type(error).__name__}: {error}")
-        raise ConfigError(f"'{spec}' raised {raised}") from error
 
 
 def own_rag(
@@ -60,16 +38,12 @@ def own_rag(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OwnRetrieval:
+class OwnRetrieval(RetrievalStage):
     """A user's retrieval: described and open at once.
 
-    See `ragbench.pipeline.pipeline.RetrievalStage` and `ragbench.pipeline.stages.Retriever`.
+    See `ragbench.pipeline.stages.Retriever`.
     """
 
-    uses_store: ClassVar[bool] = False
-    # Whether its chunks bring embeddings is not known before they are there.
-    gives_embeddings: ClassVar[bool] = True
-    reads_attached: ClassVar[bool] = False
     knows_word_weights: ClassVar[bool] = False
 
     rag: RAGInterface[Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError, InterfaceError
@@ -18,30 +18,10 @@ from ragbench.pipeline.gold import GoldLocator, Searched
 from ragbench.pipeline.pre_retrieval import PreRetrieval
 from ragbench.pipeline.rag import PipelineRAG, Searching, Stages, pipeline_rag
 from ragbench.pipeline.stages import Generator as Generation
-from ragbench.pipeline.stages import LateSearch, Orchestration, Retriever
+from ragbench.pipeline.stages import LateSearch, Orchestration, RetrievalStage, Retriever
 from ragbench.post.stage import PostRetrieval
 from ragbench.rag.adapt import as_rag
 from ragbench.rag.interface import RAGInterface
-
-
-class RetrievalStage(Protocol):
-    """Stage 3 as a file describes it: its settings, and what opens it.
-
-    What cannot go together is found by four attributes that it may have: ``uses_store`` (whether
-    it needs ``store`` and ``embedder``; without the attribute it does not), ``gives_embeddings``
-    (whether results carry vectors; unknown counts as yes), ``reads_attached`` (whether it reads
-    collections that ragbench did not fill; otherwise not) and ``knows_word_weights`` (whether it
-    knows what words are worth in the corpus; unknown counts as yes).
-    """
-
-    @property
-    def top_k(self) -> int:
-        """How many chunks are retrieved."""
-        ...
-
-    def open(self, documents: Documents, indexing: Indexing) -> Retriever:
-        """Makes what is described ready to be searched; indexes where that is needed."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, cast
 
 from ragbench.core.chat import ChatModel, Message
-from ragbench.errors import ConfigError, LLMReplyError
+from ragbench.errors import LLMReplyError
 from ragbench.llm.schema import json_values
-from ragbench.pipeline.pre_retrieval import SearchQuery, Transformed
+from ragbench.pipeline.pre_retrieval import QueryKind, SearchQuery, Transformed
 from ragbench.post.chunks import shown_reply
+from ragbench.post.operator import between, one_of, refuse
 
 LONGEST = 4000
 """Characters of a query that a model may write: a longer one is not a query."""
@@ -55,18 +56,50 @@ def _checked(given: object, answer: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-_MOST_PASSAGES = 8
-_HYDE_TASK = (
-    "You write {count} short passages as they could stand in a document that answers a query, in "
-    "the query's language and in the manner of such a document. What you write is only used to "
-    "find real documents, so write what is plausible when you do not know. Answer with a JSON "
-    'object {{"passages": ["...", ...]}} that holds exactly {count} texts of at most 100 words '
-    "each, and nothing else."
-)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LlmTransform:
+    """Searches for what a model writes, beside the query or in its place."""
+
+    name: ClassVar[str]
+    task: ClassVar[str]
+    """What the model is asked for; ``{count}`` stands for the number of texts."""
+    key: ClassVar[str]
+    """The key of its answer that holds the texts."""
+    kind: ClassVar[QueryKind] = "query"
+    """How the texts are searched for."""
+    most: ClassVar[int] = 1
+    """The largest count."""
+
+    chat: ChatModel = field(metadata={"given": True})
+    """The language model."""
+    count: int = field(default=1, metadata={"setting": False})
+    weight: float = field(default=1.0, metadata={"setting": False})
+    keep_original: bool = True
+    """Whether the query itself is searched for too."""
+    prompt: int = field(default=1, init=False)
+    """Version of the prompt; part of the identity."""
+
+    def __post_init__(self) -> None:
+        refuse(between("count", self.count, 1, self.most))
+        SearchQuery(text="", weight=self.weight)
+
+    def transform(self, query: SearchQuery) -> Transformed:
+        if not query.text.strip():
+            return Transformed(queries=(query,))
+        weight = query.weight * self.weight
+        found = [
+            replace(query, text=text, kind=self.kind, weight=weight)
+            for text in self._written(query.text)[: self.count]
+        ]
+        kept = [query] if self.keep_original or not found else []
+        return Transformed(queries=(*kept, *found))
+
+    def _written(self, query: str) -> list[str]:
+        return ask_for_texts(self.chat, self.task.format(count=self.count), query, self.key)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HyDE:
+class HyDE(LlmTransform):
     """Hypothetical document embeddings: searches for made-up passages, embedded as passages.
 
     Gao et al. 2023, "Precise Zero-Shot Dense Retrieval without Relevance Labels". The paper takes
@@ -75,77 +108,70 @@ class HyDE:
     """
 
     name: ClassVar[str] = "hyde"
+    task: ClassVar[str] = (
+        "You write {count} short passages as they could stand in a document that answers a query, "
+        "in the query's language and in the manner of such a document. What you write is only used "
+        "to find real documents, so write what is plausible when you do not know. Answer with a "
+        'JSON object {{"passages": ["...", ...]}} that holds exactly {count} texts of at most 100 '
+        "words each, and nothing else."
+    )
+    key: ClassVar[str] = "passages"
+    kind: ClassVar[QueryKind] = "passage"
+    most: ClassVar[int] = 8
 
-    chat: ChatModel = field(metadata={"given": True})
-    """The language model."""
     count: int = 1
     """How many passages are asked for, 1 to 8."""
     weight: float = 1.0
     """What each of them counts beside the query itself, which counts 1; above 0."""
-    keep_original: bool = True
-    """Whether the query itself is searched for too."""
-    prompt: int = field(default=1, init=False)
-    """Version of the prompt; part of the identity."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.count <= _MOST_PASSAGES:
-            raise ConfigError(f"count must lie between 1 and {_MOST_PASSAGES}, not {self.count}")
-        SearchQuery(text="", weight=self.weight)
-
-    def transform(self, query: SearchQuery) -> Transformed:
-        if not query.text.strip():
-            return Transformed(queries=(query,))
-        task = _HYDE_TASK.format(count=self.count)
-        written = ask_for_texts(self.chat, task, query.text, "passages")[: self.count]
-        weight = query.weight * self.weight
-        found = [SearchQuery(text=text, kind="passage", weight=weight) for text in written]
-        return Transformed(queries=(*([query] if self.keep_original else []), *found))
-
-
-_MOST_QUERIES = 20
-_MULTI_QUERY_TASK = (
-    "You write {count} other ways to ask for the same information, for a search engine: other "
-    "words, synonyms, another angle; a question with several parts may be taken apart. Keep the "
-    "query's language and every name, number and date in it. Add no facts. Answer with a JSON "
-    'object {{"queries": ["...", ...]}} that holds exactly {count} texts, and nothing else.'
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MultiQuery:
+class MultiQuery(LlmTransform):
     """Searches for the query and for other wordings of it.
 
     The rankings are fused as "RAG-Fusion" does it (Rackauckas 2024), by reciprocal ranks.
     """
 
     name: ClassVar[str] = "multi_query"
+    task: ClassVar[str] = (
+        "You write {count} other ways to ask for the same information, for a search engine: other "
+        "words, synonyms, another angle; a question with several parts may be taken apart. Keep "
+        "the query's language and every name, number and date in it. Add no facts. Answer with a "
+        'JSON object {{"queries": ["...", ...]}} that holds exactly {count} texts, and nothing '
+        "else."
+    )
+    key: ClassVar[str] = "queries"
+    most: ClassVar[int] = 20
 
-    chat: ChatModel = field(metadata={"given": True})
-    """The language model."""
     count: int = 3
     """How many other wordings are asked for, 1 to 20. A model that writes more is cut, one that
     writes fewer gives fewer."""
     weight: float = 1.0
     """What each of them counts beside the query itself, which counts 1; above 0."""
-    keep_original: bool = True
-    """Whether the query itself is searched for too."""
-    prompt: int = field(default=1, init=False)
-    """Version of the prompt; part of the identity."""
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.count <= _MOST_QUERIES:
-            raise ConfigError(f"count must lie between 1 and {_MOST_QUERIES}, not {self.count}")
-        SearchQuery(text="", weight=self.weight)
+    def _written(self, query: str) -> list[str]:
+        # Without super(): a class with slots is made anew by its decorator.
+        return [text for text in LlmTransform._written(self, query) if text != query]
 
-    def transform(self, query: SearchQuery) -> Transformed:
-        if not query.text.strip():
-            return Transformed(queries=(query,))
-        task = _MULTI_QUERY_TASK.format(count=self.count)
-        written = ask_for_texts(self.chat, task, query.text, "queries")
-        others = [text for text in written if text != query.text][: self.count]
-        found = [replace(query, text=text, weight=query.weight * self.weight) for text in others]
-        kept = [query] if self.keep_original or not found else []
-        return Transformed(queries=(*kept, *found))
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rewrite(LlmTransform):
+    """Searches for what a model makes of the query, in its place.
+
+    Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models".
+    """
+
+    name: ClassVar[str] = "rewrite"
+    task: ClassVar[str] = (
+        "You rewrite a user's query for a search engine. Keep its language, its meaning and every "
+        "name, number and date in it. Leave out greetings and stories around what is asked; write "
+        "abbreviations and references in full where the query itself says what they stand for. Add "
+        'no facts. Answer with a JSON object {{"query": "the rewritten query"}} and nothing else.'
+    )
+    key: ClassVar[str] = "query"
+
+    keep_original: bool = False
+    """Whether the query as it was is searched for too, with the same weight."""
 
 
 _FORMS = ("NFC", "NFKC")
@@ -175,8 +201,7 @@ class Normalise:
     to a model; the BM25 of ragbench looks at no case either way."""
 
     def __post_init__(self) -> None:
-        if self.form not in _FORMS:
-            raise ConfigError(f"form must be one of {', '.join(_FORMS)}, not {self.form!r}")
+        refuse(one_of("form", self.form, _FORMS))
 
     def transform(self, query: SearchQuery) -> Transformed:
         text = unicodedata.normalize(self.form, query.text.translate(_INVISIBLE))
@@ -190,35 +215,3 @@ class Normalise:
 
 def _is_control(letter: str) -> bool:
     return unicodedata.category(letter) == "Cc"
-
-
-_REWRITE_TASK = (
-    "You rewrite a user's query for a search engine. Keep its language, its meaning and every "
-    "name, number and date in it. Leave out greetings and stories around what is asked; write "
-    "abbreviations and references in full where the query itself says what they stand for. Add no "
-    'facts. Answer with a JSON object {"query": "the rewritten query"} and nothing else.'
-)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rewrite:
-    """Searches for what a model makes of the query, in its place.
-
-    Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models".
-    """
-
-    name: ClassVar[str] = "rewrite"
-
-    chat: ChatModel = field(metadata={"given": True})
-    """The language model."""
-    keep_original: bool = False
-    """Whether the query as it was is searched for too, with the same weight."""
-    prompt: int = field(default=1, init=False)
-    """Version of the prompt; part of the identity."""
-
-    def transform(self, query: SearchQuery) -> Transformed:
-        if not query.text.strip():
-            return Transformed(queries=(query,))
-        text = ask_for_texts(self.chat, _REWRITE_TASK, query.text, "query")[0]
-        rewritten = replace(query, text=text)
-        return Transformed(queries=(query, rewritten) if self.keep_original else (rewritten,))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ragbench.errors import ConfigError, DataError
-from ragbench.io.yaml_file import Place, Section, YamlFile, read_yaml
+from ragbench.errors import ConfigError
+from ragbench.io.yaml_file import Place, read_yaml
 from ragbench.llm.budget import Budget
 from ragbench.pipeline.custom import (
     OwnGenerator,
     OwnOrchestration,
     OwnRetrieval,
-    built,
     own_orchestration,
     own_rag,
 )
@@ -27,161 +27,147 @@ from ragbench.pipeline.stages import (
     RETRIEVALS,
     LateSearch,
     Orchestration,
+    RetrievalStage,
 )
 from ragbench.post.build import Resources, read_stage
 from ragbench.post.rerank import Rerank
+from ragbench.post.settings_file import built_own, shown
 from ragbench.post.stage import PostRetrieval
 from ragbench.stores.attached import check_foreign_address
 
 Found = Iterator[tuple[Place, str]]
 
 
-def impossible(
-    file: YamlFile,
-    indexing: Indexing,
-    retrieval: Any,
-    post_retrieval: PostRetrieval | None,
-    generation: Any,
-) -> Found:
-    """What cannot be done together."""
-    if retrieval is None:
-        return
-    foreign = _section(file, "indexing").get("map") is not None
-    if foreign and not isinstance(retrieval, OwnRetrieval):
-        yield from _unfit_for_foreign(file, indexing, retrieval)
-        yield from _missing_embeddings(file, retrieval, post_retrieval)
-        return
-    if getattr(retrieval, "native_filter", None):
-        told = (
-            "only a collection that ragbench did not fill (indexing: map) takes filters in the "
-            "store's own syntax: use 'filters'"
-        )
-        yield ("retrieval", "native_filter"), told
-    yield from _unused_indexing(file, retrieval)
-    yield from _missing_embedder(file, indexing, retrieval)
-    yield from _missing_embeddings(file, retrieval, post_retrieval)
-    yield from _too_many_contexts(retrieval, post_retrieval, generation)
-    if hasattr(generation, "word_weights"):
-        yield from _unknown_weights(file, retrieval)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Together:
+    """The stages of a file, each right by itself: what of them cannot go together."""
 
+    reading: PipelineFile
+    indexing: Indexing
+    retrieval: RetrievalStage
+    post_retrieval: PostRetrieval | None
+    generation: Any
 
-def _unused_indexing(file: YamlFile, retrieval: Any) -> Found:
-    section = _section(file, "indexing")
-    if isinstance(retrieval, OwnRetrieval):
-        if section:
+    def problems(self) -> Found:
+        section = self._section("indexing")
+        is_own_retrieval = isinstance(self.retrieval, OwnRetrieval)
+        if section.get("map") is not None and not is_own_retrieval:
+            yield from self._unfit_for_foreign(section)
+            yield from self._missing_embeddings()
+            return
+        if getattr(self.retrieval, "native_filter", None):
+            yield (
+                ("retrieval", "native_filter"),
+                "only a collection that ragbench did not fill (indexing: map) takes filters in the "
+                "store's own syntax: use 'filters'",
+            )
+        if is_own_retrieval and section:
             yield ("indexing",), "retrieval is a class of your own: it brings its own index"
-        return
-    if _uses_store(retrieval):
-        return
-    for key in section:
-        if key in ("store", "collection", "embedder"):
-            problem = (
-                f"'{key}' has no use with {_retrieval_name(file)}, which uses no store: leave it "
-                "out, or take dense, sparse or hybrid retrieval"
+        elif self.retrieval.uses_store:
+            yield from self._missing_embedder(section)
+        elif not is_own_retrieval:
+            yield from self._unused_store(section)
+        yield from self._missing_embeddings()
+        yield from self._too_many_contexts()
+        yield from self._unknown_weights()
+
+    def _section(self, key: str) -> Mapping[str, object]:
+        value = self.reading.at((key,))
+        return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+    @property
+    def _retrieval_name(self) -> str:
+        named = self.reading.at(("retrieval", "type")) or self.reading.at(("retrieval",))
+        return named if isinstance(named, str) else "bm25"
+
+    def _unused_store(self, section: Mapping[str, object]) -> Found:
+        for key in section:
+            if key in ("store", "collection", "embedder"):
+                yield (
+                    ("indexing", key),
+                    f"'{key}' has no use with {self._retrieval_name}, which uses no store: leave "
+                    "it out, or take dense, sparse or hybrid retrieval",
+                )
+
+    def _missing_embedder(self, section: Mapping[str, object]) -> Found:
+        is_null = "embedder" in section and section["embedder"] is None
+        if is_null and self.indexing.embedder is None:
+            yield (
+                ("indexing", "embedder"),
+                "search by meaning needs vectors: name an embedder, or take sparse retrieval",
             )
-            yield ("indexing", key), problem
 
-
-def _unfit_for_foreign(file: YamlFile, indexing: Indexing, retrieval: Any) -> Found:
-    """What cannot be said of a collection that ragbench did not fill."""
-    section = _section(file, "indexing")
-    for key in ("corpus", "chunker"):
-        if key in section:
-            problem = (
-                f"'{key}' is there to fill a collection, 'map' to read one that is filled: leave "
-                "one of both out"
+    def _unfit_for_foreign(self, section: Mapping[str, object]) -> Found:
+        """What cannot be said of a collection that ragbench did not fill."""
+        for key in ("corpus", "chunker"):
+            if key in section:
+                yield (
+                    ("indexing", key),
+                    f"'{key}' is there to fill a collection, 'map' to read one that is filled: "
+                    "leave one of both out",
+                )
+        try:
+            check_foreign_address(self.indexing.store)
+        except ConfigError as error:
+            yield ("indexing", "store" if "store" in section else "map"), str(error)
+        if not section.get("collection"):
+            yield (
+                ("indexing", "map"),
+                "'map' needs the name of a collection: add 'collection: NAME'",
             )
-            yield ("indexing", key), problem
-    try:
-        check_foreign_address(indexing.store)
-    except ConfigError as error:
-        yield ("indexing", "store" if "store" in section else "map"), str(error)
-    if not section.get("collection"):
-        yield ("indexing", "map"), "'map' needs the name of a collection: add 'collection: NAME'"
-    by_words = getattr(retrieval, "strategy", None) == "sparse"
-    if section.get("embedder") is None and not by_words:
-        told = "'map' needs what the collection's vectors were made by: add 'embedder: NAME'"
-        yield ("indexing", "map"), told
-    if not getattr(retrieval, "reads_attached", False):
-        told = (
-            "this retrieval reads no collection that ragbench did not fill: take dense, sparse or "
-            "hybrid"
-        )
-        yield ("retrieval",), told
-        return
-    if _gives_embeddings(retrieval):
-        problem = (
-            "the vectors of a collection that ragbench did not fill are not read: leave "
-            "'embeddings' out"
-        )
-        yield ("retrieval", "embeddings"), problem
-
-
-def _missing_embedder(file: YamlFile, indexing: Indexing, retrieval: Any) -> Found:
-    section = _section(file, "indexing")
-    none = "embedder" in section and section["embedder"] is None
-    if not _uses_store(retrieval) or not none:
-        return
-    if indexing.embedder is None:
-        problem = "search by meaning needs vectors: name an embedder, or take sparse retrieval"
-        yield ("indexing", "embedder"), problem
-
-
-def _missing_embeddings(file: YamlFile, retrieval: Any, stage: PostRetrieval | None) -> Found:
-    if stage is None or _gives_embeddings(retrieval):
-        return
-    place: Place = ("post_retrieval",)
-    if isinstance(_value(file, "post_retrieval"), Mapping):
-        place = ("post_retrieval", "operators")
-    for position, operator in enumerate(stage.operators):
-        reranker = operator.reranker if isinstance(operator, Rerank) else None
-        if reranker is not None and getattr(reranker, "needs_embeddings", False):
-            problem = (
-                f"the reranker {reranker.name} compares embeddings, and retrieval gives none: take "
-                "dense or hybrid retrieval with 'embeddings: true', or another reranker"
+        if section.get("embedder") is None and self._retrieval_name != "sparse":
+            yield (
+                ("indexing", "map"),
+                "'map' needs what the collection's vectors were made by: add 'embedder: NAME'",
             )
-            yield (*place, position), problem
+        if not self.retrieval.uses_store:
+            yield (
+                ("retrieval",),
+                "this retrieval reads no collection that ragbench did not fill: take dense, sparse "
+                "or hybrid",
+            )
+        elif self.retrieval.gives_embeddings:
+            yield (
+                ("retrieval", "embeddings"),
+                "the vectors of a collection that ragbench did not fill are not read: leave "
+                "'embeddings' out",
+            )
 
+    def _missing_embeddings(self) -> Found:
+        if self.post_retrieval is None or self.retrieval.gives_embeddings:
+            return
+        place: Place = ("post_retrieval",)
+        if self._section("post_retrieval"):
+            place = ("post_retrieval", "operators")
+        for position, operator in enumerate(self.post_retrieval.operators):
+            reranker = operator.reranker if isinstance(operator, Rerank) else None
+            if reranker is not None and getattr(reranker, "needs_embeddings", False):
+                yield (
+                    (*place, position),
+                    f"the reranker {reranker.name} compares embeddings, and retrieval gives none: "
+                    "take dense or hybrid retrieval with 'embeddings: true', or another reranker",
+                )
 
-def _too_many_contexts(retrieval: Any, stage: PostRetrieval | None, generation: Any) -> Found:
-    wanted: int | None = getattr(generation, "max_contexts", None)
-    adds = stage is not None and any(one.name.startswith("merge") for one in stage.operators)
-    if wanted is not None and wanted > retrieval.top_k and not adds:
-        problem = f"max_contexts is {wanted}, and retrieval gives at most {retrieval.top_k} (top_k)"
-        yield ("generation", "max_contexts"), problem
+    def _too_many_contexts(self) -> Found:
+        wanted: int | None = getattr(self.generation, "max_contexts", None)
+        operators = () if self.post_retrieval is None else self.post_retrieval.operators
+        adds = any(one.name.startswith("merge") for one in operators)
+        top_k = self.retrieval.top_k
+        if wanted is not None and wanted > top_k and not adds:
+            yield (
+                ("generation", "max_contexts"),
+                f"max_contexts is {wanted}, and retrieval gives at most {top_k} (top_k)",
+            )
 
-
-def _unknown_weights(file: YamlFile, retrieval: Any) -> Found:
-    asked = _section(file, "generation").get("word_weights") == "corpus"
-    if asked and not getattr(retrieval, "knows_word_weights", True):
-        which = "your own" if isinstance(retrieval, OwnRetrieval) else _retrieval_name(file)
-        problem = f"what words are worth in the corpus is not known to {which} retrieval"
-        yield ("generation", "word_weights"), problem
-
-
-def _retrieval_name(file: YamlFile) -> str:
-    value = _value(file, "retrieval")
-    if isinstance(value, Mapping):
-        value = cast("Mapping[str, object]", value).get("type")
-    named: object = value
-    return str(named or "bm25")
-
-
-def _uses_store(retrieval: Any) -> bool:
-    return bool(getattr(retrieval, "uses_store", False))
-
-
-def _gives_embeddings(retrieval: Any) -> bool:
-    return bool(getattr(retrieval, "gives_embeddings", True))
-
-
-def _value(file: YamlFile, key: str) -> object:
-    return cast("Mapping[str, object]", file.value or {}).get(key)
-
-
-def _section(file: YamlFile, key: str) -> Mapping[str, object]:
-    value = _value(file, key)
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+    def _unknown_weights(self) -> Found:
+        asked = self._section("generation").get("word_weights") == "corpus"
+        if asked and not self.retrieval.knows_word_weights:
+            is_own_retrieval = isinstance(self.retrieval, OwnRetrieval)
+            which = "your own" if is_own_retrieval else self._retrieval_name
+            yield (
+                ("generation", "word_weights"),
+                f"what words are worth in the corpus is not known to {which} retrieval",
+            )
 
 
 SECTIONS = (
@@ -224,12 +210,12 @@ def load_pipeline(
     """
     path = Path(path)
     reading = PipelineFile(file=read_yaml(path), folder=path.resolve().parent)
-    top = Section.of(reading.file, reading.file.value, (), reading.problems)
-    if top is None:
+    top = reading.mapping((), SECTIONS)
+    if not isinstance(reading.file.value, Mapping):
         reading.finish()
-        raise DataError(reading.problems)
-    top.refuse_others(SECTIONS)
-    name = top.text("name") or path.stem
+    name = top.get("name")
+    if name is not None and (not isinstance(name, str) or not name):
+        reading.wrong(("name",), f"expected a text, found {shown(name)}")
     models = PipelineModels(
         reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget
     )
@@ -241,12 +227,21 @@ def load_pipeline(
     post_retrieval = _post_retrieval(reading, models, service)
     generation = _generation(reading, models)
     orchestration, own = _orchestration(reading)
-    for place, message in impossible(reading.file, indexing, retrieval, post_retrieval, generation):
-        reading.wrong(place, message)
+    if retrieval is not None:
+        together = _Together(
+            reading=reading,
+            indexing=indexing,
+            retrieval=retrieval,
+            post_retrieval=post_retrieval,
+            generation=generation,
+        )
+        for place, message in together.problems():
+            reading.wrong(place, message)
     reading.finish()
+    assert retrieval is not None
     return Pipeline(
         path=path,
-        name=name,
+        name=name or path.stem,
         indexing=indexing,
         retrieval=retrieval,
         generation=generation,
@@ -262,47 +257,69 @@ def load_pipeline(
 def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieval:
     place: Place = ("pre_retrieval",)
     listed: object = reading.at(place)
+    if listed is None:
+        return PreRetrieval()
     on_error: Any = "keep"
     if isinstance(listed, Mapping):
-        section = Section.of(reading.file, reading.mapping(place), place, reading.problems)
-        if section is not None:
-            section.refuse_others(("transforms", "on_error"))
-            on_error = section.text("on_error") or on_error
+        section = reading.mapping(place, ("transforms", "on_error"))
+        on_error = section.get("on_error") or on_error
         place = (*place, "transforms")
-        listed = reading.at(place)
+        listed = section.get("transforms")
     transforms: list[QueryTransform] = []
-    for position, _ in enumerate(reading.items(place, listed)):
+    for position, _ in enumerate([] if listed is None else reading.items(place)):
         chosen = reading.chosen((*place, position), QUERY_TRANSFORMS, "a transform")
-        if chosen is not None:
-            transform = _built(reading, chosen, models, QueryTransform, "transform(query)")
-            transforms += [] if transform is None else [transform]
-    try:
-        return PreRetrieval(transforms=tuple(transforms), on_error=on_error)
-    except ConfigError as error:
-        reading.wrong(("pre_retrieval", "on_error"), str(error))
-        return PreRetrieval()
+        transform = None if chosen is None else _transform(reading, chosen, models)
+        transforms += [] if transform is None else [transform]
+    made = reading.built(
+        ("pre_retrieval", "on_error"),
+        on_error,
+        lambda: PreRetrieval(transforms=tuple(transforms), on_error=on_error),
+    )
+    return made or PreRetrieval()
 
 
-def _retrieval(reading: PipelineFile) -> Any:
+def _transform(
+    reading: PipelineFile, chosen: Chosen, models: PipelineModels
+) -> QueryTransform | None:
+    if not chosen.own:
+        transform: QueryTransform | None = reading.made(chosen, models.for_stage(chosen))
+        return transform
+
+    def make() -> QueryTransform:
+        made = built_own(chosen.name, chosen.settings, folder=reading.folder)
+        if not isinstance(made, QueryTransform):
+            raise ConfigError(
+                f"'{chosen.name}' is no QueryTransform: it lacks a name or transform(query)"
+            )
+        return made
+
+    return reading.built(chosen.place, None, make)
+
+
+def _retrieval(reading: PipelineFile) -> RetrievalStage | None:
     """The settings of stage 3; None when they are wrong."""
     chosen = reading.chosen(("retrieval",), RETRIEVALS, "retrieval", default="bm25")
     if chosen is None:
         return None
     if not chosen.own:
-        return reading.from_settings(chosen.target, chosen.settings, chosen.place, chosen.name)
+        found = reading.made(chosen)
+        if found is not None and not isinstance(found, RetrievalStage):
+            name = f"{RetrievalStage.__module__}.{RetrievalStage.__name__}"
+            reading.wrong(chosen.place, f"'{chosen.name}' does not inherit {name}")
+            return None
+        return found
     settings = dict(chosen.settings)
     top_k = settings.pop("top_k", 5)
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
         problem = f"top_k must be a whole number from 1, not {top_k!r}"
         reading.wrong((*chosen.place, "top_k"), problem)
         top_k = 1
-    rag = reading.trying(
-        chosen,
-        lambda: own_rag(chosen.name, settings, folder=reading.folder, family="retrieval"),
-    )
-    if rag is None:
-        return None
-    return OwnRetrieval(rag=rag, spec=chosen.name, settings=settings, top_k=top_k)
+
+    def make() -> OwnRetrieval:
+        rag = own_rag(chosen.name, settings, folder=reading.folder, family="retrieval")
+        return OwnRetrieval(rag=rag, spec=chosen.name, settings=settings, top_k=top_k)
+
+    return reading.built(chosen.place, None, make)
 
 
 def _post_retrieval(
@@ -311,9 +328,7 @@ def _post_retrieval(
     if reading.at(("post_retrieval",)) is None:
         return None
     resources = Resources(service=service, chat=models.shared(), folder=reading.folder)
-    stage, problems = read_stage(reading.file, ("post_retrieval",), resources)
-    reading.problems.extend(problems)
-    return stage
+    return read_stage(reading, ("post_retrieval",), resources)
 
 
 def _generation(reading: PipelineFile, models: PipelineModels) -> Any:
@@ -322,17 +337,14 @@ def _generation(reading: PipelineFile, models: PipelineModels) -> Any:
     if chosen is None:
         return None
     if not chosen.own:
-        made = models.for_stage(chosen)
-        return reading.from_settings(
-            chosen.target, chosen.settings, chosen.place, chosen.name, made
-        )
-    rag = reading.trying(
-        chosen,
-        lambda: own_rag(chosen.name, chosen.settings, folder=reading.folder, family="generation"),
-    )
-    if rag is None:
-        return None
-    return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
+        return reading.made(chosen, models.for_stage(chosen))
+
+    def make() -> OwnGenerator:
+        settings = chosen.settings
+        rag = own_rag(chosen.name, settings, folder=reading.folder, family="generation")
+        return OwnGenerator(rag=rag, spec=chosen.name, settings=settings)
+
+    return reading.built(chosen.place, None, make)
 
 
 def _orchestration(reading: PipelineFile) -> tuple[Orchestration, OwnOrchestration | None]:
@@ -340,37 +352,13 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, OwnOrchestrati
     chosen = reading.chosen(place, ORCHESTRATIONS, "orchestration", default="sequential")
     if chosen is None:
         return Orchestration(), None
-    shared = {"rrf_k", "candidates", "concurrency"}
-    settings = chosen.settings
-    if chosen.own:
-        settings = {key: value for key, value in settings.items() if key in shared}
-    found: Orchestration | None = reading.from_settings(
-        Orchestration, settings, chosen.place, "orchestration"
-    )
     if not chosen.own:
-        return found or Orchestration(), None
+        return reading.made(chosen, target=Orchestration) or Orchestration(), None
+    shared = {one.name for one in fields(Orchestration)}
+    settings = {key: value for key, value in chosen.settings.items() if key in shared}
     rest = {key: value for key, value in chosen.settings.items() if key not in shared}
-    own = reading.trying(
-        chosen, lambda: own_orchestration(chosen.name, rest, folder=reading.folder)
+    found = reading.made(replace(chosen, settings=settings), target=Orchestration)
+    own = reading.built(
+        place, None, lambda: own_orchestration(chosen.name, rest, folder=reading.folder)
     )
     return found or Orchestration(), own
-
-
-def _built(
-    reading: PipelineFile, chosen: Chosen, models: PipelineModels, kind: Any, method: str
-) -> Any:
-    """A stage's part; None, and a problem, when it cannot be built."""
-    if not chosen.own:
-        made = models.for_stage(chosen)
-        return reading.from_settings(
-            chosen.target, chosen.settings, chosen.place, chosen.name, made
-        )
-    part = reading.trying(
-        chosen, lambda: built(chosen.name, chosen.settings, folder=reading.folder)
-    )
-    if part is None or isinstance(part, kind):
-        return part
-    reading.wrong(
-        chosen.place, f"'{chosen.name}' is no {kind.__name__}: it lacks a name or {method}"
-    )
-    return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
+from ragbench.core.filters import Filter
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError
 from ragbench.pipeline.attached import (
@@ -27,7 +28,7 @@ from ragbench.pipeline.index_check import check_index
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import sparse_cache_folder
-from ragbench.pipeline.stages import WordWeights
+from ragbench.pipeline.stages import RetrievalStage, WordWeights
 from ragbench.pipeline.stored_words import StoredWordsStrategy
 from ragbench.pipeline.strategies import (
     DenseStrategy,
@@ -55,19 +56,18 @@ _CHECKED = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SparseRetrieval:
-    """By words: BM25 over the chunks of a collection."""
+class StoreRetrieval(RetrievalStage):
+    """What searches of a collection have in common."""
 
     uses_store: ClassVar[bool] = True
-    gives_embeddings: ClassVar[bool] = False
-    reads_attached: ClassVar[bool] = True
-    knows_word_weights: ClassVar[bool] = True
-    strategy: ClassVar[StrategyName] = "sparse"
+    strategy: ClassVar[StrategyName]
 
     top_k: int = 5
     """How many chunks are retrieved."""
     score_threshold: float | None = None
-    """Chunks that score less are left out; None leaves out none."""
+    """Chunks that score less are left out; in a hybrid search in each ranking, before both are
+    fused. None leaves out no single chunk; a question whose best chunk scores below 0 by meaning,
+    as what has nothing to do with it does, finds nothing."""
     filters: Mapping[str, Any] | None = None
     """What chunks' metadata must pass, such as ``{year: 2023}``."""
     native_filter: str | Mapping[str, Any] | None = None
@@ -75,70 +75,44 @@ class SparseRetrieval:
     fill only."""
 
     def __post_init__(self) -> None:
-        _check(self)
+        self.engine_settings()
+        try:
+            self.parsed_filters()
+        except ConfigError as error:
+            raise ConfigError(f"filters: {error}") from error
+
+    def engine_settings(self) -> RetrievalSettings:
+        shared = {one.name for one in fields(RetrievalSettings)} & {
+            one.name for one in fields(self)
+        }
+        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        return RetrievalSettings(strategy=self.strategy, **given)
+
+    def parsed_filters(self) -> Filter | None:
+        return parse_filters(self.filters) if self.filters else None
 
     def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
         return _opened(self, documents, indexing)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DenseRetrieval:
-    """By meaning: the chunks whose vectors are most similar to the query's."""
+class SparseRetrieval(StoreRetrieval):
+    """By words: BM25 over the chunks of a collection."""
 
-    uses_store: ClassVar[bool] = True
-    reads_attached: ClassVar[bool] = True
-    knows_word_weights: ClassVar[bool] = False
-    strategy: ClassVar[StrategyName] = "dense"
-
-    top_k: int = 5
-    """How many chunks are retrieved."""
-    score_threshold: float | None = None
-    """Chunks that score less are left out. None leaves out no single chunk; a question whose best
-    chunk scores below 0, as what has nothing to do with it does, finds nothing."""
-    filters: Mapping[str, Any] | None = None
-    """What chunks' metadata must pass, such as ``{year: 2023}``."""
-    native_filter: str | Mapping[str, Any] | None = None
-    """What they must pass, too, in the store's own syntax; of a collection that ragbench did not
-    fill only."""
-    embeddings: bool = False
-    """Whether results carry the vectors of query and chunks, for rerankers that compare them."""
-    ef: int | None = None
-    """How many candidates the store's approximate index keeps while it looks; None for the store's
-    own setting."""
-    exact: bool = False
-    """Whether every vector is compared, whatever index the store has."""
-
-    def __post_init__(self) -> None:
-        _check(self)
+    strategy: ClassVar[StrategyName] = "sparse"
 
     @property
     def gives_embeddings(self) -> bool:
-        """Whether results carry vectors."""
-        return self.embeddings
-
-    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
-        return _opened(self, documents, indexing)
+        return False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HybridRetrieval:
-    """By meaning and by words, fused by weighted reciprocal ranks."""
+class DenseRetrieval(StoreRetrieval):
+    """By meaning: the chunks whose vectors are most similar to the query's."""
 
-    uses_store: ClassVar[bool] = True
-    reads_attached: ClassVar[bool] = True
-    knows_word_weights: ClassVar[bool] = True
-    strategy: ClassVar[StrategyName] = "hybrid"
+    knows_word_weights: ClassVar[bool] = False
+    strategy: ClassVar[StrategyName] = "dense"
 
-    top_k: int = 5
-    """How many chunks are retrieved."""
-    score_threshold: float | None = None
-    """Chunks that score less in a ranking are left out of it, before both are fused; None as in
-    the rankings themselves."""
-    filters: Mapping[str, Any] | None = None
-    """What chunks' metadata must pass, such as ``{year: 2023}``."""
-    native_filter: str | Mapping[str, Any] | None = None
-    """What they must pass, too, in the store's own syntax; of a collection that ragbench did not
-    fill only."""
     embeddings: bool = False
     """Whether results carry the vectors of query and chunks, for rerankers that compare them."""
     ef: int | None = None
@@ -146,6 +120,19 @@ class HybridRetrieval:
     own setting."""
     exact: bool = False
     """Whether every vector is compared, whatever index the store has."""
+
+    @property
+    def gives_embeddings(self) -> bool:
+        return self.embeddings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HybridRetrieval(DenseRetrieval):
+    """By meaning and by words, fused by weighted reciprocal ranks."""
+
+    knows_word_weights: ClassVar[bool] = True
+    strategy: ClassVar[StrategyName] = "hybrid"
+
     dense_weight: float | None = None
     """Weight of the ranking by meaning, at least 0; None for the one measured for the embedder, as
     in ``ragbench search``."""
@@ -156,45 +143,9 @@ class HybridRetrieval:
     candidates: int = 100
     """How many chunks of each ranking are fused."""
 
-    def __post_init__(self) -> None:
-        _check(self)
-
-    @property
-    def gives_embeddings(self) -> bool:
-        """Whether results carry vectors."""
-        return self.embeddings
-
-    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
-        return _opened(self, documents, indexing)
-
-
-_Settings = SparseRetrieval | DenseRetrieval | HybridRetrieval
-
-
-def _engine_settings(settings: _Settings) -> RetrievalSettings:
-    common: dict[str, Any] = {
-        "top_k": settings.top_k,
-        "score_threshold": settings.score_threshold,
-        "strategy": settings.strategy,
-    }
-    names = () if isinstance(settings, SparseRetrieval) else ("ef", "exact")
-    if isinstance(settings, HybridRetrieval):
-        names = (*names, "dense_weight", "sparse_weight", "rrf_k", "candidates")
-    common.update({name: getattr(settings, name) for name in names})
-    return RetrievalSettings(**common)
-
-
-def _check(settings: _Settings) -> None:
-    _engine_settings(settings)
-    if settings.filters:
-        try:
-            parse_filters(settings.filters)
-        except ConfigError as error:
-            raise ConfigError(f"filters: {error}") from error
-
 
 def _opened(
-    settings: _Settings, documents: Documents, indexing: Indexing
+    settings: StoreRetrieval, documents: Documents, indexing: Indexing
 ) -> _OpenEngine | ForeignRetriever:
     """Indexes where something is missing or has changed, and opens the collection.
 
@@ -204,8 +155,8 @@ def _opened(
     if indexing.mapping is not None:
         return open_foreign_retriever(
             indexing,
-            _engine_settings(settings),
-            filters=parse_filters(settings.filters) if settings.filters else None,
+            settings.engine_settings(),
+            filters=settings.parsed_filters(),
             native_filter=settings.native_filter,
         )
     embedder = indexing.embedder
@@ -220,7 +171,7 @@ def _opened(
             RetrievalEngine(
                 database,
                 embedder=embedder,
-                settings=_engine_settings(settings),
+                settings=settings.engine_settings(),
                 sparse_folder=sparse_cache_folder(os.environ),
             )
         )
@@ -239,9 +190,9 @@ def _opened(
         )
 
 
-def _notes(settings: _Settings, store: VectorStore, strategy: Strategy) -> tuple[str, ...]:
+def _notes(settings: StoreRetrieval, store: VectorStore, strategy: Strategy) -> tuple[str, ...]:
     """What a report says of the search: a filter that lets nothing pass, what an index misses."""
-    given = parse_filters(settings.filters) if settings.filters else None
+    given = settings.parsed_filters()
     problem = filter_problem(store, store.info().dimension, given)
     notes = [] if problem is None else [f"Warning: {problem}"]
     if exactly(strategy) is not None and store.count() > 1:
@@ -306,7 +257,7 @@ def _stored_words(strategy: Strategy) -> Mapping[str, object]:
 class _OpenEngine:
     """An open collection; see `ragbench.pipeline.stages.Retriever`."""
 
-    settings: _Settings
+    settings: StoreRetrieval
     store: VectorStore
     made_by: IndexIdentity
     embedder: Embedder
@@ -324,11 +275,8 @@ class _OpenEngine:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        settings = {
-            name: getattr(self.settings, name)
-            for name in type(self.settings).__dataclass_fields__
-            if name != "top_k"
-        }
+        names = {one.name for one in fields(self.settings)} - {"top_k"}
+        settings = {name: getattr(self.settings, name) for name in names}
         return {
             "method": self.settings.strategy,
             **settings,
@@ -340,25 +288,23 @@ class _OpenEngine:
         }
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        given = self.settings.filters
         search = Search(
             k=top_k,
             threshold=self.settings.score_threshold,
-            filters=parse_filters(given) if given else None,
+            filters=self.settings.parsed_filters(),
         )
         found = BothSides.of(self.strategy).retrieve(queries, search)
         return [self._with_vectors(chunks) for chunks in found]
 
     @property
     def lookup(self) -> GoldLookup:
-        given = self.settings.filters
         dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
         return GoldLookup(
             store=self.store,
             dimension=self.store.info().dimension,
             has_documents=True,
             by_text=[for_passages(dense)],
-            filters=parse_filters(given) if given else None,
+            filters=self.settings.parsed_filters(),
             get=self.store.get,
         )
 

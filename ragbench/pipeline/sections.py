@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from ragbench.core.chat import ChatModel, Message, Reply
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
 from ragbench.embedders.own import embedder_of_target
-from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
+from ragbench.errors import ConfigError
 from ragbench.io.settings import Makers, from_settings
-from ragbench.io.yaml_file import Place, YamlFile, spoken_of
+from ragbench.io.yaml_file import Place
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat, chat_of
 from ragbench.llm.settings import resolve
 from ragbench.pipeline.chunking import CHUNKERS, Chunker, ChunkSize, make_chunker
-from ragbench.pipeline.custom import built, is_own
 from ragbench.pipeline.documents import Indexing, IndexingSettings
 from ragbench.plugins import Registry
+from ragbench.post.settings_file import (
+    SettingsFile,
+    ValueT,
+    built_own,
+    is_own,
+    listed_names,
+    shown,
+)
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.registry import check_store_address
 from ragbench.text.token_counter import TokenCounter, token_counter
-
-ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,52 +47,8 @@ class Chosen:
 
 
 @dataclass(kw_only=True, slots=True)
-class PipelineFile:
-    """Reads a file; what is wrong is noted, never raised, until `finish`."""
-
-    file: YamlFile
-    folder: Path
-    """Where relative paths, files and modules are looked for."""
-    problems: list[Problem] = field(default_factory=list[Problem])
-
-    def wrong(self, place: Place, message: str) -> None:
-        """Notes a problem, or one for each line of a message."""
-        self.problems.extend(self.file.problem(place, line) for line in message.splitlines())
-
-    def finish(self) -> None:
-        """Refuses the file when anything was wrong."""
-        if self.problems:
-            found = dict.fromkeys(self.problems)  # a model that is wrong is told once
-            raise DataError(sorted(found, key=lambda problem: problem.line or 0))
-
-    def at(self, place: Place) -> Any:
-        """The value at a place; None when there is nothing."""
-        value = self.file.value
-        for part in place:
-            if isinstance(value, Mapping):
-                value = cast("Mapping[Any, Any]", value).get(part)
-            elif isinstance(value, list) and isinstance(part, int):
-                value = cast("list[Any]", value)[part]
-            else:
-                return None
-        return value
-
-    def mapping(self, place: Place) -> dict[str, Any]:
-        """The mapping at a place; empty when there is nothing, or something else."""
-        value = self.at(place)
-        if isinstance(value, Mapping):
-            entries = cast("Mapping[Any, Any]", value).items()
-            return {str(key): item for key, item in entries}
-        if value is not None:
-            self.wrong(place, f"expected 'name: value' entries, found {shown(value)}")
-        return {}
-
-    def items(self, place: Place, value: object) -> list[Any]:
-        """The list at a place; empty when there is nothing, or something else."""
-        if value is not None and not isinstance(value, list):
-            self.wrong(place, f"expected a list, found {shown(value)}")
-            return []
-        return cast("list[Any]", value or [])
+class PipelineFile(SettingsFile):
+    """The file of a pipeline."""
 
     def chosen(
         self, place: Place, registry: Registry, what: str, default: str | None = None
@@ -108,49 +67,24 @@ class PipelineFile:
         if is_own(name):
             return Chosen(name=str(name), settings=settings, place=place, own=True)
         if name not in known:
-            close = get_close_matches(str(name), known, n=1)
-            meant = f" Did you mean '{close[0]}'?" if close else ""
             self.wrong(
                 at,
-                f"unknown type {shown(name)} of {what}.{meant} Known: {', '.join(known)}, or a "
-                "class of your own such as my_module:Class or file.py:Class",
+                f"unknown type {shown(name)} of {what}.{listed_names(name, known)}, or a class of "
+                "your own such as my_module:Class or file.py:Class",
             )
             return None
         target = registry.load(str(name))
         return Chosen(name=str(name), settings=settings, place=place, own=False, target=target)
 
-    def from_settings(
-        self,
-        target: Any,
-        settings: Mapping[str, Any],
-        place: Place,
-        where: str,
-        made: Makers | None = None,
-    ) -> Any:
-        """`ragbench.io.settings`; None, and problems, where it raises."""
-        try:
-            return from_settings(target, settings, where=where, made=made)
-        except (ConfigError, MissingExtraError) as error:
-            self.problems.extend(spoken_of(self.file, place, settings, str(error)))
-            return None
-
-    def trying(self, chosen: Chosen, make: Callable[[], ValueT]) -> ValueT | None:
-        """What a user's class gives; None, and a problem, where that raises."""
-        try:
-            return make()
-        except (ConfigError, MissingExtraError) as error:
-            self.wrong(chosen.place, str(error))
-            return None
-
-
-def shown(value: object) -> str:
-    """A value as a message names it, not too long."""
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    text = repr(value)
-    return f"{text[:60]} ..." if len(text) > 60 else text
+    def made(self, chosen: Chosen, makers: Makers | None = None, target: Any = None) -> Any:
+        """The settings of an implementation; None, and problems, where they are wrong."""
+        return self.built(
+            chosen.place,
+            chosen.settings,
+            lambda: from_settings(
+                target or chosen.target, chosen.settings, where=chosen.name, made=makers
+            ),
+        )
 
 
 _HOW = (
@@ -217,13 +151,15 @@ class PipelineModels:
         named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
         if not named and not given:
             return None  # whoever needs one says so
-        try:
-            settings = resolve({}, self.environ, section=section)
-            return chat_of(settings, budget=self.budget)
-        except ConfigError as error:
-            message = str(error).removeprefix(": llm.")
-            self.reading.problems.extend(spoken_of(self.reading.file, place, given, message))
-            return None
+
+        def make() -> Chat:
+            try:
+                settings = resolve({}, self.environ, section=section)
+                return chat_of(settings, budget=self.budget)
+            except ConfigError as error:
+                raise ConfigError(str(error).removeprefix(": llm.")) from error
+
+        return self.reading.built(place, given, make)
 
 
 class _NoModel:
@@ -246,9 +182,15 @@ _PLACE = ("indexing",)
 def read_indexing(reading: PipelineFile) -> Indexing:
     """The stage, with what is right in it; what is wrong is noted."""
     given = reading.mapping(_PLACE)
-    mapping = _mapping(reading, given.pop("map", None))
-    settings: IndexingSettings | None = reading.from_settings(
-        IndexingSettings, given, _PLACE, "indexing"
+    place = (*_PLACE, "map")
+    mapping: FieldMapping | None = None
+    if given.pop("map", None) is not None:
+        named = reading.mapping(place)
+        mapping = reading.built(
+            place, named, lambda: from_settings(FieldMapping, named, where="map")
+        )
+    settings: IndexingSettings | None = reading.built(
+        _PLACE, given, lambda: from_settings(IndexingSettings, given, where="indexing")
     )
     if settings is None:
         return Indexing()
@@ -262,8 +204,8 @@ def read_indexing(reading: PipelineFile) -> Indexing:
         name = NO_EMBEDDER
     return Indexing(
         corpus=settings.corpus,
-        chunker=_chunker(reading, settings.chunker),
-        embedder=_embedder(reading, name, own),
+        chunker=_part(reading, "chunker", lambda: _chunker(reading, settings.chunker)),
+        embedder=_part(reading, "embedder", lambda: _embedder(reading, name, own)),
         embedder_name=name,
         embedder_settings=own,
         store=settings.store,
@@ -271,6 +213,11 @@ def read_indexing(reading: PipelineFile) -> Indexing:
         words=settings.words,
         mapping=mapping,
     )
+
+
+def _part(reading: PipelineFile, key: str, make: Callable[[], ValueT | None]) -> ValueT | None:
+    place = (*_PLACE, key)
+    return reading.built(place, reading.at(place), make)
 
 
 def _is_by_words(reading: PipelineFile) -> bool:
@@ -281,17 +228,6 @@ def _is_left_open(settings: IndexingSettings, given: Mapping[str, Any]) -> bool:
     """Whether nobody else may want vectors: the file says so, or the store ends with the run."""
     in_memory = settings.store == IndexingSettings().store
     return settings.embedder is None or (in_memory and "embedder" not in given)
-
-
-def _mapping(reading: PipelineFile, given: object) -> FieldMapping | None:
-    """What is where in a collection that ragbench did not fill."""
-    place = (*_PLACE, "map")
-    if given is None:
-        return None
-    found: FieldMapping | None = reading.from_settings(
-        FieldMapping, reading.mapping(place), place, "map"
-    )
-    return found
 
 
 def _check_store(reading: PipelineFile, address: str) -> None:
@@ -310,39 +246,28 @@ def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
 
 
 def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Embedder | None:
-    place = (*_PLACE, "embedder")
-    given = reading.at(place)
     if not name:
-        return None  # said so: combinations tells whether it is needed
+        return None  # whether one is needed is checked with the retrieval
+    if is_own(name) and name.partition(":")[0] not in EMBEDDERS.targets():
+        return embedder_of_target(name, settings, search_path=reading.folder)
     try:
-        kind = name.partition(":")[0]
-        if is_own(name) and kind not in EMBEDDERS.targets():
-            return embedder_of_target(name, settings, search_path=reading.folder)
         return open_embedder(name, **settings)
-    except (ConfigError, MissingExtraError) as error:
-        reading.problems.extend(spoken_of(reading.file, place, given, str(error)))
     except TypeError as error:
-        reading.wrong(place, f"embedder '{name}': {error}")
-    return None
+        raise ConfigError(f"embedder '{name}': {error}") from error
 
 
 def _chunker(reading: PipelineFile, given: str | Mapping[str, Any] | None) -> Chunker | None:
     if given is None:
         return None
-    place = (*_PLACE, "chunker")
     name, settings = _named(given)
-    try:
-        if is_own(name):
-            made = built(name, settings, folder=reading.folder)
-            if not hasattr(made, "pieces"):
-                raise ConfigError(f"'{name}' is not a chunker: it lacks pieces(document)")
-            return cast("Chunker", made)
-        CHUNKERS.load(name)
-        size = from_settings(ChunkSize, settings, where="chunker", made={TokenCounter: _counter})
-        return make_chunker(name, cast("ChunkSize", size))
-    except (ConfigError, MissingExtraError) as error:
-        reading.problems.extend(spoken_of(reading.file, place, given, str(error)))
-        return None
+    if is_own(name):
+        made = built_own(name, settings, folder=reading.folder)
+        if not hasattr(made, "pieces"):
+            raise ConfigError(f"'{name}' is not a chunker: it lacks pieces(document)")
+        return cast("Chunker", made)
+    CHUNKERS.load(name)
+    size = from_settings(ChunkSize, settings, where="chunker", made={TokenCounter: _counter})
+    return make_chunker(name, cast("ChunkSize", size))
 
 
 def _counter(value: object) -> TokenCounter:

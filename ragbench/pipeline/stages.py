@@ -1,7 +1,7 @@
 """What a pipeline asks of its stages; stages by name.
 
 Other packages add theirs through entry points: the target is a frozen dataclass whose fields are
-the settings. See `ragbench.pipeline.pipeline.RetrievalStage` and `Generator`
+the settings. See `RetrievalStage`, which a retrieval inherits, and `Generator`
 for what it must do, and `ragbench.pipeline.pre_retrieval` and `ragbench.post.catalogue` for
 the stages in between::
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.result import GenerationResult
@@ -21,6 +21,9 @@ from ragbench.errors import ConfigError
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.sentence_support import TermWeight
 from ragbench.plugins import Registry
+
+if TYPE_CHECKING:
+    from ragbench.pipeline.documents import Documents, Indexing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +74,28 @@ class Retriever(Protocol):
     def close(self) -> None:
         """Lets go of what it opened."""
         ...
+
+
+class RetrievalStage:
+    """Stage 3 as a file describes it: its settings, and what opens it. Retrievals inherit it."""
+
+    __slots__ = ()
+
+    uses_store: ClassVar[bool] = False
+    """Whether it searches a store by an embedder, and may read collections that others filled."""
+    knows_word_weights: ClassVar[bool] = True
+    """Whether it knows, or may know, what words are worth in the corpus."""
+    top_k: int
+    """How many chunks are retrieved."""
+
+    @property
+    def gives_embeddings(self) -> bool:
+        """Whether results carry vectors, or may: that is not known before they are there."""
+        return True
+
+    def open(self, documents: Documents, indexing: Indexing) -> Retriever:
+        """Makes what is described ready to be searched; indexes where that is needed."""
+        raise NotImplementedError
 
 
 class Generator(Protocol):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from ragbench.core.chat import ChatModel
-from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem, RagbenchError
-from ragbench.io.settings import from_settings
-from ragbench.io.yaml_file import Place, YamlFile, read_yaml, spoken_of
-from ragbench.masking import mask_text
+from ragbench.errors import ConfigError
+from ragbench.io.settings import Makers, from_settings
+from ragbench.io.yaml_file import Place, read_yaml
 from ragbench.plugins import load_target
 from ragbench.post.catalogue import OPERATORS, RERANKERS, build_reranker, types_by_action
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Reranker
+from ragbench.post.settings_file import SettingsFile, built_own, is_own, listed_names, shown
 from ragbench.post.stage import PostRetrieval
 from ragbench.post.times import parse_time
 from ragbench.text.token_counter import TokenCounter, token_counter
@@ -64,34 +64,19 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
         raise ConfigError(f"an operator is a mapping with an 'action', not {given!r}")
     settings = {str(key): value for key, value in cast("Mapping[Any, Any]", given).items()}
     resources = resources or Resources()
-    if ":" in str(settings.get("action")):
-        return _own(str(settings.pop("action")), settings, resources)
-    name = _name(settings)
-    if name == "rerank":
-        settings = _with_reranker(settings)
-    made = _Makers(name=name, resources=resources).by_type()
-    built = from_settings(OPERATORS.load(name), settings, where=name, made=made)
+    action = settings.get("action")
+    if is_own(action):
+        name = str(settings.pop("action"))
+        made = _makers(name, resources)
+        built = built_own(name, settings, folder=resources.folder, made=made)
+    else:
+        name = _name(settings)
+        if name == "rerank":
+            settings = _with_reranker(settings)
+        made = _makers(name, resources)
+        built = from_settings(OPERATORS.load(name), settings, where=name, made=made)
     if not isinstance(built, Operator):
-        raise ConfigError(f"'{name}' is not an operator: it has no name or no apply()")
-    return built
-
-
-def _own(spec: str, settings: dict[str, Any], resources: Resources) -> Operator:
-    target = load_target(spec, search_path=resources.folder)
-    if not callable(target):
-        raise ConfigError(f"unknown action '{spec}': it is not a class")
-    made = _Makers(name=spec, resources=resources).by_type()
-    try:
-        built = from_settings(target, settings, where=spec, made=made)
-    except RagbenchError:
-        raise
-    except Exception as error:
-        raised = mask_text(f"{type(error).__name__}: {error}")
-        raise ConfigError(f"unknown action '{spec}': it raised {raised}") from error
-    if not isinstance(built, Operator):
-        raise ConfigError(
-            f"unknown action '{spec}': it is not an operator: it lacks a name or apply()"
-        )
+        raise ConfigError(f"'{name}' is not an operator: it lacks a name or apply()")
     return built
 
 
@@ -102,7 +87,7 @@ def _name(settings: dict[str, Any]) -> str:
     if action is None:
         raise ConfigError(f"the setting 'action' is missing. Known: {', '.join(actions)}")
     if action not in actions:
-        raise ConfigError(f"unknown action '{action}'.{_listed(action, list(actions))}")
+        raise ConfigError(f"unknown action '{action}'.{listed_names(action, list(actions))}")
     types = actions[action]
     if not types:
         return str(action)
@@ -110,14 +95,8 @@ def _name(settings: dict[str, Any]) -> str:
     if kind is None:
         raise ConfigError(f"{action}: the setting 'type' is missing. Known: {', '.join(types)}")
     if kind not in types:
-        raise ConfigError(f"unknown type '{kind}' of {action}.{_listed(kind, types)}")
+        raise ConfigError(f"unknown type '{kind}' of {action}.{listed_names(kind, types)}")
     return f"{action}.{kind}"
-
-
-def _listed(given: object, known: list[str]) -> str:
-    close = get_close_matches(str(given), known, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
-    return f"{hint} Known: {', '.join(known)}"
 
 
 def _with_reranker(settings: dict[str, Any]) -> dict[str, Any]:
@@ -132,67 +111,54 @@ def _with_reranker(settings: dict[str, Any]) -> dict[str, Any]:
     if ":" not in str(settings["type"]) and settings["type"] not in RERANKERS.targets():
         raise ConfigError(
             f"unknown type '{settings['type']}' of rerank."
-            f"{_listed(settings['type'], list(RERANKERS.targets()))}"
+            f"{listed_names(settings['type'], list(RERANKERS.targets()))}"
         )
     return {**own, "reranker": {"name": settings["type"], **rest}}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Makers:
-    """What makes the values that a file cannot hold as they are."""
+def _makers(name: str, resources: Resources) -> Makers:
+    """What makes the values that a file cannot hold as they are, by the type of the field."""
 
-    name: str
-    """The operator, for messages."""
-    resources: Resources
+    def resource(setting: str, kind: type, lacking: str) -> Callable[[object], Any]:
+        def make(value: object) -> Any:
+            if value is not None:
+                raise ConfigError(
+                    f"{name}: '{setting}' is not a setting of an operator: it stands at the top "
+                    "of the file"
+                )
+            held = getattr(resources, setting)
+            if not isinstance(held, kind):
+                raise ConfigError(f"{name} {lacking}")
+            return held
 
-    def by_type(self) -> dict[Any, Any]:
-        """A function of the setting for each type of field."""
-        return {
-            ChunkSearch: self.search,
-            ChunkNeighbours: self.neighbours,
-            ChatModel: self.chat,
-            TokenCounter: self.counter,
-            Reranker: self.reranker,
-        }
+        return make
 
-    def search(self, value: object) -> ChunkSearch:
-        self._refuse(value, "service", "where the chunks came from")
-        if not isinstance(self.resources.service, ChunkSearch):
-            raise ConfigError(self._lacks_service("search(query, top_k)"))
-        return self.resources.service
-
-    def neighbours(self, value: object) -> ChunkNeighbours:
-        self._refuse(value, "service", "where the chunks came from")
-        if not isinstance(self.resources.service, ChunkNeighbours):
-            raise ConfigError(self._lacks_service("neighbours(chunk_id, top_k)"))
-        return self.resources.service
-
-    def chat(self, value: object) -> ChatModel:
-        self._refuse(value, "chat", "the run's language model")
-        if self.resources.chat is None:
-            raise ConfigError(f"{self.name} needs a language model, and none was given")
-        return self.resources.chat
-
-    def counter(self, value: object) -> TokenCounter:
+    def counter(value: object) -> TokenCounter:
         if not isinstance(value, str):
-            raise ConfigError(f"{self.name}: counter must be a text, not {value!r}")
+            raise ConfigError(f"{name}: counter must be a text, not {value!r}")
         return token_counter(value)
 
-    def reranker(self, value: object) -> Reranker:
-        return build_reranker(value, chat=self.resources.chat, folder=self.resources.folder)
+    def reranker(value: object) -> Reranker:
+        return build_reranker(value, chat=resources.chat, folder=resources.folder)
 
-    def _refuse(self, value: object, setting: str, what: str) -> None:
-        if value is not None:
-            raise ConfigError(f"{self.name}: '{setting}' is not a setting: it is {what}")
-
-    def _lacks_service(self, method: str) -> str:
-        return (
-            f"{self.name} asks where the chunks came from, and nothing here has the method {method}"
-        )
+    asks = "asks where the chunks came from, and nothing here has the method"
+    return {
+        ChunkSearch: resource("service", ChunkSearch, f"{asks} search(query, top_k)"),
+        ChunkNeighbours: resource(
+            "service", ChunkNeighbours, f"{asks} neighbours(chunk_id, top_k)"
+        ),
+        ChatModel: resource("chat", ChatModel, "needs a language model, and none was given"),
+        TokenCounter: counter,
+        Reranker: reranker,
+    }
 
 
 _OF_STAGE = ("operators", "on_error", "score_field", "now")
-_SHARED = ("chat", "service")
+_SHARED: Mapping[str, tuple[type, ...]] = {
+    "service": (ChunkSearch, ChunkNeighbours),
+    "chat": (ChatModel,),
+}
+"""What a file may name for all of its operators, and what that must be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,142 +171,83 @@ class Variant:
 
 def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostRetrieval:
     """Reads a stage from a YAML file."""
-    reading = _Reading(file=read_yaml(path))
+    reading = SettingsFile(file=read_yaml(path))
     top = reading.mapping((), (*_OF_STAGE, *_SHARED))
-    resources = reading.resources(top, resources or Resources())
-    stage = reading.stage((), top, resources)
+    stage = _stage(reading, (), top, _resources(reading, top, resources or Resources()))
     reading.finish()
     return stage
 
 
-def read_stage(
-    file: YamlFile, place: Place, resources: Resources
-) -> tuple[PostRetrieval, list[Problem]]:
-    """Reads a stage out of a file that holds other things too."""
-    reading = _Reading(file=file)
-    if isinstance(file.at(place), list):
-        return reading.listed(place, resources), reading.problems
-    entry = reading.mapping(place, _OF_STAGE)
-    return reading.stage(place, entry, resources), reading.problems
-
-
 def load_variants(path: Path, resources: Resources | None = None) -> tuple[Variant, ...]:
     """Reads several stages from a YAML file: a list ``variants``, each with a ``name``."""
-    reading = _Reading(file=read_yaml(path))
+    reading = SettingsFile(file=read_yaml(path))
     top = reading.mapping((), ("variants", *_SHARED))
-    resources = reading.resources(top, resources or Resources())
-    variants: list[Variant] = []
-    names: set[str] = set()
-    for position, _ in enumerate(reading.items(("variants",), top)):
+    resources = _resources(reading, top, resources or Resources())
+    variants: dict[str, Variant] = {}
+    for position, _ in enumerate(reading.items(("variants",))):
         place = ("variants", position)
         entry = reading.mapping(place, ("name", *_OF_STAGE))
         name = entry.get("name")
         if not isinstance(name, str) or not name.strip():
             reading.wrong((*place, "name"), "each variant needs a name, a text")
-        elif name in names:
+        elif name in variants:
             reading.wrong((*place, "name"), f"two variants have the name '{name}'")
-        else:
-            names.add(name)
-        stage = reading.stage(place, entry, resources)
-        variants.append(Variant(name=str(name), stage=stage))
+        stage = _stage(reading, place, entry, resources)
+        variants[str(name)] = Variant(name=str(name), stage=stage)
     if not variants and not reading.problems:
         reading.wrong(("variants",), "there is no variant")
     reading.finish()
-    return tuple(variants)
+    return tuple(variants.values())
 
 
-@dataclass(kw_only=True, slots=True)
-class _Reading:
-    """One file, and what was found wrong with it so far."""
+def read_stage(reading: SettingsFile, place: Place, resources: Resources) -> PostRetrieval:
+    """Reads a stage out of a file that holds other things too: a mapping, or the operators."""
+    if isinstance(reading.at(place), list):
+        return PostRetrieval(operators=_operators(reading, place, resources))
+    return _stage(reading, place, reading.mapping(place, _OF_STAGE), resources)
 
-    file: YamlFile
-    problems: list[Problem] = field(default_factory=list[Problem])
 
-    def wrong(self, place: Place, message: str) -> None:
-        self.problems.extend(self.file.problem(place, line) for line in message.splitlines())
+def _stage(
+    reading: SettingsFile, place: Place, entry: Mapping[str, Any], resources: Resources
+) -> PostRetrieval:
+    """The stage that a mapping describes; with what is right in it when not all is."""
+    operators = _operators(reading, (*place, "operators"), resources)
+    score_field = entry.get("score_field")
+    if score_field is not None and not isinstance(score_field, str):
+        reading.wrong((*place, "score_field"), f"expected a text, found {shown(score_field)}")
+        score_field = None
+    now = None if entry.get("now") is None else parse_time(entry["now"])
+    if entry.get("now") is not None and now is None:
+        reading.wrong((*place, "now"), f"expected a date, found {shown(entry['now'])}")
+    stage = PostRetrieval(operators=operators, score_field=score_field, now=now)
+    on_error = entry.get("on_error", "keep")
+    at = (*place, "on_error")
+    return reading.built(at, on_error, lambda: replace(stage, on_error=on_error)) or stage
 
-    def finish(self) -> None:
-        """Refuses the file when anything was wrong."""
-        if self.problems:
-            raise DataError(sorted(self.problems, key=lambda problem: problem.line or 0))
 
-    def mapping(self, place: Place, known: tuple[str, ...]) -> dict[str, Any]:
-        """The mapping at a place, without keys that are not known."""
-        value = self.file.at(place)
-        if not isinstance(value, Mapping):
-            self.wrong(place, f"expected a mapping with {', '.join(known)}, not {_shown(value)}")
-            return {}
-        found: dict[str, Any] = {}
-        for key, item in cast("Mapping[Any, Any]", value).items():
-            if key in known:
-                found[key] = item
-            else:
-                self.wrong((*place, str(key)), f"unknown key. Known: {', '.join(known)}")
-        return found
+def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:
+    """The operators of a list, but for those that are wrong."""
+    made = [
+        reading.built((*place, position), given, partial(build_operator, given, resources))
+        for position, given in enumerate(reading.items(place))
+    ]
+    return tuple(one for one in made if one is not None)
 
-    def items(self, place: Place, around: Mapping[str, Any]) -> list[Any]:
-        """The list at a place, given the mapping that it stands in."""
-        key = str(place[-1])
-        value = around.get(key)
-        if isinstance(value, list):
-            return cast("list[Any]", value)
-        if key not in around:
-            self.wrong(place[:-1], f"the key '{key}' is missing")
-        else:
-            self.wrong(place, f"expected a list, not {_shown(value)}")
-        return []
 
-    def stage(self, place: Place, entry: Mapping[str, Any], resources: Resources) -> PostRetrieval:
-        """The stage that a mapping describes; with what is right in it when not all is."""
-        listed = (*place, "operators")
-        operators = self.operators(listed, self.items(listed, entry), resources)
-        score_field = entry.get("score_field")
-        if score_field is not None and not isinstance(score_field, str):
-            self.wrong((*place, "score_field"), f"expected a text, not {_shown(score_field)}")
-            score_field = None
-        now = None if entry.get("now") is None else parse_time(entry["now"])
-        if entry.get("now") is not None and now is None:
-            self.wrong((*place, "now"), f"expected a date, not {_shown(entry['now'])}")
-        stage = PostRetrieval(operators=operators, score_field=score_field, now=now)
-        try:
-            return replace(stage, on_error=entry.get("on_error", "keep"))
-        except ConfigError as error:
-            self.wrong((*place, "on_error"), str(error))
-            return stage
-
-    def listed(self, place: Place, resources: Resources) -> PostRetrieval:
-        """The stage that a list of operators makes."""
-        return PostRetrieval(operators=self.operators(place, self.file.at(place), resources))
-
-    def operators(
-        self, place: Place, items: Sequence[object], resources: Resources
-    ) -> tuple[Operator, ...]:
-        """The operators of a list, but for those that are wrong."""
-        operators: list[Operator] = []
-        for position, given in enumerate(items):
-            try:
-                operators.append(build_operator(given, resources))
-            except (ConfigError, MissingExtraError) as error:
-                at = (*place, position)
-                self.problems.extend(spoken_of(self.file, at, given, str(error)))
-        return tuple(operators)
-
-    def resources(self, top: Mapping[str, Any], given: Resources) -> Resources:
-        """The resources that the file names, over those that were given."""
-        for key, kinds in (("service", (ChunkSearch, ChunkNeighbours)), ("chat", (ChatModel,))):
-            if top.get(key) is None:
-                continue
-            try:
-                given = replace(given, **{key: _loaded(top[key], kinds)})
-            except ConfigError as error:
-                self.wrong((key,), str(error))
-        return given
+def _resources(reading: SettingsFile, top: Mapping[str, Any], given: Resources) -> Resources:
+    """The resources that the file names, over those that were given."""
+    found: dict[str, Any] = {}
+    for key, kinds in _SHARED.items():
+        if top.get(key) is not None:
+            found[key] = reading.built((key,), top[key], partial(_loaded, top[key], kinds))
+    named = {key: value for key, value in found.items() if value is not None}
+    return replace(given, **named)
 
 
 def _loaded(spec: object, kinds: tuple[type, ...]) -> Any:
     """What a name points at: an instance, or what a class or function without arguments gives."""
     if not isinstance(spec, str):
-        raise ConfigError(f"expected package.module:attribute, not {_shown(spec)}")
+        raise ConfigError(f"expected package.module:attribute, found {shown(spec)}")
     target = load_target(spec)
     if isinstance(target, type) or (callable(target) and not isinstance(target, kinds)):
         try:
@@ -351,8 +258,3 @@ def _loaded(spec: object, kinds: tuple[type, ...]) -> Any:
         names = " or ".join(kind.__name__ for kind in kinds)
         raise ConfigError(f"'{spec}' is not a {names}: it lacks what one has")
     return target
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return f"{text[:60]} ..." if len(text) > 60 else text

@@ -1,14 +1,15 @@
-"""Pipelines in every form of the interface: all eight agree, and results pass all checks."""
+"""Pipelines and the baseline in every form of the interface: all agree, results pass all checks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from ragbench import Document, RAGInterface, load_pipeline
+from ragbench import BaselineRAG, Document, RAGInterface, load_pipeline
 from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_result
 from ragbench.rag.load import describe_rag
 
@@ -30,17 +31,25 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module", params=FILES)
-def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp(request.param) / "rag.yaml"
-    path.write_text(FILES[request.param], "utf-8")
-    return path
+@contextmanager
+def opened(name: str, documents: list[Document], folder: Path) -> Iterator[RAGInterface]:
+    if name == "baseline":
+        yield BaselineRAG(documents, top_k=2)
+        return
+    (folder / "rag.yaml").write_text(FILES[name], "utf-8")
+    with load_pipeline(folder / "rag.yaml").open(lambda: documents) as pipeline:
+        yield pipeline.rag
+
+
+@pytest.fixture(scope="module", params=["baseline", *FILES])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def rag(file: Path) -> Iterator[RAGInterface]:
-    with load_pipeline(file).open(lambda: DOCUMENTS) as opened:
-        yield opened.rag
+def rag(name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RAGInterface]:
+    with opened(name, DOCUMENTS, tmp_path_factory.mktemp(name)) as found:
+        yield found
 
 
 @pytest.mark.parametrize("top_k", [None, 1, 50])
@@ -70,9 +79,16 @@ def test_results_pass_the_interfaces_checks_and_are_json(rag: RAGInterface) -> N
         assert 0 <= (result.confidence or 0) <= 1
 
 
-def test_the_description_is_json_and_the_same_again(rag: RAGInterface, file: Path) -> None:
+def test_an_empty_batch_is_an_empty_batch(rag: RAGInterface) -> None:
+    assert rag.batch_retrieve_with_metadata([]) == []
+    assert rag.batch_generate_with_metadata([], []) == []
+
+
+def test_the_description_is_json_and_the_same_again(
+    rag: RAGInterface, name: str, tmp_path: Path
+) -> None:
     described = json.dumps(describe_rag(rag, "pipeline"))
-    with load_pipeline(file).open(lambda: DOCUMENTS) as opened:
-        assert json.dumps(describe_rag(opened.rag, "pipeline")) == described
-    with load_pipeline(file).open(lambda: DOCUMENTS[:2]) as opened:
-        assert json.dumps(describe_rag(opened.rag, "pipeline")) != described
+    with opened(name, DOCUMENTS, tmp_path) as again:
+        assert json.dumps(describe_rag(again, "pipeline")) == described
+    with opened(name, DOCUMENTS[:2], tmp_path) as other:
+        assert json.dumps(describe_rag(other, "pipeline")) != described

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ragbench import PipelineRAG, evaluate, load_pipeline, read_cases
+from ragbench.io.settings import setting_fields
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.schema import pipeline_schema
 from ragbench.pipeline.stages import GENERATIONS, RETRIEVALS
@@ -156,8 +156,8 @@ def test_the_tables_name_every_setting_and_default() -> None:
 
 
 def named(target: Any, row: str) -> None:
-    for field in fields(target):
-        if not field.init or field.metadata.get("given"):
+    for field in setting_fields(target).values():
+        if field.metadata.get("given"):
             continue
         assert f"`{field.name}`" in row, (
             f"{target.__name__}.{field.name} is not in docs/pipeline.md"

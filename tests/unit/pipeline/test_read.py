@@ -13,9 +13,9 @@ from ragbench import load_pipeline
 from ragbench.core.chat import SamplingChat
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.chat import ChatGenerator
-from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGeneration
 from ragbench.pipeline.query_transforms import HyDE, Normalise
+from ragbench.pipeline.stages import RetrievalStage
 
 OWN = '''
 class Raises:
@@ -335,19 +335,20 @@ def test_a_collection_that_is_not_there_is_told(place: Path) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Elsewhere:
+class Elsewhere(RetrievalStage):
     """A retrieval of another package that says nothing of itself but how much it gives."""
 
     top_k: int = 5
-
-    def open(self, documents: Documents, indexing: Indexing) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outspoken(Elsewhere):
     uses_store: ClassVar[bool] = True
-    gives_embeddings: ClassVar[bool] = False
     knows_word_weights: ClassVar[bool] = False
+
+    @property
+    def gives_embeddings(self) -> bool:
+        return False
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ score_field: [1]
     ("text", "message"),
     [
         ("", "stage.yaml: is empty"),
-        ("- 1", "stage.yaml:1: expected a mapping"),
-        ("operators: 3", "stage.yaml:1: field 'operators': expected a list, not 3"),
+        ("- 1", "stage.yaml:1: expected 'name: value' entries, found a list"),
+        ("operators: 3", "stage.yaml:1: field 'operators': expected a list, found 3"),
         ("on_error: keep", "stage.yaml:1: the key 'operators' is missing"),
         ("a: [", "stage.yaml:1: is not YAML"),
         ("operators: []\noperators: []", "stage.yaml:2: the key 'operators' is given twice"),
