@@ -17,8 +17,7 @@ from ragbench.pipeline.sentence_support import (
     rank_sentences,
 )
 from ragbench.pipeline.stages import WordWeights
-from ragbench.text.answer_span import SPANS_VERSION, answer_span
-from ragbench.text.question import ParsedQuestion, parse_question
+from ragbench.text.question import SPANS_VERSION, ParsedQuestion, answer_span, parse_question
 from ragbench.text.sentences import SENTENCES_VERSION
 from ragbench.text.tokens import TOKENISER_VERSION, normalise
 
@@ -56,7 +55,7 @@ class ExtractiveGenerator:
     """Answers out of the sentence of the contexts that the question's words support best.
 
     A question for a date, a number or a name gets that part of the sentence
-    (`ragbench.text.answer_span`), any other the whole sentence. It abstains when no sentence is
+    (`ragbench.text.question`), any other the whole sentence. It abstains when no sentence is
     supported well enough. It reads no meaning: a question whose words all stand in a sentence is
     answered from that sentence, also when it says something else.
     """

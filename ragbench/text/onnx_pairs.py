@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.errors import ConfigError
 from ragbench.text.onnx_model import OnnxTextModel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_ReadT = TypeVar("_ReadT")
 
 
 class PairClassifier:
@@ -35,16 +41,17 @@ class PairClassifier:
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number a pair, in order; pairs are not cut."""
+        return self._each(pairs, lambda encoding: _logit(self._model.run(encoding)))
+
+    def _each(
+        self, pairs: Sequence[tuple[str, str]], read: Callable[[Any], _ReadT]
+    ) -> list[_ReadT]:
         encoded = [self._model.encode(first, second) for first, second in pairs]
         # The longest first: none of them is then left over for the end.
         order = sorted(range(len(pairs)), key=lambda at: -len(encoded[at].ids))
-        found = self._pool.map(self._logit, [encoded[at] for at in order])
+        found = self._pool.map(read, [encoded[at] for at in order])
         by_place = dict(zip(order, found, strict=True))
         return [by_place[at] for at in range(len(pairs))]
-
-    def _logit(self, encoding: Any) -> float:
-        row = self._model.run(encoding)
-        return float(row[0]) if len(row) == 1 else float(row[1] - row[0])
 
     def _check_kind(self, model: Path) -> None:
         row = self._model.run(self._model.encode("a", "b"))
@@ -53,6 +60,10 @@ class PairClassifier:
                 f"'{model}' is not a cross-encoder: its first output has the shape {row.shape} a "
                 "pair, not one or two numbers"
             )
+
+
+def _logit(row: NDArray[np.float32]) -> float:
+    return float(row[0]) if len(row) == 1 else float(row[1] - row[0])
 
 
 @lru_cache(maxsize=4)
@@ -102,18 +113,13 @@ class PairReader(PairClassifier):
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
         """One reading a pair, in order; pairs are not cut."""
-        encoded = [self._model.encode(first, second) for first, second in pairs]
-        order = sorted(range(len(pairs)), key=lambda at: -len(encoded[at].ids))
-        found = self._pool.map(self._reading, [encoded[at] for at in order])
-        by_place = dict(zip(order, found, strict=True))
-        return [by_place[at] for at in range(len(pairs))]
+        return self._each(pairs, self._reading)
 
     def _reading(self, encoding: Any) -> PairReading:
         import numpy as np
 
         outputs = self._model.run_all(encoding)
-        row = outputs[0]
-        logit = float(row[0]) if len(row) == 1 else float(row[1] - row[0])
+        logit = _logit(outputs[0])
         answers = None if self._second is None else float(outputs[self._second][0])
         starts, ends = (outputs[place] for place in self._places)
         nothing = float(starts[0] + ends[0])

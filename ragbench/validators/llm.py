@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
@@ -18,6 +18,8 @@ from ragbench.validators.calibration import CalibratedValidator
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.parts import Part, ScoredPool
 from ragbench.validators.verdict import Finding, Thresholds
+
+_KindT = TypeVar("_KindT")
 
 PROMPT_VERSION = "2"
 """Changes whenever the model is asked otherwise."""
@@ -56,28 +58,24 @@ _DEFINITION: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LlmPassage:
+class _Said(NamedTuple):
     """A passage that the model calls relevant."""
 
     number: int
     """From 1."""
     confidence: float
-    quotes: tuple[str, ...]
+    quotes: Sequence[str]
     """What it says it copied."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LlmAnswer:
-    """A checked answer."""
-
-    passages: tuple[LlmPassage, ...]
+class _Answer(NamedTuple):
+    passages: Sequence[_Said]
     answer_present: bool
     confidence: float
     """That ``answer_present`` is right, in [0, 1]."""
 
 
-def ask_about(chat: ChatModel, query: str, texts: Sequence[str]) -> LlmAnswer:
+def _ask(chat: ChatModel, query: str, texts: Sequence[str]) -> _Answer:
     """Asks a model which texts answer a query.
 
     An answer that is not as asked is objected to once. Passages that the second one names and that
@@ -103,49 +101,46 @@ def ask_about(chat: ChatModel, query: str, texts: Sequence[str]) -> LlmAnswer:
         ]
         lenient = Schema(definition=_DEFINITION, check=lambda value: _checked(value, None))
         answer = read_structure(chat.complete(messages), lenient)
-        there = tuple(one for one in answer.passages if 1 <= one.number <= len(texts))
-        return replace(answer, passages=there)
+        there = [one for one in answer.passages if 1 <= one.number <= len(texts)]
+        return answer._replace(passages=there)
 
 
-def _checked(value: object, count: int | None) -> LlmAnswer:
+_OBJECT = cast("type[dict[str, object]]", dict)
+_LIST = cast("type[list[object]]", list)
+
+
+def _checked(value: object, count: int | None) -> _Answer:
     """The answer; with a count, one that names other passages is refused."""
-    if not isinstance(value, dict):
-        raise ValueError("it is not a JSON object")
-    given = cast("dict[str, object]", value)
-    present = given.get("answer_present")
-    if not isinstance(present, bool):
-        raise ValueError("'answer_present' must be true or false")
-    passages = given.get("passages")
-    if not isinstance(passages, list):
-        raise ValueError("'passages' must be a list")
-    return LlmAnswer(
-        passages=tuple(_passage(one, count) for one in cast("list[object]", passages)),
-        answer_present=present,
-        confidence=_share(given.get("confidence"), "confidence"),
+    given = _of_kind(value, _OBJECT, "it", "a JSON object")
+    present = _of_kind(given.get("answer_present"), bool, "'answer_present'", "true or false")
+    passages = _of_kind(given.get("passages"), _LIST, "'passages'", "a list")
+    return _Answer(
+        [_passage(one, count) for one in passages], present, _share(given, "'confidence'")
     )
 
 
-def _passage(value: object, count: int | None) -> LlmPassage:
-    if not isinstance(value, dict):
-        raise ValueError("each of 'passages' must be an object")
-    given = cast("dict[str, object]", value)
-    number, quotes = given.get("number"), given.get("quotes")
+def _passage(value: object, count: int | None) -> _Said:
+    given = _of_kind(value, _OBJECT, "each of 'passages'", "an object")
+    number = given.get("number")
     if isinstance(number, bool) or not isinstance(number, int):
         raise ValueError(f"a passage's number must be a whole number, not {number!r}")
     if count is not None and not 1 <= number <= count:
         raise ValueError(f"passage {number!r} does not exist: there are {count}")
-    if not isinstance(quotes, list):
-        raise ValueError("'quotes' must be a list of texts")
-    texts = [one for one in cast("list[object]", quotes) if isinstance(one, str)]
-    if len(texts) != len(cast("list[object]", quotes)):
-        raise ValueError("'quotes' must be a list of texts")
-    confidence = _share(given.get("confidence"), "a passage's confidence")
-    return LlmPassage(number=number, confidence=confidence, quotes=tuple(texts))
+    quotes = _of_kind(given.get("quotes"), _LIST, "'quotes'", "a list of texts")
+    texts = [_of_kind(one, str, "each of 'quotes'", "a text") for one in quotes]
+    return _Said(number, _share(given, "a passage's confidence"), texts)
 
 
-def _share(value: object, name: str) -> float:
+def _of_kind(value: object, kind: type[_KindT], name: str, wanted: str) -> _KindT:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {wanted}")
+    return value
+
+
+def _share(given: Mapping[str, object], name: str) -> float:
+    value = given.get("confidence")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ValueError(f"'{name}' must be a number from 0 to 1, not {value!r}")
+        raise ValueError(f"{name} must be a number from 0 to 1, not {value!r}")
     return float(value)
 
 
@@ -155,15 +150,14 @@ _DENIED = 0.49
 """At most so probable is an answer that the model calls absent, however unsure it is of that."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Passage:
+class _Passage(NamedTuple):
     place: int
     """The chunk's."""
     window: Span
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class _Found:
     """What is left of the model's answers after its quotes were looked for."""
 
@@ -177,6 +171,39 @@ class _Found:
     """Whether the model called the answer present and no quote proved it."""
     probability: float = 0.0
     """That the answer is present."""
+
+    def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
+        proved = [self._is_proved(said, batch[said.number - 1]) for said in answer.passages]
+        self.unproved |= answer.answer_present and not any(proved)
+        # A quote of another reply proves nothing of this one.
+        if any(proved):
+            denied = min(1 - max(answer.confidence, 0.5), _DENIED)
+            probability = answer.confidence if answer.answer_present else denied
+            self.probability = max(self.probability, probability)
+
+    def _is_proved(self, said: _Said, passage: _Passage) -> bool:
+        """Looks for a passage's quotes; whether one that proves something stands there."""
+        places = [locate_quote(quote, passage.text) for quote in said.quotes]
+        spans = [
+            Span(place.start + passage.window.start, place.end + passage.window.start)
+            for quote, place in zip(said.quotes, places, strict=True)
+            if place is not None and says_enough(quote, passage.text)
+        ]
+        self.quotes += len(places)
+        self.fabricated += places.count(None)
+        self.spans[passage.place].update(spans)
+        confidence = said.confidence if spans else min(said.confidence, _UNPROVED)
+        self.relevance[passage.place] = max(self.relevance[passage.place], confidence)
+        return bool(spans)
+
+    def reasons(self) -> Iterator[str]:
+        if self.unproved and not self.probability:
+            yield "the model calls the answer present, and none of its quotes proves it"
+        if self.fabricated:
+            yield (
+                f"of {self.quotes} quotes of the model, {self.fabricated} not found in the chunk "
+                "that it names: not counted"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,14 +245,19 @@ class LlmValidator(CalibratedValidator):
         passages = self._passages(intake.chunks) if query.strip() else []
         found = _Found(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
         for batch in self._batches(passages):
-            answer = ask_about(self.chat, query, [one.text for one in batch])
-            found = _looked_up(answer, batch, found)
+            found.add(_ask(self.chat, query, [one.text for one in batch]), batch)
+        findings = [
+            Finding(chunk=chunk, probability=relevance, spans=sorted(spans))
+            for chunk, relevance, spans in zip(
+                intake.chunks, found.relevance, found.spans, strict=True
+            )
+        ]
         judgement = ScoredPool(
             query=query,
             intake=intake,
-            parts=[Part(text=query, findings=_findings(intake.chunks, found))],
+            parts=[Part(text=query, findings=findings)],
             answer_probability=found.probability,
-            reasons=_about_quotes(found),
+            reasons=[*found.reasons()],
             details={
                 "quotes": float(found.quotes),
                 "fabricated_quotes": float(found.fabricated),
@@ -236,7 +268,7 @@ class LlmValidator(CalibratedValidator):
 
     def _passages(self, chunks: Sequence[Chunk]) -> list[_Passage]:
         return [
-            _Passage(place=place, window=window, text=chunk.text[slice(*window)])
+            _Passage(place, window, chunk.text[slice(*window)])
             for place, chunk in enumerate(chunks)
             for window in windows_of(chunk.text, characters=self.characters)
         ]
@@ -251,61 +283,3 @@ class LlmValidator(CalibratedValidator):
             batches[-1].append(passage)
             size += len(passage.text)
         return batches
-
-
-def _looked_up(answer: LlmAnswer, batch: Sequence[_Passage], known: _Found) -> _Found:
-    """The answer's quotes, looked for in the passages that it names."""
-    relevance, spans = list(known.relevance), [set(one) for one in known.spans]
-    quotes, fabricated = known.quotes, known.fabricated
-    any_proved = False
-    for said in answer.passages:
-        passage = batch[said.number - 1]
-        proved = False
-        for quote in said.quotes:
-            quotes += 1
-            span = locate_quote(quote, passage.text)
-            if span is None:
-                fabricated += 1
-            elif says_enough(quote, passage.text):
-                proved = True
-                shift = passage.window.start
-                spans[passage.place].add(Span(span.start + shift, span.end + shift))
-        any_proved = any_proved or proved
-        confidence = said.confidence if proved else min(said.confidence, _UNPROVED)
-        relevance[passage.place] = max(relevance[passage.place], confidence)
-    return _Found(
-        relevance=relevance,
-        spans=spans,
-        quotes=quotes,
-        fabricated=fabricated,
-        unproved=known.unproved or (answer.answer_present and not any_proved),
-        probability=max(known.probability, _probability(answer, proved=any_proved)),
-    )
-
-
-def _probability(answer: LlmAnswer, *, proved: bool) -> float:
-    """That the answer is present. A quote of another reply proves nothing of this one."""
-    if not proved:
-        return 0.0
-    if answer.answer_present:
-        return answer.confidence
-    return min(1 - max(answer.confidence, 0.5), _DENIED)
-
-
-def _findings(chunks: Sequence[Chunk], found: _Found) -> list[Finding]:
-    return [
-        Finding(chunk=chunk, probability=relevance, spans=sorted(spans))
-        for chunk, relevance, spans in zip(chunks, found.relevance, found.spans, strict=True)
-    ]
-
-
-def _about_quotes(found: _Found) -> list[str]:
-    told: list[str] = []
-    if found.unproved and not found.probability:
-        told.append("the model calls the answer present, and none of its quotes proves it")
-    if found.fabricated:
-        told.append(
-            f"of {found.quotes} quotes of the model, {found.fabricated} not found in the chunk "
-            "that it names: not counted"
-        )
-    return told

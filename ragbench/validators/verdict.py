@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, islice, product
+from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Conflict, EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
-from ragbench.text.question import AnswerType, asked_type, parse_question, said_as_clause
+from ragbench.text.question import asked_type, parse_question, said_as_clause
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import normalise, tokenise
 from ragbench.validators.inspect import InspectedChunks
@@ -53,24 +54,22 @@ _NEGATION = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
+class _Said(NamedTuple):
     """A sentence."""
 
     words: frozenset[str]
-    telling: Mapping[str, Mapping[str, str]]
+    distinct: Mapping[str, Mapping[str, str]]
     """By kind, the words that may be the answer, each as it is written: names (with a capital) and
     numbers that do not stand in the query."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
+class _Statement(NamedTuple):
     evidence: EvidenceQuote
     words: frozenset[str]
     """Its words without numbers and negations."""
     dates: frozenset[str]
     numbers: frozenset[str]
-    said: tuple[_Said, ...]
+    said: Sequence[_Said]
     """Sentence by sentence."""
     negated: bool
     covers: bool
@@ -82,29 +81,25 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
     asked = frozenset(parse_question(query).tokens)
     kind = asked_type(query)
     stated = [_statement(one, asked) for one in evidence]
-    found = [
-        conflict
-        for one, other in combinations(stated, 2)
-        if one.evidence.chunk_id != other.evidence.chunk_id
-        for conflict in [_between(one, other, kind)]
-        if conflict is not None
-    ]
-    return tuple(found)
+    conflicts: list[Conflict] = []
+    for one, other in combinations(stated, 2):
+        first, second = one.evidence, other.evidence
+        differing = () if first.chunk_id == second.chunk_id else _differences(one, other, kind)
+        for found, detail in islice(differing, 1):
+            conflicts.append(Conflict(kind=found, first=first, second=second, detail=detail))
+    return tuple(conflicts)
 
 
 def _statement(evidence: EvidenceQuote, asked: frozenset[str]) -> _Statement:
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
     dates = frozenset(_DATE.findall(text)) - asked
-    numbers = frozenset(one.replace(",", "") for one in _NUMBER.findall(text)) - dates - asked
     return _Statement(
         evidence=evidence,
         words=frozenset(token for token in tokens if not token[0].isdigit()),
         dates=dates,
-        numbers=numbers,
-        said=tuple(
-            _said(evidence.text[slice(*one)], asked) for one in split_sentences(evidence.text)
-        ),
+        numbers=frozenset(one.replace(",", "") for one in _NUMBER.findall(text)) - dates - asked,
+        said=[_said(evidence.text[slice(*one)], asked) for one in split_sentences(evidence.text)],
         negated=_NEGATION.search(text) is not None,
         covers=bool(asked) and len(asked & tokens) >= _COVERED * len(asked),
     )
@@ -114,57 +109,42 @@ def _said(sentence: str, asked: frozenset[str]) -> _Said:
     words = tokenise(sentence)
     names = [(token, name) for name in _NAME.findall(sentence) for token in tokenise(name)]
     return _Said(
-        words=frozenset(words),
-        telling={
+        frozenset(words),
+        {
             "name": {one: name.rstrip(".") for one, name in names if one not in asked},
             "number": {one: one for one in words if one[0].isdigit() and one not in asked},
         },
     )
 
 
-def _between_sentences(one: _Said, other: _Said) -> tuple[str, str] | None:
-    """Kind and detail where two sentences say the same but for names alone, or numbers alone."""
+def _differences(one: _Statement, other: _Statement, kind: str) -> Iterator[tuple[str, str]]:
+    """Kind and detail of each contradiction."""
+    common = len(one.words & other.words) / max(1, min(len(one.words), len(other.words)))
+    alike, answer = common >= _ALIKE, one.covers and other.covers
+    values = (("date", one.dates, other.dates), ("number", one.numbers, other.numbers))
+    for name, mine, theirs in values:
+        differ = mine and theirs and mine.isdisjoint(theirs)
+        if differ and (alike or (answer and kind == name)):
+            yield name, f"{', '.join(sorted(mine))} against {', '.join(sorted(theirs))}"
+    for first, second in product(one.said, other.said):
+        yield from _between_sentences(first, second)
+    if one.negated != other.negated and alike and answer:
+        says, denies = (other, one) if one.negated else (one, other)
+        yield "negation", f"{says.evidence.chunk_id} says what {denies.evidence.chunk_id} denies"
+
+
+def _between_sentences(one: _Said, other: _Said) -> Iterator[tuple[str, str]]:
+    """Where two sentences say the same but for names alone, or numbers alone."""
     first, second = one.words - other.words, other.words - one.words
     same = len(one.words & other.words) >= _SAME * len(one.words | other.words)
     if not (same and first and second):
-        return None
-    for kind in one.telling:
-        mine, theirs = one.telling[kind], other.telling[kind]
+        return
+    for kind, mine in one.distinct.items():
+        theirs = other.distinct[kind]
         if first <= mine.keys() and second <= theirs.keys():
             said = " ".join(word for token, word in mine.items() if token in first)
             against = " ".join(word for token, word in theirs.items() if token in second)
-            return kind, f"{said} against {against}"
-    return None
-
-
-def _between(one: _Statement, other: _Statement, kind: AnswerType) -> Conflict | None:
-    common = len(one.words & other.words) / max(1, min(len(one.words), len(other.words)))
-    alike = common >= _ALIKE
-    answers = one.covers and other.covers
-    if _differ(one.dates, other.dates) and (alike or (answers and kind is AnswerType.DATE)):
-        return _conflict("date", one, other, _against(one.dates, other.dates))
-    if _differ(one.numbers, other.numbers) and (alike or (answers and kind is AnswerType.NUMBER)):
-        return _conflict("number", one, other, _against(one.numbers, other.numbers))
-    sentences = (_between_sentences(a, b) for a, b in product(one.said, other.said))
-    if (found := next(filter(None, sentences), None)) is not None:
-        return _conflict(found[0], one, other, found[1])
-    if one.negated != other.negated and alike and answers:
-        says, denies = (other, one) if one.negated else (one, other)
-        detail = f"{says.evidence.chunk_id} says what {denies.evidence.chunk_id} denies"
-        return _conflict("negation", one, other, detail)
-    return None
-
-
-def _differ(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one) and bool(other) and one.isdisjoint(other)
-
-
-def _against(one: frozenset[str], other: frozenset[str]) -> str:
-    return f"{', '.join(sorted(one))} against {', '.join(sorted(other))}"
-
-
-def _conflict(kind: str, one: _Statement, other: _Statement, detail: str) -> Conflict:
-    return Conflict(kind=kind, first=one.evidence, second=other.evidence, detail=detail)
+            yield kind, f"{said} against {against}"
 
 
 def best_sentences(
@@ -285,22 +265,22 @@ def decide(
     warnings: Sequence[str] = (),
     details: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """The verdict that probabilities come to.
-
-    Args:
-        answer_probability: that the answer is present, in [0, 1].
-    """
     # Sorting keeps the order of equals: the retriever's.
     ranked = sorted(findings, key=lambda one: -one.probability)
     present = answer_probability >= thresholds.present and bool(ranked)
     relevant = _relevant(ranked, thresholds, present=present)
-    quality = _quality(present, relevant)
+    quality = RetrievalQuality.PARTIAL if relevant else RetrievalQuality.POOR
+    if present:
+        quality = RetrievalQuality.GOOD
     evidence = tuple(
         quote(one.chunk, span) for one in relevant[:_QUOTED_CHUNKS] for span in one.spans
     )
     named = tuple(one.chunk.id for one in relevant)
-    told = [*reasons, _about_answer(answer_probability, thresholds.present, present)]
-    told += [text for one in relevant[:_QUOTED_CHUNKS] for text in _about_chunk(one)]
+    side = "reaches" if present else "stays below"
+    about = (
+        f"the probability of an answer, {answer_probability:.2f}, {side} {thresholds.present:.2f}"
+    )
+    about_chunks = [text for one in relevant[:_QUOTED_CHUNKS] for text in _about_chunk(one)]
     open_questions = [not_stated(part, [one.chunk for one in relevant]) for part in lacking]
     return Verdict(
         query_id="",
@@ -312,7 +292,7 @@ def decide(
         retrieval_quality=quality,
         message=message_for(quality, named, open_questions),
         validator=validator,
-        reasons=tuple(told),
+        reasons=(*reasons, about, *about_chunks),
         warnings=(*intake.warnings, *warnings),
         inspection=intake.found,
         conflicts=find_conflicts(query, evidence),
@@ -329,25 +309,14 @@ def _relevant(ranked: Sequence[Finding], thresholds: Thresholds, *, present: boo
     return [*ranked[:1]] if present else []
 
 
-def _about_chunk(finding: Finding) -> list[str]:
-    told = [finding.reason] if finding.reason else []
+def _about_chunk(finding: Finding) -> Iterator[str]:
+    if finding.reason:
+        yield f"{finding.chunk.id}: {finding.reason}"
     if finding.objection is not None:
-        told.append(f"no certain answer: {finding.objection.text}")
-    return [f"{finding.chunk.id}: {one}" for one in told]
+        yield f"{finding.chunk.id}: no certain answer: {finding.objection.text}"
 
 
 def quote(chunk: Chunk, span: Span) -> EvidenceQuote:
     return EvidenceQuote(
         chunk_id=chunk.id, start=span.start, end=span.end, text=chunk.text[span.start : span.end]
     )
-
-
-def _quality(present: bool, relevant: Sequence[Finding]) -> RetrievalQuality:
-    if present:
-        return RetrievalQuality.GOOD
-    return RetrievalQuality.PARTIAL if relevant else RetrievalQuality.POOR
-
-
-def _about_answer(probability: float, threshold: float, present: bool) -> str:
-    side = "reaches" if present else "stays below"
-    return f"the probability of an answer, {probability:.2f}, {side} {threshold:.2f}"

@@ -285,7 +285,7 @@ _SELF_TEST = 40
 def _self_test(judge: ValidatorChoice, corpus: str, limit: int, *, json: bool) -> None:
     from dataclasses import asdict
 
-    from ragbench.verbs.self_test import run_self_test
+    from ragbench.validators.self_test import run_self_test
     from ragbench.views.validation import self_test_lines
 
     with validator_maker(judge) as (make, _):

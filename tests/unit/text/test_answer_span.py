@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.text.answer_span import answer_span
-from ragbench.text.question import parse_question
+from ragbench.text.question import answer_span, parse_question
 from ragbench.text.tokens import tokenise
 
 
