@@ -26,10 +26,10 @@ from ragbench.verbs.rag_repeats import evaluate_repeatedly
 from ragbench.workers.engines import check_engine
 from ragbench_cli import console
 from ragbench_cli.console import StageAdvance
+from ragbench_cli.costs import booked_run
 from ragbench_cli.eval_options import Asking, Keeping, Measuring, SystemChoice
 from ragbench_cli.eval_source import OpenedSource, SourceChoice, opened_source, say_lines
 from ragbench_cli.models import ModelChoice, ModelsInUse, models_in_use, with_canaries
-from ragbench_cli.receipts import booked_run
 from ragbench_cli.systems import (
     DocumentsBeside,
     PipelineFile,

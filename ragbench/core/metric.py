@@ -194,37 +194,6 @@ class Metric:
                 return parameter.default
         raise KeyError(name)
 
-    @property
-    def has_definition(self) -> bool:
-        """False where all that is known is its name: an old run, a metric that is gone."""
-        return self.definition.summary != NO_DEFINITION
-
-
-NO_DEFINITION = "no definition kept"
-"""The summary of a metric of an old run that nothing is known of but its name."""
-
-
-def undefined_metric(name: str, version: int, *, is_judged: bool = False) -> Metric:
-    """A metric of which a run kept nothing but its name: any range, no better side.
-
-    Args:
-        version: of its formula.
-    """
-    return Metric(
-        definition=MetricDefinition(
-            name=name,
-            group=Group.OVERALL,
-            needs=frozenset(),
-            direction=Direction.NEITHER,
-            summary=NO_DEFINITION,
-            citation="",
-            low=None,
-            high=None,
-            version=version,
-            cost=Cost.LLM if is_judged else Cost.FREE,
-        )
-    )
-
 
 def stored_definition(metric: Metric) -> dict[str, Any]:
     """A metric with its bound parameters as a JSON object; `metric_of` reads it back."""

@@ -11,15 +11,15 @@ of these::
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import Any, Protocol, TypeAlias, cast
 
-from ragbench.core.metric import Metric, MetricDefinition, metric_of, undefined_metric
-from ragbench.errors import ConfigError
+from ragbench.core.metric import Metric, MetricDefinition, metric_of
+from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.identity import described
@@ -145,43 +145,23 @@ class StoredMetric(Protocol):
     """A metric as a run holds it: `ragbench.ledger.manifest.MetricInfo`, a column of a report."""
 
     @property
-    def name(self) -> str:
-        """With parameters and cutoff."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def version(self) -> int:
-        """Of its formula."""
-        ...
-
-    @property
-    def definition(self) -> Mapping[str, Any] | None:
-        """What `ragbench.core.metric.stored_definition` gave; None in old runs."""
-        ...
+    def definition(self) -> Mapping[str, Any] | None: ...
 
 
-def stored_metrics(
-    stored: Iterable[StoredMetric], judged: Container[str] = ()
-) -> tuple[Metric, ...]:
-    """The metrics of a stored run, as they were when it was scored.
-
-    Nothing has to be installed for that. Where a run of an earlier version kept only a name, the
-    definition is today's; `Metric.has_definition` is False where there is none of that name.
-    """
-    return tuple(
-        _by_name(metric.name, metric.version, is_judged=metric.name in judged)
-        if metric.definition is None
-        else metric_of(metric.definition)
-        for metric in stored
-    )
-
-
-def _by_name(name: str, version: int, *, is_judged: bool) -> Metric:
-    try:
-        metric = parse_metric(name)
-    except ConfigError:
-        return undefined_metric(name, version, is_judged=is_judged)
-    return replace(metric, definition=replace(metric.definition, version=version))
+def stored_metrics(stored: Iterable[StoredMetric]) -> tuple[Metric, ...]:
+    """The metrics of a stored run, as they were when it was scored. Nothing has to be installed."""
+    found: list[Metric] = []
+    for metric in stored:
+        if metric.definition is None:
+            raise RunMismatchError(
+                f"the run keeps no definition of {metric.name}: an earlier version of ragbench "
+                "wrote it. Run 'ragbench eval' again"
+            )
+        found.append(metric_of(metric.definition))
+    return tuple(found)
 
 
 def computable(metric: Metric) -> Metric:

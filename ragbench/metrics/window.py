@@ -143,102 +143,63 @@ def _timed(outcome: Outcome[Any], stage: str) -> Cell | None:
 
 _NO_TIME = Cell.skipped("no time was measured")
 _SHARED_TIME = Cell.skipped("cases shared a call: the time of one is not known")
-_NO_GOLD = Cell.skipped(NO_GOLD)
-_NO_IDS = Cell.skipped("retrieval gave no context ids")
-_NO_REFERENCE = Cell.skipped("no reference answer")
-_NO_REFERENCE_CONTEXTS = Cell.skipped("no reference contexts")
-_NO_CANDIDATES = Cell.skipped("generation gave no candidates")
-_NO_CONFIDENCE = Cell.skipped("generation gave no confidence")
-_NO_ANSWERABLE = Cell.skipped("not known whether the case is answerable")
-_NO_RUBRICS = Cell.skipped("no rubrics")
+_DECLINED = Cell.abstained("the system declined to answer")
 
 
 def _declined(trace: Trace) -> Cell | None:
     return _DECLINED if declined(trace.generation) else None
 
 
-_DECLINED = Cell.abstained("the system declined to answer")
-_NO_SCORES = Cell.skipped("retrieval gave no scores")
-_NO_CONTEXT_METADATA = Cell.skipped("retrieval gave no metadata of contexts")
-_NO_REFERENCE_IDS = Cell.skipped("no reference context ids")
-_NO_EVIDENCE = Cell.skipped("no evidence")
+def _unless(is_there: Callable[[Trace], bool], reason: str) -> Check:
+    skipped = Cell.skipped(reason)
+    return lambda trace: None if is_there(trace) else skipped
 
 
-def _gold(trace: Trace) -> Cell | None:
+def _retrieval_gave(field: str, what: str) -> Check:
+    return _unless(
+        lambda trace: getattr(trace.context.value, field, None) is not None,
+        f"retrieval gave no {what}",
+    )
+
+
+def _has_ids(trace: Trace) -> bool:
+    return trace.case.reference_context_ids is not None or trace.case.grades is not None
+
+
+def _has_gold(trace: Trace) -> bool:
     case = trace.case
-    known = case.reference_context_ids is not None or case.grades is not None
-    return None if known or case.reference_contexts is not None or case.evidence else _NO_GOLD
-
-
-def _ids(trace: Trace) -> Cell | None:
-    result = trace.context.value
-    return _NO_IDS if result is None or result.context_ids is None else None
-
-
-def _scores(trace: Trace) -> Cell | None:
-    result = trace.context.value
-    return _NO_SCORES if result is None or result.scores is None else None
-
-
-def _context_metadata(trace: Trace) -> Cell | None:
-    result = trace.context.value
-    return _NO_CONTEXT_METADATA if result is None or result.context_metadata is None else None
-
-
-def _reference_ids(trace: Trace) -> Cell | None:
-    case = trace.case
-    known = case.reference_context_ids is not None or case.grades is not None
-    return None if known else _NO_REFERENCE_IDS
-
-
-def _evidence(trace: Trace) -> Cell | None:
-    return None if trace.case.evidence else _NO_EVIDENCE
-
-
-def _reference(trace: Trace) -> Cell | None:
-    case = trace.case
-    known = case.reference is not None or case.alternative_references
-    return None if known else _NO_REFERENCE
-
-
-def _reference_contexts(trace: Trace) -> Cell | None:
-    return None if trace.case.reference_contexts else _NO_REFERENCE_CONTEXTS
-
-
-def _candidates(trace: Trace) -> Cell | None:
-    result = trace.generation.value
-    return None if result is not None and result.multi_responses else _NO_CANDIDATES
-
-
-def _confidence(trace: Trace) -> Cell | None:
-    result = trace.generation.value
-    return _NO_CONFIDENCE if result is None or result.confidence is None else None
-
-
-def _answerable(trace: Trace) -> Cell | None:
-    return _NO_ANSWERABLE if trace.case.answerable is None else None
-
-
-def _rubrics(trace: Trace) -> Cell | None:
-    return None if trace.case.metadata.get("rubrics") else _NO_RUBRICS
+    return _has_ids(trace) or case.reference_contexts is not None or bool(case.evidence)
 
 
 _OF_RETRIEVAL = frozenset({Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS})
 _OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
 _KNOWN: dict[Need, Check] = {
-    Need.JUDGEMENTS: _gold,
-    Need.RETRIEVED_CONTEXT_IDS: _ids,
-    Need.SCORES: _scores,
-    Need.CONTEXT_METADATA: _context_metadata,
-    Need.REFERENCE: _reference,
-    Need.REFERENCE_CONTEXTS: _reference_contexts,
-    Need.REFERENCE_CONTEXT_IDS: _reference_ids,
-    Need.GRADES: _reference_ids,
-    Need.EVIDENCE: _evidence,
-    Need.MULTI_RESPONSES: _candidates,
-    Need.CONFIDENCE: _confidence,
-    Need.ANSWERABLE: _answerable,
-    Need.RUBRICS: _rubrics,
+    Need.JUDGEMENTS: _unless(_has_gold, NO_GOLD),
+    Need.RETRIEVED_CONTEXT_IDS: _retrieval_gave("context_ids", "context ids"),
+    Need.SCORES: _retrieval_gave("scores", "scores"),
+    Need.CONTEXT_METADATA: _retrieval_gave("context_metadata", "metadata of contexts"),
+    Need.REFERENCE: _unless(
+        lambda t: t.case.reference is not None or bool(t.case.alternative_references),
+        "no reference answer",
+    ),
+    Need.REFERENCE_CONTEXTS: _unless(
+        lambda t: bool(t.case.reference_contexts), "no reference contexts"
+    ),
+    Need.REFERENCE_CONTEXT_IDS: _unless(_has_ids, "no reference context ids"),
+    Need.GRADES: _unless(_has_ids, "no reference context ids"),
+    Need.EVIDENCE: _unless(lambda t: bool(t.case.evidence), "no evidence"),
+    Need.MULTI_RESPONSES: _unless(
+        lambda t: bool(getattr(t.generation.value, "multi_responses", None)),
+        "generation gave no candidates",
+    ),
+    Need.CONFIDENCE: _unless(
+        lambda t: getattr(t.generation.value, "confidence", None) is not None,
+        "generation gave no confidence",
+    ),
+    Need.ANSWERABLE: _unless(
+        lambda t: t.case.answerable is not None, "not known whether the case is answerable"
+    ),
+    Need.RUBRICS: _unless(lambda t: bool(t.case.metadata.get("rubrics")), "no rubrics"),
     Need.RETRIEVAL_LATENCY: lambda trace: _timed(trace.retrieval, "retrieval"),
     Need.GENERATION_LATENCY: lambda trace: _timed(trace.generation, "generation"),
 }

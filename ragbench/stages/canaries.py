@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+import orjson
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
@@ -21,8 +24,8 @@ from ragbench.core.outcome import Cell, JudgedCell, Outcome, Status
 from ragbench.core.report import CanaryLine
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
-from ragbench.ledger.canaries import asked_of, stored_canaries, write_canaries
 from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.manifest import write_atomic
 from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import INJECTION, reads_canaries
 from ragbench.stages.judge import Judging, judge_many
@@ -212,8 +215,8 @@ def judge_canaries(
     """
     asked = [metric for metric in metrics if reads_canaries(metric)]
     basis = fingerprint(([tuple(canary) for canary in canaries], [m.name for m in asked]))
-    known = stored_canaries(folder)
-    if known is not None and (known["run"], known["basis"]) == (asked_of(run), basis):
+    known = _stored_canaries(folder)
+    if known is not None and (known["run"], known["basis"]) == (_asked_of(run), basis):
         return
     plan = judging.plan(asked)
     tally: dict[tuple[int, CanaryKind], list[JudgedCell]] = {}
@@ -236,7 +239,7 @@ def judge_canaries(
         for at, metric in enumerate(asked)
         for kind in CanaryKind
     ]
-    write_canaries(folder, asked_of(run), basis, [line for line in lines if line.planted])
+    _write_canaries(folder, _asked_of(run), basis, [line for line in lines if line.planted])
 
 
 def _line(metric: Metric, kind: CanaryKind, judged: Sequence[JudgedCell]) -> CanaryLine:
@@ -250,3 +253,45 @@ def _line(metric: Metric, kind: CanaryKind, judged: Sequence[JudgedCell]) -> Can
         wrong=sum(_is_wrong(kind, cell) for cell in counted),
         unproved=sum(cell.status is Status.UNPROVED for cell in counted),
     )
+
+
+# --- in the run's folder
+
+CANARIES = "canaries.json"
+"""The file in a run's folder."""
+
+
+def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
+    """What canaries are made of, and who is asked about them."""
+    return {name: run.get(name) for name in ("dataset", "judge", "rag")}
+
+
+def _write_canaries(
+    folder: Path, run: dict[str, str | None], basis: str, lines: Sequence[CanaryLine]
+) -> None:
+    stored = {"run": run, "basis": basis, "lines": [asdict(line) for line in lines]}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    write_atomic(folder / CANARIES, orjson.dumps(stored, option=options))
+
+
+def _stored_canaries(folder: Path) -> dict[str, Any] | None:
+    """What is kept of a run's canaries; None where there is nothing, or nothing readable."""
+    try:
+        found = cast("object", orjson.loads((folder / CANARIES).read_bytes()))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    known = cast("dict[str, Any]", found)
+    return known if {"run", "basis", "lines"} <= known.keys() else None
+
+
+def read_canaries(folder: Path, run: Mapping[str, str]) -> tuple[CanaryLine, ...]:
+    """What a run's judge made of its canaries; nothing where they are of another run or judge."""
+    found = _stored_canaries(folder)
+    if found is None or found["run"] != _asked_of(run):
+        return ()
+    try:
+        return tuple(CanaryLine(**line) for line in found["lines"])
+    except TypeError:  # a later release wrote it
+        return ()

@@ -22,7 +22,6 @@ from ragbench.core.report import (
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
 from ragbench.io.source_info import counted
-from ragbench.ledger.canaries import read_canaries
 from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder, repeat_folders
 from ragbench.ledger.journal import Journal
@@ -32,6 +31,7 @@ from ragbench.metrics.registry import stored_metrics
 from ragbench.metrics.summary import NO_FIGURE, SummaryBuilder
 from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.biography import BiographyTally, biography_of
+from ragbench.stages.canaries import read_canaries
 from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_tally import JudgeTally
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
@@ -61,9 +61,7 @@ def open_traces(path: Path, *, with_texts: bool = True) -> Iterator[TracedCase]:
 
 def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
     """A stored run's metrics, as they were when it was scored."""
-    return stored_metrics(
-        manifest.metrics, () if manifest.judge is None else manifest.judge["keys"]
-    )
+    return stored_metrics(manifest.metrics)
 
 
 def keep_figures(report: Report, path: Path) -> bool:
@@ -354,15 +352,10 @@ def _citation_note(tally: RunTally, summaries: Sequence[Summary]) -> Iterator[st
 
 
 def _metric_notes(summaries: Sequence[Summary]) -> Iterator[str]:
-    """What cannot be said of metrics of other packages and of earlier versions."""
+    """Which metrics of other packages have no figure over the run, and why."""
     for summary in summaries:
         metric = summary.metric
-        if not metric.has_definition:
-            yield (
-                f"{metric.name}: no definition kept. An earlier version of ragbench scored it, and "
-                "no metric of that name is installed: which side is better is not known."
-            )
-        elif metric.definition.aggregate and summary.measured and summary.score is None:
+        if metric.definition.aggregate and summary.measured and summary.score is None:
             problem = _why_no_figure(summary) or "the run was not finished"
             yield (
                 f"{metric.name}: there is no figure over the run, which "

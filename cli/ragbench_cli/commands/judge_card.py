@@ -137,8 +137,8 @@ def _judged(
 ) -> JudgeCard:
     """Opens the models, has the claims judged, and tells what it cost."""
     from ragbench.errors import ConfigError
+    from ragbench_cli.costs import say_receipt
     from ragbench_cli.models import models_in_use
-    from ragbench_cli.receipts import say_receipt
 
     with console.stop_on_signal() as stopped, models_in_use(choice, [metric]) as models:
         if models.judging is None:

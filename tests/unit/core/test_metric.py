@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from ragbench import parse_metrics
-from ragbench.core.metric import Metric, metric_of, stored_definition, undefined_metric
+from ragbench.core.metric import Metric, metric_of, stored_definition
 from tests.unit.metrics.builders import politeness
 from tests.unit.metrics.test_registry import metrics
 
@@ -39,11 +39,3 @@ def test_what_is_no_definition_is_refused(missing: str) -> None:
     del stored[missing]
     with pytest.raises((KeyError, TypeError)):
         metric_of(stored)
-
-
-def test_a_metric_without_a_definition_keeps_its_spelling() -> None:
-    metric = undefined_metric("theirs(a=1)@5", 2)
-    assert (metric.name, metric.identity) == ("theirs(a=1)@5", "theirs(a=1)@5 v2")
-    assert not metric.has_definition and not metric.is_judged
-    assert Metric(definition=DEFINITION).has_definition
-    assert undefined_metric("theirs", 1, is_judged=True).is_judged

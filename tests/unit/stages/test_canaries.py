@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 
 from ragbench import Case, Outcome, RetrievalResult, Status, Trace, parse_metrics
 from ragbench.core.report import CanaryLine
-from ragbench.ledger.canaries import CANARIES, read_canaries
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import INJECTION
 from ragbench.stages.canaries import (
+    CANARIES,
     CanaryKind,
     judge_canaries,
     plant,
+    read_canaries,
 )
 from ragbench.stages.judge import Judging
 from ragbench.text.quotes import find_quote

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +21,8 @@ from ragbench import (
     read_run,
     report_of,
 )
-from ragbench.core.metric import Direction, metric_of
-from ragbench.errors import ConfigError
+from ragbench.core.metric import metric_of
+from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.ledger.folder import RunFolder
 from ragbench.metrics.registry import computable
 from ragbench.verbs.gate import rescore
@@ -156,37 +154,10 @@ def test_nothing_that_lies_in_a_run_is_executed(run: Path) -> None:
     assert "shouting" not in sys.modules
 
 
-def old(run: Path) -> None:
-    """Makes the run one of an earlier version, which kept names only and knew no digests."""
+def test_a_run_that_kept_names_only_is_refused_in_one_line(run: Path) -> None:
     folder = RunFolder(path=run)
     manifest = orjson.loads(folder.manifest.read_bytes())
-    with closing(sqlite3.connect(folder.journal)) as db, db:
-        for metric in manifest["metrics"]:
-            name = f"{metric['name']} v1"
-            db.execute("UPDATE metrics SET identity = ? WHERE name = ?", (name, metric["name"]))
-    manifest["metrics"] = [
-        {"name": metric["name"], "version": metric["version"]} for metric in manifest["metrics"]
-    ]
+    manifest["metrics"] = [{"name": m["name"], "version": 1} for m in manifest["metrics"]]
     folder.manifest.write_bytes(orjson.dumps(manifest))
-
-
-def test_a_run_that_kept_names_only_is_shown_with_its_numbers(run: Path) -> None:
-    old(run)
-    found = report_of(run)
-    assert [metric.name for metric in found.metrics] == NAMES
-    assert [metric.has_definition for metric in found.metrics] == [False, False, True]
-    assert found.metrics[0].definition.direction is Direction.NEITHER
-    assert found.metrics[2] == parse_metrics("recall@5")[0]
-    assert found.notes[0].startswith("shout(loud=2)@3: no definition kept.")
-    assert [summary.score for summary in found.summaries] == [6.0, 6.0, 1.0]
-    assert found.summaries[0].interval is not None
-
-
-def test_the_version_of_a_formula_stays_that_of_the_run(run: Path) -> None:
-    path = RunFolder(path=run).manifest
-    manifest = orjson.loads(path.read_bytes())
-    manifest["metrics"] = [{"name": "recall@5", "version": 7}]
-    path.write_bytes(orjson.dumps(manifest))
-    found = report_of(run)
-    assert found.metrics[0].identity == "recall@5 v7"
-    assert found.summaries[0].skipped == 2  # no cell was stored under that version
+    with pytest.raises(RunMismatchError, match="no definition of shout"):
+        report_of(run)
