@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks.store_clients import CLIENTS, SOURCE, YEARS, Client, K, PgvectorClient
 from ragbench import Chunk
 from ragbench.core.filters import And, Equals, Filter, Range
-from ragbench.stores.base import VectorStore
+from ragbench.stores.collection import OwnCollection
 from ragbench.stores.registry import create_store
 
 DIMENSION = 384
@@ -112,7 +112,9 @@ def timed(call: Callable[[], Any]) -> tuple[float, float]:
     return 1000 * (time.perf_counter() - begin), 1000 * (time.process_time() - worked)
 
 
-def measured(store: VectorStore, client: Client, queries: int, filtered: bool) -> dict[str, float]:
+def measured(
+    store: OwnCollection, client: Client, queries: int, filtered: bool
+) -> dict[str, float]:
     """Our search and the client's, query about."""
     filters = FILTER if filtered else None
     asked = vectors(queries + WARM, seed=2)

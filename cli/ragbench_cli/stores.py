@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from ragbench.pipeline.search_engine import RetrievalEngine
     from ragbench.pipeline.strategies import RetrievalSettings, Search, Searchable, Strategy
     from ragbench.stores.attached import ForeignCollection
-    from ragbench.stores.base import Database
+    from ragbench.stores.database import Database
     from ragbench.verbs.tune import TunedCollection
 
     Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]

@@ -25,7 +25,9 @@ from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker
 from ragbench.pipeline.word_index import WordsPlace, words_of
 from ragbench.pipeline.writing import Embedding, Writing
-from ragbench.stores.base import Database, IndexIdentity, VectorStore
+from ragbench.stores.base import IndexIdentity
+from ragbench.stores.collection import OwnCollection
+from ragbench.stores.database import Database
 from ragbench.stores.registry import open_database
 from ragbench.stores.words import WordsForm
 from ragbench.stores.writers import sole_writer
@@ -284,7 +286,7 @@ def _opened(
     identity: IndexIdentity,
     head: Sequence[Chunk],
     words: WordsForm | None,
-) -> VectorStore:
+) -> OwnCollection:
     """The collection: as it is, where the embedder fits, or a new one."""
     if collection in database.collections():
         store = database.open(collection)
@@ -302,7 +304,7 @@ def _opened(
     return database.create(collection, **settings)
 
 
-def _check_fit(store: VectorStore, identity: IndexIdentity) -> None:
+def _check_fit(store: OwnCollection, identity: IndexIdentity) -> None:
     info = store.info()
     known = IndexIdentity.from_json(info.identity, collection=info.name)
     if dict(known.embedder) != dict(identity.embedder):

@@ -9,7 +9,8 @@ from random import Random
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stats.mean import mean_interval
-from ragbench.stores.base import NORMAL, Effort, VectorStore
+from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.collection import OwnCollection
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +47,7 @@ class IndexCheck:
 
 
 def check_index(
-    store: VectorStore, *, k: int = 10, queries: int = 200, seed: int = 0, effort: Effort = NORMAL
+    store: OwnCollection, *, k: int = 10, queries: int = 200, seed: int = 0, effort: Effort = NORMAL
 ) -> IndexCheck:
     """Searches for some of a collection's chunks by the store's index and exactly."""
     if k < 1 or queries < 1:

@@ -43,7 +43,9 @@ from ragbench.pipeline.strategies import (
     filter_problem,
 )
 from ragbench.pipeline.word_index import words_of
-from ragbench.stores.base import Database, IndexIdentity, VectorStore
+from ragbench.stores.base import IndexIdentity
+from ragbench.stores.collection import OwnCollection
+from ragbench.stores.database import Database
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import TOKENISER_VERSION
 
@@ -190,7 +192,7 @@ def _opened(
         )
 
 
-def _notes(settings: StoreRetrieval, store: VectorStore, strategy: Strategy) -> tuple[str, ...]:
+def _notes(settings: StoreRetrieval, store: OwnCollection, strategy: Strategy) -> tuple[str, ...]:
     """What a report says of the search: a filter that lets nothing pass, what an index misses."""
     given = settings.parsed_filters()
     problem = filter_problem(store, store.info().dimension, given)
@@ -258,7 +260,7 @@ class _OpenEngine:
     """An open collection; see `ragbench.pipeline.stages.Retriever`."""
 
     settings: StoreRetrieval
-    store: VectorStore
+    store: OwnCollection
     made_by: IndexIdentity
     embedder: Embedder
     strategy: Strategy

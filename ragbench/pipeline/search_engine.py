@@ -28,8 +28,9 @@ from ragbench.pipeline.strategies import (
     Strategy,
     StrategyName,
 )
-from ragbench.stores.base import Database, IndexIdentity, VectorStore
-from ragbench.stores.database import fitted_name
+from ragbench.stores.base import IndexIdentity
+from ragbench.stores.collection import OwnCollection
+from ragbench.stores.database import Database, fitted_name
 from ragbench.stores.registry import open_database
 from ragbench.stores.words import RanksWords
 from ragbench.text.tokens import TOKENISER_VERSION
@@ -42,7 +43,7 @@ _WORTH_KEEPING = 2000
 class Collection:
     """Makes the strategies of one collection, each part when it is first needed."""
 
-    store: VectorStore
+    store: OwnCollection
     settings: RetrievalSettings
     given: Embedder | None = None
     """The embedder to use; None opens the one that the collection names."""

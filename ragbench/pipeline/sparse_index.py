@@ -15,7 +15,7 @@ from uuid import uuid4
 from ragbench.core.filters import Filter, matches
 from ragbench.errors import StoreError, warn
 from ragbench.pipeline.bm25 import Bm25Scores
-from ragbench.stores.base import VectorStore
+from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import searched_fields
 from ragbench.text.language import function_words, guess_language
 from ragbench.text.tokens import chunk_tokens, tokenise
@@ -123,7 +123,7 @@ class SparseIndex:
 
     @classmethod
     def build(
-        cls, store: VectorStore, *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
+        cls, store: OwnCollection, *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
     ) -> SparseIndex:
         """Reads all chunks of a store and indexes them; see `ragbench.pipeline.bm25.Bm25Index`.
 

@@ -16,7 +16,8 @@ from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.pipeline.sparse_index import SparseIndex
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import NORMAL, Effort, Vectors, VectorStore
+from ragbench.stores.base import NORMAL, Effort, Vectors
+from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import searched_fields
 
 LEGS = "ranked_by"
@@ -137,7 +138,7 @@ class Strategy(Protocol):
 
 
 class Searchable(Protocol):
-    """What finds chunks by vectors; see `ragbench.stores.base.VectorStore.search`."""
+    """What finds chunks by vectors; see `ragbench.stores.collection.OwnCollection.search`."""
 
     @property
     def is_exact(self) -> bool:
@@ -287,7 +288,7 @@ class HybridStrategy:
 class SparseStrategy:
     """The chunks that share words with the query, rare ones above all; see `SparseIndex`."""
 
-    store: VectorStore
+    store: OwnCollection
     index: SparseIndex
     """Of that store."""
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 from ragbench.core.chunk import Chunk, Document
 from ragbench.errors import ConfigError, warn
 from ragbench.pipeline.chunking import Chunker, document_chunks
-from ragbench.stores.base import Database
+from ragbench.stores.database import Database
 from ragbench.stores.words import WordsForm, check_words
 
 WordsPlace: TypeAlias = Literal["here", "store"]

@@ -13,7 +13,8 @@ from ragbench.embedders.embedder import readable_text
 from ragbench.errors import StoreError
 from ragbench.pipeline.chunking import Chunker
 from ragbench.pipeline.word_index import AverageLength
-from ragbench.stores.base import IndexIdentity, VectorStore
+from ragbench.stores.base import IndexIdentity
+from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import chunk_digest
 from ragbench.stores.writers import Lease
 from ragbench.workers.pool import Batch, WorkerPool
@@ -31,7 +32,7 @@ class Writing:
     def __init__(
         self,
         *,
-        store: VectorStore,
+        store: OwnCollection,
         pool: Embedding,
         chunker: Chunker,
         unread: Callable[[Sequence[str]], int],

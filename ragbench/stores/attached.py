@@ -37,8 +37,7 @@ class ForeignCollection(OpenCollection[Engine, Row]):
 
     A score is what the engine says, turned so that higher is better: cosine and inner product as
     they are, a distance as its negative. Nothing is known of how such scores compare between
-    collections or with those of ragbench's own. What holds for every
-    `ragbench.stores.base.VectorStore` holds for the order: by score, then by the engine's id.
+    collections or with those of ragbench's own. The order is by score, then by the engine's id.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from ragbench.errors import StoreError
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
 from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
 from ragbench.stores.engine import Row, Translated, WordWriter, Writer, engine_failures
-from ragbench.stores.record import RankedT, read_chunk, similarity, top_k
+from ragbench.stores.record import RankedT, similarity, top_k
 from ragbench.stores.words import WordsForm, WordVector
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class OpenCollection(ABC, Generic[_EngineT, RankedT]):
 
 
 class OwnCollection(OpenCollection[Writer, Chunk]):
-    """One that ragbench fills; see `ragbench.stores.base.VectorStore`."""
+    """One that ragbench fills; what it promises says `ragbench.stores.record`."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
         if not wanted:
             return {}
         with self.working() as engine:
-            chunks = [read_chunk(values) for values in engine.kept(wanted)]
+            chunks = [engine.read(kept, None) for kept in engine.kept(wanted)]
         found = {chunk.id: chunk for chunk in chunks}
         return {value: found[value] for value in wanted if value in found}
 
@@ -213,7 +213,8 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
         # Of `k` and one more only what no tie needs is left unread.
         if len(rows) == k + 1 and scores[k] < min(scores[:k]):
             rows = rows[:k]
-        return [read_chunk(row.fields, score) for row, score in zip(rows, scores, strict=False)]
+        read = self._engine.read
+        return [read(row.fields, score) for row, score in zip(rows, scores, strict=False)]
 
     def _chunks(self, ranked: Sequence[Chunk]) -> list[Chunk]:
         return list(ranked)

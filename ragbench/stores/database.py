@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from ragbench.errors import StoreError
 from ragbench.stores.base import CollectionInfo, other_form
@@ -83,7 +83,7 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
 
 
 class WritableDatabase(ReadableDatabase[ConnectionT]):
-    """One that ragbench makes collections in; see `ragbench.stores.base.Database`.
+    """One that ragbench makes collections in; see `ragbench.stores.database.WritableDatabase`.
 
     It disconnects when the last collection is closed.
     """
@@ -178,6 +178,9 @@ class WritableDatabase(ReadableDatabase[ConnectionT]):
                     self.detach(self._connection, name)
             if not any(self._open.values()):
                 self.close()
+
+
+Database: TypeAlias = WritableDatabase[Any]
 
 
 def fitted_name(name: str) -> str:

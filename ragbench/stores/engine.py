@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
@@ -32,8 +33,8 @@ class Row(NamedTuple):
 
     id: str
     """The engine's own id; empty where it has none."""
-    fields: Mapping[str, Any]
-    """All that is kept of the row."""
+    fields: Any
+    """All that is kept of the row: for whom it is foreign, by the names of its fields."""
     score: float = 0.0
     """How near it is to a query, turned so that higher is better."""
 
@@ -126,8 +127,13 @@ class Writer(Protocol):
         """Removes those that are there."""
         ...
 
-    def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The fields of those that are there, in any order; see `record.read_chunk`."""
+    def kept(self, ids: Sequence[str]) -> Sequence[Any]:
+        """What is kept of those that are there, in any order, as `read` takes it."""
+        ...
+
+    @property
+    def read(self) -> Callable[[Any, float | None], Chunk]:
+        """Makes a chunk of what is kept of one, and of its score."""
         ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:

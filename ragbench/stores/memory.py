@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from ragbench.core.chunk import Chunk, scored_chunk
 from ragbench.core.filters import Filter
-from ragbench.errors import StoreError
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
-from ragbench.stores.checks import (
-    check_dimension,
-    check_identity,
-    check_ids,
-    check_k,
-    check_name,
-    prepared,
-    unit_rows,
-)
-from ragbench.stores.engine import Translated
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort
+from ragbench.stores.database import WritableDatabase
+from ragbench.stores.engine import Engine, Row, Translated
+from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.memory_filters import FilterIndex
 from ragbench.stores.memory_folder import MemoryFolder
-from ragbench.stores.record import decode, similarity, top_k
-from ragbench.stores.words import WordsForm, check_words
+from ragbench.stores.record import StoredChunk, decode
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,67 +26,61 @@ _ROUGH = 1e-5
 """More than float32 can be wrong by for vectors of unit length."""
 
 
+class MemoryDatabase(WritableDatabase[None]):
+    """Collections in memory: in one folder each, or, without a path, until the process ends."""
+
+    def __init__(self, path: str = "") -> None:
+        super().__init__(f"memory:{path}", Path(path) if path else None)
+        self._folder = MemoryFolder(self.folder) if self.folder else None
+        self._collections: dict[str, Memory] = {}
+
+    def load(self) -> tuple[type[Exception], ...]:
+        return (OSError,)
+
+    def connect(self) -> None: ...
+
+    def disconnect(self, connection: None) -> None:
+        for one in self._collections.values():
+            one.save()
+
+    def listed(self, connection: None) -> list[str]:
+        return []
+
+    def read(self, connection: None, name: str, mapping: FieldMapping) -> Engine | None:
+        return None  # nobody but ragbench fills such folders
+
+    def names(self, connection: None) -> list[str]:
+        return list(self._collections.keys() | set(self._folder.names() if self._folder else ()))
+
+    def make(self, connection: None, info: CollectionInfo) -> None:
+        self._collections[info.name] = Memory(info, self._folder)
+        self._collections[info.name].save()
+
+    def attach(self, connection: None, name: str) -> Memory | None:
+        if name not in self._collections and self._folder and name in self._folder.names():
+            self._collections[name] = Memory.load(name, self._folder)
+        return self._collections.get(name)
+
+    def detach(self, connection: None, name: str) -> None:
+        if name in self._collections:
+            self._collections[name].save()
+
+    def remove(self, connection: None, name: str) -> None:
+        self._collections.pop(name, None)
+        if self._folder is not None:
+            self._folder.remove(name)
+
+
 def open_memory(address: str) -> MemoryDatabase:
     """The database of an address ``memory:`` or ``memory:FOLDER``."""
     return MemoryDatabase(address.removeprefix("memory:"))
 
 
-class MemoryDatabase:
-    """Collections in memory: in one folder each, or, without a path, until the process ends."""
+class Memory:
+    """One collection; see `ragbench.stores.engine.Writer`. Several threads may use it."""
 
-    def __init__(self, path: str = "") -> None:
-        self.address = f"memory:{path}"
-        self.folder = Path(path) if path else None
-        self._folder = MemoryFolder(self.folder) if self.folder else None
-        self._stores: dict[str, MemoryStore] = {}
-
-    def collections(self) -> list[str]:
-        return sorted(self._stores.keys() | set(self._folder.names() if self._folder else ()))
-
-    def create(
-        self,
-        name: str,
-        *,
-        dimension: int,
-        identity: Mapping[str, Any] | None = None,
-        words: WordsForm | None = None,
-    ) -> MemoryStore:
-        check_words(self, words)
-        check_name(name)
-        check_dimension(dimension)
-        if name in self.collections():
-            raise StoreError(f"{self.address}: there is a collection '{name}' already")
-        info = CollectionInfo(name=name, dimension=dimension, identity=check_identity(identity))
-        store = MemoryStore(info, self._folder)
-        store.save()
-        self._stores[name] = store
-        return store
-
-    def open(self, name: str) -> MemoryStore:
-        check_name(name)
-        if name not in self._stores:
-            names = self.collections()
-            if self._folder is None or name not in names:
-                known = f"there are: {', '.join(names)}" if names else "it holds none"
-                raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
-            self._stores[name] = MemoryStore.load(name, self._folder)
-        return self._stores[name]
-
-    def drop(self, name: str) -> None:
-        check_name(name)
-        store = self._stores.pop(name, None)
-        if store is not None:
-            store.discard()
-        if self._folder is not None:
-            self._folder.remove(name)
-
-    def close(self) -> None:
-        for store in self._stores.values():
-            store.close()
-
-
-class MemoryStore:
-    """One collection in memory. Several threads may use it."""
+    is_exact = True
+    read = staticmethod(scored_chunk)
 
     def __init__(self, info: CollectionInfo, folder: MemoryFolder | None = None) -> None:
         import numpy as np
@@ -113,113 +96,15 @@ class MemoryStore:
         self._unsaved = True
 
     @classmethod
-    def load(cls, name: str, folder: MemoryFolder) -> Self:
+    def load(cls, name: str, folder: MemoryFolder) -> Memory:
         saved = folder.read(name)
-        store = cls(saved.info, folder)
-        store._chunks = list(saved.chunks)
-        store._digests = dict(saved.digests)
-        store._rows = {chunk.id: row for row, chunk in enumerate(saved.chunks)}
-        store._vectors = saved.vectors
-        store._unsaved = False
-        return store
-
-    def info(self) -> CollectionInfo:
-        """See `ragbench.stores.base.VectorStore`."""
-        return self._info
-
-    def mark(
-        self, *, complete: bool, identity: Mapping[str, Any] | None = None, lease: str = ""
-    ) -> None:
-        """See `ragbench.stores.base.VectorStore`; writes the folder."""
-        with self._lock:
-            kept = self._info.identity if identity is None else check_identity(identity)
-            self._info = replace(self._info, complete=complete, identity=kept, lease=lease)
-            self._unsaved = True
-            self.save()
-
-    def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        records, rows = prepared(chunks, vectors, self._info.dimension)
-        with self._lock:
-            places: list[int] = []
-            for record in records:
-                place = self._rows.setdefault(record.id, len(self._chunks))
-                own = decode(record.body)
-                if place == len(self._chunks):
-                    self._chunks.append(own)
-                else:
-                    self._chunks[place] = own
-                self._digests[record.id] = record.digest
-                places.append(place)
-            self._grow(len(self._chunks))
-            self._vectors[places] = rows
-            self._filters, self._unsaved = None, True
-
-    def delete(self, ids: Sequence[str]) -> None:
-        """See `ragbench.stores.base.VectorStore`."""
-        with self._lock:
-            gone = {self._rows[value] for value in check_ids(ids) if value in self._rows}
-            if not gone:
-                return
-            kept = [row for row in range(len(self._chunks)) if row not in gone]
-            self._vectors = self._vectors[kept]
-            self._chunks = [self._chunks[row] for row in kept]
-            self._rows = {chunk.id: row for row, chunk in enumerate(self._chunks)}
-            self._digests = {id_: self._digests[id_] for id_ in self._rows}
-            self._filters, self._unsaved = None, True
-
-    def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
-        """See `ragbench.stores.base.VectorStore`."""
-        with self._lock:
-            return {
-                value: scored_chunk(self._chunks[self._rows[value]], None)
-                for value in check_ids(ids)
-                if value in self._rows
-            }
-
-    def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        with self._lock:
-            return {
-                value: self._vectors[self._rows[value]].copy()
-                for value in check_ids(ids)
-                if value in self._rows
-            }
-
-    def digests(self) -> dict[str, str]:
-        """See `ragbench.stores.base.VectorStore`."""
-        with self._lock:
-            return dict(self._digests)
-
-    def count(self) -> int:
-        """See `ragbench.stores.base.VectorStore`."""
-        return len(self._chunks)
-
-    @property
-    def is_exact(self) -> bool:
-        """See `ragbench.stores.base.VectorStore`."""
-        return True
-
-    def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Chunk]]:
-        check_k(k)
-        queries = unit_rows(vectors, self._info.dimension, what="query vector")
-        with self._lock:
-            if not self._chunks:
-                return [[] for _ in queries]
-            rows = None if filters is None else self._passing(filters)
-            stored = self._vectors[: len(self._chunks)]
-            looked = stored if rows is None else stored[rows]
-            rough = (looked @ queries[0])[None] if len(queries) == 1 else queries @ looked.T
-
-            def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
-                return [self._best(queries[at], rough[at], rows, limit) for at in asked]
-
-            return top_k(fetch, len(queries), k)
+        found = cls(saved.info, folder)
+        found._chunks = list(saved.chunks)
+        found._digests = dict(saved.digests)
+        found._rows = {chunk.id: row for row, chunk in enumerate(saved.chunks)}
+        found._vectors = saved.vectors
+        found._unsaved = False
+        return found
 
     def save(self) -> None:
         """Writes the folder, where there is one and something has changed."""
@@ -229,24 +114,73 @@ class MemoryStore:
                 self._folder.write(self._info, self._chunks, vectors)
             self._unsaved = False
 
-    def discard(self) -> None:
-        """Forgets what is not written, as the collection is removed."""
-        self._folder = None
+    def read_info(self) -> CollectionInfo:
+        return self._info
 
-    def close(self) -> None:
-        """Writes what is not written yet; the collection can be used further."""
-        self.save()
+    def write_info(self, info: CollectionInfo) -> None:
+        with self._lock:
+            self._info, self._unsaved = info, True
+            self.save()
 
-    def __enter__(self) -> Self:
-        return self
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+        with self._lock:
+            places: list[int] = []
+            for record in chunks:
+                place = self._rows.setdefault(record.id, len(self._chunks))
+                self._chunks[place : place + 1] = [decode(record.body)]
+                self._digests[record.id] = record.digest
+                places.append(place)
+            self._grow(len(self._chunks))
+            self._vectors[places] = rows
+            self._filters, self._unsaved = None, True
 
-    def __exit__(
+    def remove(self, ids: Sequence[str]) -> None:
+        with self._lock:
+            gone = {self._rows[value] for value in ids if value in self._rows}
+            kept = [row for row in range(len(self._chunks)) if row not in gone]
+            self._vectors = self._vectors[kept]
+            self._chunks = [self._chunks[row] for row in kept]
+            self._rows = {chunk.id: row for row, chunk in enumerate(self._chunks)}
+            self._digests = {id_: self._digests[id_] for id_ in self._rows}
+            self._filters, self._unsaved = None, True
+
+    def kept(self, ids: Sequence[str]) -> list[Chunk]:
+        with self._lock:
+            return [self._chunks[self._rows[value]] for value in ids if value in self._rows]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        with self._lock:
+            known = (value for value in ids if value in self._rows)
+            return {value: self._vectors[self._rows[value]].copy() for value in known}
+
+    def digests(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self._digests)
+
+    def count(self) -> int:
+        return len(self._chunks)
+
+    def condition(self, filters: Filter | None, native: object) -> Filter | None:
+        return filters
+
+    def nearest(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        rows: NDArray[np.float32],
+        limit: int,
+        condition: Filter | None,
+        effort: Effort = NORMAL,
+    ) -> list[list[Row]]:
+        with self._lock:
+            passing = None if condition is None else self._passing(condition)
+            stored = self._vectors[: len(self._chunks)]
+            looked = stored if passing is None else stored[passing]
+            if not len(looked):
+                return [[] for _ in rows]
+            rough = (looked @ rows[0])[None] if len(rows) == 1 else rows @ looked.T
+            return [
+                self._best(query, one, passing, limit)
+                for query, one in zip(rows, rough, strict=True)
+            ]
 
     def _passing(self, filters: Filter) -> NDArray[np.intp]:
         import numpy as np
@@ -262,7 +196,7 @@ class MemoryStore:
         rough: NDArray[np.float32],
         rows: NDArray[np.intp] | None,
         limit: int,
-    ) -> list[Chunk]:
+    ) -> list[Row]:
         import numpy as np
 
         # How float32 rounds depends on what else is multiplied along: what comes into question is
@@ -277,14 +211,8 @@ class MemoryStore:
         if limit < len(exact):
             first = np.argsort(-exact, kind="stable")[:limit]
             places, exact = places[first], exact[first]
-        scores = [similarity(score) for score in exact.tolist()]
-        found = places.tolist()
-        if len(scores) == limit > 1 and scores[-1] < min(scores[:-1]):
-            del found[-1]  # it was looked at only to see whether it ties
-        chunks = self._chunks
-        return [
-            scored_chunk(chunks[place], score) for place, score in zip(found, scores, strict=False)
-        ]
+        found = zip(places.tolist(), exact.tolist(), strict=True)
+        return [Row("", self._chunks[place], score) for place, score in found]
 
     def _grow(self, size: int) -> None:
         import numpy as np

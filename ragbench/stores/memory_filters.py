@@ -13,7 +13,6 @@ from ragbench.core.filters import (
     equality_key,
     equality_keys,
     field_values,
-    folded,
     instant,
     number,
 )
@@ -41,12 +40,9 @@ class FilterIndex:
                     self._add(row, name, value)
 
     def mask(self, filters: Filter) -> NDArray[np.bool_]:
-        """True for every row whose metadata pass."""
+        """True for every row whose metadata pass a folded filter."""
         import numpy as np
 
-        simple = folded(filters)
-        if isinstance(simple, bool):
-            return np.full(self._size, simple, dtype=np.bool_)
         dialect: Dialect[NDArray[np.bool_]] = Dialect(
             both=np.logical_and.reduce,
             either=np.logical_or.reduce,
@@ -56,7 +52,7 @@ class FilterIndex:
             exists=lambda name: self._held(name, [_EXISTS]),
             prefix=self._beginning,
         )
-        return dialect(simple)
+        return dialect(filters)
 
     def _held(self, name: str, keys: Iterable[str | None]) -> NDArray[np.bool_]:
         import numpy as np

@@ -27,7 +27,7 @@ from ragbench.stores.pgvector_filters import EVERYTHING, Condition, own_conditio
 from ragbench.stores.pgvector_sql import SqlColumn, SqlTable, find_table, table_names
 from ragbench.stores.pgvector_table import PgvectorTable, look_on
 from ragbench.stores.plain import PlainChunk, plain
-from ragbench.stores.record import StoredChunk
+from ragbench.stores.record import StoredChunk, read_chunk
 
 if TYPE_CHECKING:
     import numpy as np
@@ -188,6 +188,8 @@ class PgvectorDatabase(WritableDatabase[Any]):
 
 class OwnTable(PgvectorTable):
     """One that ragbench fills; see `ragbench.stores.engine.Writer`."""
+
+    read = staticmethod(read_chunk)
 
     def __init__(self, address: str, connection: Any, name: str) -> None:
         columns = (*_READ, "embedding")

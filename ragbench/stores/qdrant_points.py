@@ -19,7 +19,7 @@ from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.engine import Row, Translated
 from ragbench.stores.plain import PlainChunk, field_key, plain
 from ragbench.stores.qdrant_filters import own_condition, written_path
-from ragbench.stores.record import StoredChunk
+from ragbench.stores.record import StoredChunk, read_chunk
 from ragbench.stores.words import WordVector
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def check_collisions(
 
 class OwnPoints(ABC):
     """A collection that ragbench fills; see `ragbench.stores.engine.WordWriter`."""
+
+    read = staticmethod(read_chunk)
 
     def __init__(self, models: ModuleType) -> None:
         self._models = models

@@ -11,7 +11,7 @@ Every implementation agrees on the following, and one contract suite holds them 
   any JSON. Its ``score`` is not stored.
 - Filters mean what `ragbench.core.filters.matches` says, and the store executes them.
 - A write is visible to the next read, and is kept when the method has returned (the store
-  ``memory`` writes its folder in `VectorStore.mark` and `VectorStore.close` only).
+  ``memory`` writes its folder in `OwnCollection.mark` and `OwnCollection.close` only).
 - Errors are `ragbench.errors.StoreError`: one line that names the address without its password.
 
 What engines are given is the `StoredChunk`: plain fields that any program can read

@@ -9,7 +9,7 @@
 
 Other packages add engines through the entry-point group ``ragbench.stores``: a name, which
 addresses begin with, and a callable that takes the whole address and gives a
-`ragbench.stores.base.Database`.
+`ragbench.stores.database.WritableDatabase`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any, cast
 from ragbench.errors import ConfigError
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
-from ragbench.stores.base import Database, VectorStore
+from ragbench.stores.collection import OwnCollection
+from ragbench.stores.database import Database
 
 STORES = Registry(
     kind="stores",
@@ -68,7 +69,7 @@ def _engine(address: str) -> str:
     return address.partition(":")[0].partition("+")[0]
 
 
-def open_store(address: str, collection: str) -> VectorStore:
+def open_store(address: str, collection: str) -> OwnCollection:
     """Opens a collection; closing it ends the connection, too.
 
     Raises:
@@ -90,8 +91,8 @@ def create_store(
     *,
     dimension: int,
     identity: Mapping[str, Any] | None = None,
-) -> VectorStore:
-    """Makes a collection and opens it; see `ragbench.stores.base.Database.create`."""
+) -> OwnCollection:
+    """Makes a collection and opens it; see `ragbench.stores.database.WritableDatabase.create`."""
     database = open_database(address)
     try:
         return database.create(collection, dimension=dimension, identity=identity)

@@ -98,7 +98,7 @@ def check_words(database: object, words: WordsForm | None) -> None:
 
 @runtime_checkable
 class RanksWords(Protocol):
-    """A collection of `ragbench.stores.base.VectorStore` that keeps the words of its chunks."""
+    """An `ragbench.stores.collection.OwnCollection` that keeps the words of its chunks."""
 
     @property
     def words(self) -> WordsForm: ...

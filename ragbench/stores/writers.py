@@ -23,7 +23,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from ragbench.errors import StoreError
-from ragbench.stores.base import VectorStore
+from ragbench.stores.collection import OwnCollection
 
 _LOCK = ".ragbench.lock"
 _HOLDER = ".ragbench.writer"
@@ -99,7 +99,7 @@ class Lease:
     read again before each batch, and the last one that took it has it.
     """
 
-    store: VectorStore
+    store: OwnCollection
     owner: str = field(default_factory=lambda: uuid4().hex)
     _renewed: float = -_HELD
     """By the monotonic clock."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.stores.base import Database
+from ragbench.stores.database import Database
 from ragbench.stores.qdrant import QdrantServerDatabase
 from ragbench.stores.registry import open_database
 

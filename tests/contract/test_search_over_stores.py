@@ -15,7 +15,7 @@ from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import StrategyName
-from ragbench.stores.base import Database
+from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
 

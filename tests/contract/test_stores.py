@@ -16,7 +16,8 @@ from ragbench import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, Filter, In, Not, matches
 from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.base import Database, VectorStore
+from ragbench.stores.collection import OwnCollection
+from ragbench.stores.database import Database
 from ragbench.stores.record import chunk_digest, searched_fields
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
 from tests.unit.core import filter_cases
@@ -55,7 +56,7 @@ class Subject:
     database: Database
     names: Iterator[str] = field(default_factory=lambda: (f"t{n}" for n in itertools.count()))
 
-    def fresh(self, *, dimension: int = DIMENSION) -> VectorStore:
+    def fresh(self, *, dimension: int = DIMENSION) -> OwnCollection:
         """A new, empty collection."""
         return self.database.create(next(self.names), dimension=dimension)
 
@@ -97,7 +98,7 @@ CHUNKS = [
 
 
 @pytest.fixture(scope="module")
-def filled(subject: Subject) -> VectorStore:
+def filled(subject: Subject) -> OwnCollection:
     """A collection of 60 chunks that no test changes."""
     store = subject.fresh()
     store.upsert(CHUNKS, VECTORS[: len(CHUNKS)])
@@ -186,7 +187,7 @@ def test_deleting_removes_and_may_miss(subject: Subject) -> None:
     assert store.get(["c01", "c02"]).keys() == {"c02"}
 
 
-def test_digests_name_every_chunk(filled: VectorStore) -> None:
+def test_digests_name_every_chunk(filled: OwnCollection) -> None:
     assert filled.digests() == {chunk.id: chunk_digest(chunk) for chunk in CHUNKS}
 
 
@@ -202,7 +203,7 @@ def test_many_chunks_are_written_and_listed(subject: Subject) -> None:
 # --- search
 
 
-def test_search_agrees_with_the_definition(filled: VectorStore) -> None:
+def test_search_agrees_with_the_definition(filled: OwnCollection) -> None:
     for query, found in zip(QUERIES, filled.search(QUERIES, k=10), strict=True):
         expected = reference(query, k=10)
         assert ids(found) == [id for id, _ in expected]
@@ -229,7 +230,7 @@ def test_of_many_equal_vectors_all_are_found(subject: Subject) -> None:
     _check_ties(subject.fresh(dimension=2), 200)
 
 
-def _check_ties(store: VectorStore, size: int) -> None:
+def _check_ties(store: OwnCollection, size: int) -> None:
     chunks = [Chunk(id=f"{number:03}", text="") for number in range(size)]
     order = np.random.default_rng(1).permutation(size)
     vectors = np.tile([[1.0, 1.0]], (size, 1))
@@ -241,7 +242,7 @@ def _check_ties(store: VectorStore, size: int) -> None:
         assert ids(store.search(np.array([[1.0, 1.0]]), k=k)[0]) == expected[:k]
 
 
-def test_a_batch_gives_what_single_queries_give(filled: VectorStore) -> None:
+def test_a_batch_gives_what_single_queries_give(filled: OwnCollection) -> None:
     batch = filled.search(QUERIES, k=4)
     single = [filled.search(query[None], k=4)[0] for query in QUERIES]
     assert [ids(chunks) for chunks in batch] == [ids(chunks) for chunks in single]
@@ -256,7 +257,7 @@ def test_an_empty_collection_gives_nothing(subject: Subject) -> None:
     assert (store.count(), store.digests(), store.get(["a"])) == (0, {}, {})
 
 
-def test_vectors_come_back_at_unit_length(filled: VectorStore) -> None:
+def test_vectors_come_back_at_unit_length(filled: OwnCollection) -> None:
     found = filled.vectors(["c03", "never", "c01"])
     assert list(found) == ["c03", "c01"]
     for id, vector in found.items():
@@ -270,7 +271,7 @@ def test_vectors_come_back_at_unit_length(filled: VectorStore) -> None:
 
 @settings(max_examples=40)
 @given(filters=filter_cases.filters)
-def test_filters_agree_with_the_reference(filled: VectorStore, filters: Filter) -> None:
+def test_filters_agree_with_the_reference(filled: OwnCollection, filters: Filter) -> None:
     expected = sorted(chunk.id for chunk in CHUNKS if matches(filters, searched_fields(chunk)))
     found = filled.search(QUERIES[:1], k=len(CHUNKS), filters=filters)[0]
     assert sorted(ids(found)) == expected
@@ -320,13 +321,13 @@ def test_flags_numbers_and_texts_are_three_kinds(subject: Subject) -> None:
             assert len(others) == len(chunks) - len(wanted), (value, marked)
 
 
-def test_a_filtered_search_ranks_what_passes(filled: VectorStore) -> None:
+def test_a_filtered_search_ranks_what_passes(filled: OwnCollection) -> None:
     filters = Not(filter=Equals(field="year", value=2023))
     for query, found in zip(QUERIES, filled.search(QUERIES, k=5, filters=filters), strict=True):
         assert ids(found) == [id for id, _ in reference(query, k=5, filters=filters)]
 
 
-def test_a_missing_field_matches_nothing(filled: VectorStore) -> None:
+def test_a_missing_field_matches_nothing(filled: OwnCollection) -> None:
     missing = parse_filters({"no such field": {"gte": 0}})
     assert filled.search(QUERIES[:1], k=3, filters=missing) == [[]]
     denied = filled.search(QUERIES[:1], k=99, filters=Not(filter=missing))[0]
@@ -444,7 +445,7 @@ def test_of_a_refused_call_nothing_is_written(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, None])
-def test_k_below_one_is_refused(filled: VectorStore, k: Any) -> None:
+def test_k_below_one_is_refused(filled: OwnCollection, k: Any) -> None:
     with pytest.raises(ConfigError, match="k, the number of results, is a whole number from 1"):
         filled.search(QUERIES[:1], k=k)
 

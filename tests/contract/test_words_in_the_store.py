@@ -19,8 +19,8 @@ from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import SparseIndex
 from ragbench.pipeline.stored_words import StoredWordsStrategy
 from ragbench.pipeline.word_index import WordsPlace, words_of
-from ragbench.stores.base import Database
 from ragbench.stores.collection import WordCollection
+from ragbench.stores.database import Database
 from ragbench.stores.engine import WordWriter
 from ragbench.stores.memory import MemoryDatabase
 from ragbench.stores.words import RanksWords, word_number
@@ -179,7 +179,9 @@ def test_a_word_weighs_its_inverse_document_frequency(
     database.close()
 
 
-def test_equal_chunks_are_ordered_and_cut_by_id(opened: Callable[[], Database]) -> None:
+def test_equal_chunks_are_ordered_and_cut_by_id(
+    opened: Callable[[], Database],
+) -> None:
     database = opened()
     index(database, [Document(id=f"d{at:03}", text="the rent is due") for at in range(150)])
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
@@ -213,7 +215,9 @@ def test_of_very_many_equal_chunks_no_more_are_read_than_a_thousand(
     database.close()
 
 
-def test_what_is_changed_added_and_removed_is_ranked(opened: Callable[[], Database]) -> None:
+def test_what_is_changed_added_and_removed_is_ranked(
+    opened: Callable[[], Database],
+) -> None:
     changed = [
         Document(id=DOCUMENTS[0].id, text="A new clause on the boiler."),
         *DOCUMENTS[3:],
@@ -268,7 +272,9 @@ def test_an_interrupted_indexing_keeps_the_average_of_the_whole(
     database.close()
 
 
-def test_chunks_that_have_become_longer_are_told(opened: Callable[[], Database]) -> None:
+def test_chunks_that_have_become_longer_are_told(
+    opened: Callable[[], Database],
+) -> None:
     database = opened()
     index(database)
     longer = [replace(one, text=f"{one.text} {'longer ' * 20}") for one in DOCUMENTS]
@@ -292,7 +298,9 @@ def test_a_collection_stays_as_it_was_made(opened: Callable[[], Database]) -> No
     database.close()
 
 
-def test_words_of_another_release_are_not_searched_by(opened: Callable[[], Database]) -> None:
+def test_words_of_another_release_are_not_searched_by(
+    opened: Callable[[], Database],
+) -> None:
     database = opened()
     words = words_of("store", database, "kb", DOCUMENTS, WHOLE)
     assert words is not None

@@ -20,7 +20,8 @@ from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.chunking import ChunkSize, make_chunker
 from ragbench.pipeline.index import IndexResult, index_corpus, index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.stores.base import Database, IndexIdentity
+from ragbench.stores.base import IndexIdentity
+from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
 
 

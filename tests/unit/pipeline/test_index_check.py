@@ -8,8 +8,8 @@ import pytest
 from ragbench import Chunk
 from ragbench.errors import ConfigError, StoreError
 from ragbench.pipeline.index_check import check_index
-from ragbench.stores.base import VectorStore
-from ragbench.stores.memory import MemoryDatabase, MemoryStore
+from ragbench.stores.collection import OwnCollection
+from ragbench.stores.memory import MemoryDatabase
 from tests.unit.pipeline.test_gold import Forgetful
 
 CHUNKS = [Chunk(id=f"c{at:02}", text=f"text {at}") for at in range(20)]
@@ -18,7 +18,7 @@ ANGLES = np.linspace(0.0, 1.0, 20)
 VECTORS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1).astype(np.float32)
 
 
-def filled(store: VectorStore) -> VectorStore:
+def filled(store: OwnCollection) -> OwnCollection:
     store.upsert(CHUNKS, VECTORS)
     return store
 
@@ -26,7 +26,7 @@ def filled(store: VectorStore) -> VectorStore:
 class OverMemory(Forgetful):
     """All of a store, whose index misses one chunk."""
 
-    def __init__(self, store: MemoryStore, missed: str) -> None:
+    def __init__(self, store: OwnCollection, missed: str) -> None:
         self.store = store
         self.missed = missed
 
