@@ -1,7 +1,14 @@
-"""Responses of real stores and frameworks are read as what they are."""
+"""Responses of real stores and frameworks are read as what they are.
+
+``responses.jsonl`` holds them as the clients give them (qdrant-client 1.20 model_dump, chromadb 1.5
+query, pymilvus 3.0 search, langchain-core 1.7 model_dump and dumpd, llama-index-core
+NodeWithScore.to_dict, haystack-ai Document.to_dict), the servers' REST forms and those of search
+services and tracers from their descriptions.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -17,182 +24,16 @@ from ragbench.io.dumps.records import count_lines
 LEAVE = "Everyone has 27 days of paid leave a year."
 DESK = "The help desk is open from 8 to 17."
 QUERY = "How many days of leave are there?"
-
-# As the clients give them: qdrant-client 1.20 model_dump, chromadb 1.5 query, pymilvus 3.0 search,
-# langchain-core 1.7 model_dump and dumpd, llama-index-core NodeWithScore.to_dict, haystack-ai
-# Document.to_dict; the servers' REST forms from their descriptions.
-POINTS: list[dict[str, Any]] = [
-    {
-        "id": id_,
-        "version": 0,
-        "score": score,
-        "payload": {"text": text, "doc": "handbook"},
-        "vector": None,
-        "shard_key": None,
-        "order_value": None,
-    }
-    for id_, score, text in ((0, 1.0, LEAVE), (1, 0.9950371980667114, DESK))
-]
-RECORDS = [
-    {name: value for name, value in point.items() if name not in {"score", "version"}}
-    for point in POINTS
-]
-CHROMA = {
-    "ids": [["leave", "desk"]],
-    "embeddings": None,
-    "documents": [[LEAVE, DESK]],
-    "uris": None,
-    "included": ["metadatas", "documents", "distances"],
-    "data": None,
-    "metadatas": [[{"page": 1}, None]],
-    "distances": [[0.0, 0.020000005140900612]],
-}
-MILVUS: list[dict[str, Any]] = [
-    {"id": 0, "distance": 1.0, "entity": {"text": LEAVE}},
-    {"id": 1, "distance": 0.9950371384620667, "entity": {"text": DESK}},
-]
-ELASTIC = {
-    "took": 1,
-    "timed_out": False,
-    "hits": {
-        "total": {"value": 2, "relation": "eq"},
-        "max_score": 3.1,
-        "hits": [
-            {
-                "_index": "docs",
-                "_id": "leave",
-                "_score": 3.1,
-                "_source": {"body": LEAVE, "page": 1},
-            },
-            {"_index": "docs", "_id": "desk", "_score": 1.2, "_source": {"body": DESK, "page": 2}},
-        ],
-    },
-}
-DOCUMENTS = [
-    {"id": "leave", "metadata": {"page": 1}, "page_content": LEAVE, "type": "Document"},
-    {"id": "desk", "metadata": {}, "page_content": DESK, "type": "Document"},
-]
-DUMPED = [
-    {
-        "lc": 1,
-        "type": "constructor",
-        "id": ["langchain", "schema", "document", "Document"],
-        "kwargs": document,
-    }
-    for document in DOCUMENTS
-]
-NODES = [
-    {
-        "node": {
-            "id_": id_,
-            "embedding": None,
-            "metadata": {"page": 1},
-            "excluded_embed_metadata_keys": [],
-            "relationships": {},
-            "text": text,
-            "mimetype": "text/plain",
-            "class_name": "TextNode",
-        },
-        "score": score,
-        "class_name": "NodeWithScore",
-    }
-    for id_, text, score in (("leave", LEAVE, 0.9), ("desk", DESK, 0.2))
-]
-HAYSTACK = [
-    {"page": 1, "id": "leave", "content": LEAVE, "blob": None, "score": 0.9, "embedding": None},
-    {"id": "desk", "content": DESK, "blob": None, "meta": {"page": 2}, "score": 0.2},
-]
 TEXTS = [LEAVE, DESK]
+KNOWN = [
+    json.loads(line)
+    for line in Path(__file__).with_name("responses.jsonl").read_text("utf-8").splitlines()
+]
 
-RESPONSES: dict[str, tuple[str, Any]] = {
-    "qdrant-rest-query": ("qdrant", {"result": {"points": POINTS}, "status": "ok", "time": 0.1}),
-    "qdrant-rest-search": ("qdrant", {"result": POINTS, "status": "ok", "time": 0.1}),
-    "qdrant-rest-scroll": (
-        "qdrant",
-        {"result": {"points": RECORDS, "next_page_offset": None}, "status": "ok", "time": 0.1},
-    ),
-    "qdrant-rest-groups": (
-        "qdrant",
-        {"result": {"groups": [{"id": "g", "hits": [point]} for point in POINTS]}, "time": 0.1},
-    ),
-    "qdrant-client-query": ("qdrant", {"points": POINTS}),
-    "qdrant-client-search": ("qdrant", POINTS),
-    "qdrant-client-scroll": ("qdrant", [RECORDS, None]),
-    "qdrant-client-scroll-page": ("qdrant", [RECORDS, "5c56c793-69f3-4fbf-87e6-c4bf54c28c26"]),
-    "chroma-query": ("chroma", CHROMA),
-    "chroma-get": ("chroma", {"ids": ["leave", "desk"], "documents": TEXTS, "metadatas": None}),
-    "milvus-client": ("milvus", [MILVUS]),
-    "milvus-rest": (
-        "milvus",
-        {
-            "code": 0,
-            "cost": 6,
-            "data": [
-                {"id": hit["id"], "distance": hit["distance"], **hit["entity"]} for hit in MILVUS
-            ],
-        },
-    ),
-    "elasticsearch": ("elasticsearch", ELASTIC),
-    "langchain": ("langchain", DOCUMENTS),
-    "langchain-dumpd": ("langchain", DUMPED),
-    "langchain-with-scores": ("langchain", [[DOCUMENTS[0], 0.1], [DOCUMENTS[1], 0.4]]),
-    "llamaindex": ("llamaindex", NODES),
-    "llamaindex-response": ("llamaindex", {"response": "27", "source_nodes": NODES}),
-    "haystack": ("haystack", HAYSTACK),
-    "haystack-pipeline": ("haystack", {"retriever": {"documents": HAYSTACK}}),
-    "texts": ("plain", TEXTS),
-}
 
-RECORDS_WITH_QUERY: dict[str, tuple[str, Any]] = {
-    "langchain-chain": (
-        "langchain",
-        {"query": QUERY, "result": "27", "source_documents": DOCUMENTS},
-    ),
-    "langchain-lcel": ("langchain", {"input": QUERY, "context": DOCUMENTS, "answer": "27"}),
-    "langsmith": ("langchain", {"inputs": {"query": QUERY}, "outputs": {"documents": DOCUMENTS}}),
-    "ragas": (
-        "ragas",
-        {
-            "user_input": QUERY,
-            "retrieved_contexts": TEXTS,
-            "retrieved_context_ids": ["leave", "desk"],
-            "reference_contexts": [LEAVE],
-            "response": "27",
-            "reference": "27",
-        },
-    ),
-    "ragas-early": (
-        "ragas",
-        {"question": QUERY, "contexts": TEXTS, "answer": "27", "ground_truth": "27"},
-    ),
-    "ragas-testset": (
-        "ragas",
-        {"eval_sample": {"user_input": QUERY, "retrieved_contexts": TEXTS}, "synthesizer": "x"},
-    ),
-    "own": (
-        "ragbench",
-        {
-            "query_id": "q",
-            "query": QUERY,
-            "chunks": [{"id": "leave", "text": LEAVE}, {"id": "desk", "text": DESK}],
-        },
-    ),
-    "plain-objects": (
-        "plain",
-        {
-            "question": QUERY,
-            "passages": [{"pid": 1, "passage": LEAVE}, {"pid": 2, "passage": DESK}],
-        },
-    ),
-    "dpr": (
-        "plain",
-        {
-            "question": QUERY,
-            "answers": ["27"],
-            "ctxs": [{"id": "a", "title": "t", "text": t} for t in TEXTS],
-        },
-    ),
-}
+def of_kind(kind: str) -> Any:
+    chosen = [one for one in KNOWN if one["kind"] == kind]
+    return pytest.mark.parametrize("known", chosen, ids=[one["name"] for one in chosen])
 
 
 def read(path: Path, **options: Any) -> tuple[str, list[RetrievalDump], list[str]]:
@@ -210,96 +51,76 @@ def written(path: Path, value: Any, *, lines: bool = False, indent: int | None =
 
 
 def check(retrieval: RetrievalDump) -> None:
-    assert [chunk.text for chunk in retrieval.chunks] == TEXTS
-    assert len({chunk.id for chunk in retrieval.chunks}) == 2
+    assert [chunk.text for chunk in retrieval.chunks] == TEXTS[: len(retrieval.chunks)]
+    assert retrieval.chunks
+    assert len({chunk.id for chunk in retrieval.chunks}) == len(retrieval.chunks)
+    scores = [chunk.score for chunk in retrieval.chunks if chunk.score is not None]
+    assert scores == sorted(scores, reverse=True)
 
 
-@pytest.mark.parametrize("name", RESPONSES)
-@pytest.mark.parametrize("indent", [None, 2])
-def test_a_file_that_is_one_response(tmp_path: Path, name: str, indent: int | None) -> None:
-    expected, response = RESPONSES[name]
-    path = written(tmp_path / "response.json", response, indent=indent)
-    form, found, problems = read(path, query=QUERY)
-    assert (form, problems) == (expected, [])
-    (retrieval,) = found
-    assert retrieval.query == QUERY
-    check(retrieval)
+@of_kind("response")
+def test_a_response_in_a_file_or_in_a_log_of_queries(tmp_path: Path, known: Any) -> None:
+    for indent in (None, 2):
+        path = written(tmp_path / "response.json", known["value"], indent=indent)
+        form, (retrieval,), problems = read(path, query=QUERY)
+        assert (form, retrieval.query, problems) == (known["form"], QUERY, [])
+        check(retrieval)
+    for key in ("response", "results", "output"):
+        log = [{"query": f"{QUERY} {n}", "at": "2025-01-01", key: known["value"]} for n in range(2)]
+        for path in (
+            written(tmp_path / "log.jsonl", log, lines=True),
+            written(tmp_path / "log.json", log, indent=1),
+            written(tmp_path / "nested.json", {"queries": log}),
+        ):
+            form, found, problems = read(path)
+            assert (form, problems) == (known["form"], []), path
+            assert [retrieval.query for retrieval in found] == [record["query"] for record in log]
+            assert len({retrieval.query_id for retrieval in found}) == 2
+            for retrieval in found:
+                check(retrieval)
 
 
-@pytest.mark.parametrize("name", RESPONSES)
-@pytest.mark.parametrize("key", ["response", "results", "output"])
-def test_a_log_of_queries_with_their_responses(tmp_path: Path, name: str, key: str) -> None:
-    expected, response = RESPONSES[name]
-    log = [{"query": f"{QUERY} {n}", "at": "2025-01-01", key: response} for n in range(3)]
-    for path in (
-        written(tmp_path / "log.jsonl", log, lines=True),
-        written(tmp_path / "log.json", log, indent=1),
-        written(tmp_path / "nested.json", {"queries": log}),
+@of_kind("record")
+def test_records_that_hold_their_query(tmp_path: Path, known: Any) -> None:
+    record = known["value"]
+    for path, count in (
+        (written(tmp_path / "log.jsonl", [record, record], lines=True), 2),
+        (written(tmp_path / "log.json", [record, record], indent=1), 2),
+        (written(tmp_path / "one.json", record, indent=1), 1),
     ):
         form, found, problems = read(path)
-        assert (form, problems) == (expected, []), path
-        assert [retrieval.query for retrieval in found] == [record["query"] for record in log]
-        assert len({retrieval.query_id for retrieval in found}) == 3
+        assert (form, problems) == (known["form"], []), path
+        assert [retrieval.query for retrieval in found] == [QUERY] * count
         for retrieval in found:
             check(retrieval)
 
 
-@pytest.mark.parametrize("name", RECORDS_WITH_QUERY)
-def test_records_that_hold_their_query(tmp_path: Path, name: str) -> None:
-    expected, record = RECORDS_WITH_QUERY[name]
-    for path in (
-        written(tmp_path / "log.jsonl", [record, record], lines=True),
-        written(tmp_path / "log.json", [record, record], indent=1),
-    ):
-        form, found, problems = read(path)
-        assert (form, problems) == (expected, []), path
-        assert [retrieval.query for retrieval in found] == [QUERY, QUERY]
-        for retrieval in found:
-            check(retrieval)
-    form, found, _ = read(written(tmp_path / "one.json", record, indent=1))
-    assert (form, [retrieval.query for retrieval in found]) == (expected, [QUERY])
-
-
-@pytest.mark.parametrize(
-    ("expected", "batch"),
-    [
-        ("qdrant", {"result": [{"points": POINTS}, {"points": []}], "status": "ok", "time": 0.1}),
-        ("qdrant", {"result": [POINTS, []], "status": "ok", "time": 0.1}),
-        ("qdrant", [{"points": POINTS}, {"points": []}]),
-        ("milvus", [MILVUS, []]),
-        (
-            "chroma",
-            {"ids": [["a", "b"], []], "documents": [TEXTS, []], "distances": [[0.1, 0.2], []]},
-        ),
-        ("elasticsearch", {"took": 3, "responses": [ELASTIC, {"hits": {"hits": []}}]}),
-    ],
-)
-def test_responses_of_a_batch_are_joined_with_queries_by_order(
-    tmp_path: Path, expected: str, batch: Any
-) -> None:
+@of_kind("batch")
+def test_responses_of_a_batch_are_joined_with_queries_by_order(tmp_path: Path, known: Any) -> None:
     queries = tmp_path / "queries.tsv"
     queries.write_text(f"q7\t{QUERY}\nq8\tWho won?\n", encoding="utf-8")
-    form, found, problems = read(written(tmp_path / "batch.json", batch), queries=queries)
-    assert (form, problems) == (expected, [])
+    form, found, problems = read(written(tmp_path / "batch.json", known["value"]), queries=queries)
+    assert (form, problems) == (known["form"], [])
     assert [(r.query_id, r.query, len(r.chunks)) for r in found] == [
         ("q7", QUERY, 2),
         ("q8", "Who won?", 0),
     ]
 
 
-def test_a_response_without_a_query_says_how_to_name_it(tmp_path: Path) -> None:
-    path = written(tmp_path / "response.json", {"points": POINTS})
+def test_every_form_is_among_the_known_responses() -> None:
+    from ragbench.io.dumps.forms import FORMS
+
+    assert {one["form"] for one in KNOWN} | {"pgvector"} == {form.name for form in FORMS}
+
+
+def test_one_query_does_not_serve_two_responses_and_none_serves_none(tmp_path: Path) -> None:
+    points = {"points": [{"id": 1, "score": 0.9, "payload": {"text": LEAVE}}]}
+    path = written(tmp_path / "log.jsonl", [points] * 2, lines=True)
     with pytest.raises(DataError, match="--query TEXT"):
         read(path)
-
-
-def test_one_query_does_not_serve_two_responses(tmp_path: Path) -> None:
-    path = written(tmp_path / "log.jsonl", [{"points": POINTS}] * 2, lines=True)
-    _, found, problems = read(path, query=QUERY)
+    _, found, (problem,) = read(path, query=QUERY)
     assert len(found) == 1
-    assert problems == [
-        f"{path}:2: --query names one query and this is another response: use --queries FILE"
-    ]
+    assert problem.startswith(f"{path}:2: --query names one query")
 
 
 ROWS = """query_id,query,id,content,distance,cmetadata
@@ -314,8 +135,6 @@ def test_rows_of_a_table(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"rows.{suffix}"
     path.write_text(ROWS, encoding="utf-8")
     if suffix != "csv":
-        import csv
-
         rows = list(csv.DictReader(ROWS.splitlines()))
         lines = ["\t".join(rows[0])] + ["\t".join(row.values()) for row in rows]
         if suffix == "jsonl":
@@ -625,3 +444,16 @@ def test_labels_that_are_no_ids_are_no_labels(tmp_path: Path) -> None:
     with open_dump(path) as dump:
         (retrieval,) = dump
     assert retrieval.relevant_ids is None
+
+
+def test_what_is_not_recognised_is_shown_with_the_options_that_would_read_it(
+    tmp_path: Path,
+) -> None:
+    record = {"q": QUERY, "stuff": {"items": [{"nr": 1, "inner": {"said": LEAVE}}]}}
+    path = written(tmp_path / "dump.jsonl", [record], lines=True)
+    with pytest.raises(DataError) as caught, open_dump(path):
+        pass
+    assert "--map chunks=stuff.items --map text=inner.said" in str(caught.value)
+    assert "items[1]: object" in str(caught.value)
+    _, (retrieval,), _ = read(path, overrides={"chunks": "stuff.items", "text": "inner.said"})
+    assert retrieval.chunks[0].text == LEAVE
