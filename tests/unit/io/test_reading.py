@@ -1,0 +1,441 @@
+"""Files of records: what is read of each, which problems it has, and where they are said to be."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragbench import Case, open_source, read_cases, read_documents
+from ragbench.errors import ConfigError, DataError
+from ragbench.io import json_files
+from ragbench.io.json_files import array_elements, array_key, object_keys, repeated_key
+from ragbench.io.lines import guess_encoding
+from ragbench.io.source import Problems, Source
+
+UTF8 = '{"query": "Größe?"}\r\n{"query": "大小？ 😀"}\n'
+A, B = '{"query": "a"}', '{"query": "b"}'
+
+
+def write(folder: Path, content: str | bytes, name: str = "cases.jsonl") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
+    noted = Problems()
+    cases = list(read_cases(path, problems=noted, **options))
+    return cases, [str(problem).replace(f"{path}", "") for problem in noted]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "queries"),
+    [
+        ("x.jsonl", f"{A}\r\n{B}", "a b"),
+        ("x.json", f"[{A}, {B}]", "a b"),
+        ("x", f"[\n {A},\n {B}\n]", "a b"),
+        ("x", f'{{"data": [{A}, {B}]}}', "a b"),
+        ("x.json", f'{{"version": 1, "cases": [{A}], "data": []}}', "a"),
+        ("x.json", f"{A}\n{B}\n", "a b"),
+        ("x.json", A, "a"),
+        ("x.csv", "query,answer\na,b\n", "a"),
+        ("x", "query,answer\na,b\n", "a"),
+        ("x.tsv", "query\tanswer\na\tb\n", "a"),
+        ("x.jsonl.gz", gzip.compress(A.encode()), "a"),
+        ("x", gzip.compress(A.encode()), "a"),
+        ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
+        ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
+        ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
+        ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
+    ],
+)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_containers_encodings_and_packing_are_recognised(
+    tmp_path: Path, monkeypatch: Any, name: str, content: str | bytes, queries: str, is_stream: bool
+) -> None:
+    path: Path | str = write(tmp_path, content, name)
+    if is_stream:
+        stream = io.BytesIO(Path(path).read_bytes())
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+        path = "-"
+    assert " ".join(case.query for case in read_cases(path)) == queries
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "queries", "problems"),
+    [
+        ("x.jsonl", f'{A}\n{{"query": 5}}\nno\n\n{B}\n[1]\n', "ab", [":2: field", ":3", ":6"]),
+        ("x.jsonl", '{"id": true, "answerable": "perhaps", "query": "a"}', "",
+         [":1: field 'id': expected an id (text or a number), found true",
+          ":1: field 'answerable': expected true or false, found 'perhaps'"]),
+        ("x.jsonl", f'{A}\n{{"query": "b', "a", [":2: the last line is cut off"]),
+        ("x.jsonl", '{"query": " "}\n{"query": null}', "",
+         [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"]),
+        ("x.jsonl", '{"query": "\\u0000"}\n{"query": "\\ud800"}\n{"n": NaN, "y": "\\udc00"}\n', "",
+         [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: not"]),
+        ("x.jsonl", '{"query": "a", "score": Infinity}', "", [":1: "]),
+        ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
+        ("x.jsonl", '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}', "a",
+         [":2: field 'id': '1' is already the id of record 1; ids must be unique"]),
+        ("x.jsonl", '{"Frage": "a", "n": 1}\n{"Frage": "b", "n": 2}\n', "",
+         [":1: no field for the query, here and in 1 further record (the fields are: Frage, n)"]),
+        ("x.jsonl", '{"query": "a", "tags": ["b"], "query": "c"}', "", [":1: field"]),
+        ("x.jsonl", '{"query": "ok"}\n{"query": "Größe"}\n'.encode("latin-1"), "ok",
+         [":2: byte 0xf6 at byte offset 29 is not UTF-8"]),
+        ("x.csv", "query\nok\nGröße\nfine\n".encode("latin-1"), "okfine", [":3: byte 0xf6"]),
+        ("x.json", '[{"query": "Größe"}]'.encode("latin-1"), "", [":1: byte 0xf6"]),
+        ("x.jsonl", codecs.BOM_UTF32_LE + UTF8.encode("utf-32-le"), "", [": the file is UTF-32"]),
+        ("x.jsonl", A.encode("utf-16-le"), "", [":1: the line holds NUL bytes"]),
+        ("x.jsonl", codecs.BOM_UTF16_LE + A.encode("utf-16-le") + b"\x00\xdc\x00\x00", "",
+         [": broken UTF-16 at byte offset 30"]),
+        ("x.jsonl", "", "", [": the file is empty"]),
+        ("x.jsonl", "\n \n", "", [": the file is empty"]),
+        ("x.jsonl.gz", gzip.compress(b"{}\n" * 1000)[:-20], "", [": the gzip data"]),
+        ("x.xyz", "Hello, world; nothing here\n", "", [": the format is not"]),
+        ("x.json", '[{"query": "a"}', "", [": not valid JSON at column 16"]),
+        ("x.json", '{\n"rows": []\n}', "", [": expected a JSON array"]),
+        ("x.json", "[]", "", [": holds no cases"]),
+        ("x.json", "null", "", [": holds no cases"]),
+        ("x.json", "[1]", "", [":1: expected a JSON object, found the number 1"]),
+        ("x.json", "[" * 100_000, "", [": not valid JSON"]),
+        ("x.json", f'[{A},\n{{"query": NaN}}]', "a", [":2: field 'query'"]),
+        ("x.csv", 'query,answer\r\n"a\r\nb","x, ""y"""\r\n,none\r\n', "a\r\nb", [":4: field"]),
+        ("x.csv", 'query,answer\na,1\nb\nc,3,4\n\nd,"x"y\ne,5\n', "ae",
+         [":3: expected 2 cells as in the header, found 1", ":4", ":6: not valid CSV"]),
+        ("x.csv", 'query,answer\na,1\nb,"never\nended,\n', "a", [":3: not valid CSV"]),
+        ("x.csv", '"SEP=;"\r\nquery;answer\r\nA, b?;x\r\nB?;y;z\r\n', "A, b?", [":4: expected 2"]),
+        ("x.csv", "query,a,a\nq,1,2\n", "", [":1: field 'a': the column appears twice"]),
+        ("x.csv", "query,answer\n", "", [": holds no cases"]),
+        ("x.csv", "query,answer\ra,b\rc,d", "", [":1: not valid CSV: a lone carriage return"]),
+        ("x.csv", 'query,relevant_ids\nq,"a, b"\n', "", [":2: field 'relevant_ids': holds"]),
+        ("x.tsv", "query\tgrades\nq\t[1, 2\n", "", [":2: field 'grades': expected a JSON object"]),
+    ],
+)  # fmt: skip
+def test_every_problem_has_its_place_and_hides_no_good_record(
+    tmp_path: Path, name: str, content: str | bytes, queries: str, problems: list[str]
+) -> None:
+    path = write(tmp_path, content, name)
+    cases, found = read(path)
+    assert "".join(case.query for case in cases) == queries
+    assert [text[: len(start)] for text, start in zip(found, problems, strict=True)] == problems
+    seen: list[Case] = []
+    with pytest.raises(DataError) as caught:
+        seen.extend(read_cases(path))
+    assert len(caught.value.problems) == len(problems)
+
+
+def test_every_field_of_ragbench_is_read(tmp_path: Path) -> None:
+    row = {
+        "id": 7,
+        "query": "Who?",
+        "reference": "Ada",
+        "alternative_references": ["Ada L."],
+        "reference_contexts": ["Ada did."],
+        "reference_context_ids": [1, 2.0, "c"],
+        "grades": {"1": 2, "9": 0},
+        "answerable": True,
+        "cluster": 4,
+        "tags": ["people"],
+        "evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}],
+        "language": "en",
+        "metadata": {"level": 3},
+        "origin": "handbook",
+    }
+    (case,) = read_cases(write(tmp_path, json.dumps(row)))
+    assert (case.id, case.query, case.references) == ("7", "Who?", ("Ada", "Ada L."))
+    assert case.reference_context_ids == ("1", "2", "c")
+    assert case.judgements == {"1": 2, "9": 0}
+    assert (case.evidence[0].document_id, case.evidence[0].end) == ("1", 3)
+    assert (case.answerable, case.cluster, case.tags) == (True, "4", ("people",))
+    assert (case.language, case.metadata) == ("en", {"level": 3, "origin": "handbook"})
+
+
+def test_nothing_known_is_none_and_known_to_be_none_is_empty(tmp_path: Path) -> None:
+    rows = (
+        '{"query": "a", "reference": null, "relevant_ids": []}\n'
+        '{"query": "b", "answer": " "}\n{"query": "c", "reference": NaN}'
+    )
+    first, second, third = read_cases(write(tmp_path, rows))
+    assert (first.reference, first.reference_context_ids) == (None, ())
+    assert (second.reference, second.reference_context_ids) == (None, None)
+    assert third.reference is None
+
+
+@pytest.mark.parametrize("depth", [150, 500, 5000])
+def test_deep_nesting_never_crashes(tmp_path: Path, depth: int) -> None:
+    cases, problems = read(
+        write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
+    )
+    assert (len(cases), len(problems)) == ((1, 0) if depth < 200 else (0, 1))
+
+
+def test_an_inserted_line_renames_no_other_case(tmp_path: Path) -> None:
+    def ids(*queries: str) -> list[str]:
+        rows = "\n".join(json.dumps({"query": query}) for query in queries)
+        return [case.id for case in read_cases(write(tmp_path, rows))]
+
+    first, other, second = ids("Who is it?", "Where?", "Who is  it?")
+    assert (first[:2], len(first), second) == ("q-", 12, f"{first}-2")
+    assert ids("Who is it?", "New", "Where?", "who is it?") == [
+        *(first, ids("New")[0], other, second)
+    ]
+
+
+def test_what_cannot_be_opened_is_one_clear_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read(tmp_path / "none.jsonl")[1] == [": no such file or folder"]
+    assert "in a form that is recognised" in read(tmp_path)[1][0]
+    assert read(tmp_path, format="jsonl")[1] == [": expected a file, found a folder"]
+    path = write(tmp_path, A)
+
+    # The tests may run as a user who may read everything.
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", denied)
+    assert read(path)[1] == [": cannot be read: Permission denied"]
+
+
+def test_problems_of_standard_input_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"query": 1}\n')))
+    with pytest.raises(DataError, match=r"^<stdin>:1: field 'query'"):
+        list(read_cases("-", format="jsonl"))
+
+
+def test_a_wrong_format_or_field_is_refused_at_the_call(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'jsonl'"):
+        read_cases(tmp_path, format="jsnl")
+    with pytest.raises(ConfigError, match="Did you mean 'query'"):
+        read_cases(tmp_path, fields={"qery": "Frage"})
+
+
+def test_many_problems_are_all_kept(tmp_path: Path) -> None:
+    cases, problems = read(write(tmp_path, '{"query": 1}\n' * 5000 + A))
+    assert (len(cases), len(problems)) == (1, 5000)
+
+
+def test_reading_is_lazy_and_closes_its_file(tmp_path: Path) -> None:
+    cases = read_cases(write(tmp_path, f"{A}\n" * 10_000))
+    assert isinstance(next(cases), Case)
+    del cases  # an unclosed file would be a ResourceWarning, which fails the test
+
+
+# --- cells of tables
+
+
+@pytest.mark.parametrize(
+    ("cell", "ids"),
+    [
+        ('["a", "b,c"]', ("a", "b,c")),
+        ("['a', 'b']", ("a", "b")),
+        ("['a' 'b'\n 'c']", ("a", "b", "c")),
+        ("""["it's" 'b']""", ("it's", "b")),
+        ("[1, 'b', None]", ("1", "b")),
+        ("[1 2]", ("1", "2")),
+        ("[]", ()),
+        ("a; b", ("a", "b")),
+        ("a|b", ("a", "b")),
+        ("a", ("a",)),
+        ("", None),
+    ],
+)
+def test_lists_of_ids_in_a_cell(tmp_path: Path, cell: str, ids: tuple[str, ...] | None) -> None:
+    quoted = cell.replace('"', '""')
+    (case,), _ = read(write(tmp_path, f'query,relevant_ids\nq,"{quoted}"\n', "x.csv"))
+    assert case.reference_context_ids == ids
+
+
+def test_other_fields_of_cells(tmp_path: Path) -> None:
+    text = (
+        "query;answer;grades;answerable;tags;evidence;metadata;note\n"
+        'q;[citation needed];"{""d1"": 2}";no;a, b;"[{""text"": ""x""}]";"{""n"": 1}";hi\n'
+    )
+    (case,), problems = read(write(tmp_path, text, "x.csv"))
+    assert problems == []
+    assert (case.reference, case.grades, case.answerable) == ("[citation needed]", {"d1": 2}, False)
+    assert (case.tags, case.evidence[0].text) == (("a", "b"), "x")
+    assert case.metadata == {"n": 1, "note": "hi"}
+
+
+def test_a_long_cell_and_a_long_line_are_read(tmp_path: Path) -> None:
+    long = "x" * 3_000_000
+    for name, content in (
+        ("x.csv", f"query,answer\nq,{long}\n"),
+        ("x.jsonl", json.dumps({"query": "q", "answer": long})),
+    ):
+        (case,), _ = read(write(tmp_path, content, name))
+        assert case.reference == long
+
+
+@pytest.mark.extra("hf")
+def test_what_pandas_writes(tmp_path: Path) -> None:
+    pd: Any = import_module("pandas")
+    columns = {
+        "question": ["a", "b"],
+        "answer": ["x", None],
+        "gold_contexts": [["c1", "it's"], ["c2"]],
+        "n": [1.0, float("nan")],
+    }
+    text = io.StringIO()
+    pd.DataFrame(columns).to_csv(text)
+    cases, problems = read(write(tmp_path, text.getvalue(), "x.csv"))
+    assert problems == []
+    assert cases[0].reference_contexts == ("c1", "it's")
+    assert (cases[1].reference, cases[1].metadata) == (None, {"n": ""})
+
+
+def test_documents_of_a_table_and_of_json(tmp_path: Path) -> None:
+    table = write(tmp_path, 'id\ttitle\ttext\n1\t\tone "quoted"\n2\tT\t\n', "corpus.tsv")
+    assert [(d.id, d.title, d.text) for d in read_documents(table)] == [
+        ("1", None, 'one "quoted"'),
+        ("2", "T", ""),
+    ]
+    value = '{"documents": [{"document_id": "a", "text": "one"}]}'
+    assert [d.id for d in read_documents(write(tmp_path, value, "corpus.json"))] == ["a"]
+
+
+# --- arrays of JSON in blocks, keys that stand twice
+
+KEYS = st.sampled_from(["k", '"', "\\", "]", '{"'])
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from([None, True, -17, 1.5]) | st.text(alphabet='a"\\[]{},: \n€', max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=2),
+    max_leaves=6,
+)
+
+
+# One file that every example writes anew: a folder an example costs more than the example.
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.dictionaries(KEYS, JSON, max_size=2), max_size=3),
+    indent=st.sampled_from([None, 1]),
+    size=st.integers(1, 40),
+    nested=st.booleans(),
+)
+def test_elements_are_those_of_the_array_in_blocks_of_any_size(
+    tmp_path: Path, rows: list[Any], indent: int | None, size: int, nested: bool
+) -> None:
+    value = {"other": [[1], {"rows": []}], "rows": rows, "time": 1} if nested else rows
+    path = write(tmp_path, json.dumps(value, indent=indent, ensure_ascii=False))
+    problems = Problems()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_files, "_BLOCK_BYTES", size)
+        found = list(array_elements(Source.of(path), "rows" if nested else None, problems))
+    assert not len(problems)
+    assert [json.loads(element.raw) for element in found] == rows
+
+
+def test_elements_know_their_line_and_bad_ones_hide_no_others(tmp_path: Path) -> None:
+    path, problems = (
+        write(tmp_path, '\ufeff[\n{"a": 1},\n5, {"b": oops},\n{"c": 3},\n{"d": ['),
+        Problems(),
+    )
+    found = [tuple(element) for element in array_elements(Source.of(path), None, problems)]
+    assert found == [(2, b'{"a": 1}'), (2, b"5"), (3, b'{"b": oops}'), (4, b'{"c": 3}')]
+    assert [str(problem) for problem in problems] == [
+        f"{path}:5: the JSON is cut off: the array of records never ends"
+    ]
+
+
+def test_the_array_of_an_object_is_found_by_its_key() -> None:
+    head = b'{"status": "ok", "data": [1], "inner": {"result": [{}]}, "result": [ {"a": [{}]}'
+    assert array_key(head, ("data", "result")) == "result"
+    assert array_key(b'{"inner": {"result": [{}]}}', ("result",)) is None
+    assert list(object_keys(head)) == ["status", "data", "inner", "result"]
+    assert object_keys(b'[{"a": 1}]') == {}
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        (b'{"a": 1, "b": 2}', None),
+        (b'{"a": 1, "a": 2}', (9, "a")),
+        (b'{"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}', None),
+        (b'{"b": [{"a": 2, "c": 0, "a": 3}]}', (24, "a")),
+        (b'{"a": "x\\": \\"a\\": ", "b": ": "}', None),
+        (b'{"\\u0061": 1, "a": 2}', (14, "a")),
+        (b'{"a" :1,\n"a" :2}', (9, "a")),
+        (b'["a", "a", {"a": "a"}]', None),
+    ],
+)
+def test_a_key_that_stands_twice(raw: bytes, found: tuple[int, str] | None) -> None:
+    assert repeated_key(raw, json.loads(raw)) == found
+
+
+@settings(max_examples=60)
+@given(
+    st.recursive(
+        st.none() | st.text('a":\\\\ {}[]', max_size=6),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text('a":\\\\{', max_size=3), inner),
+    )
+)
+def test_what_python_writes_repeats_no_key(value: object) -> None:
+    assert repeated_key(json.dumps(value).encode(), value) is None
+
+
+# --- encodings that are guessed
+
+GERMAN = "query;reference\nWie lange dauert die Kündigungsfrist?;drei Monate\nWie groß?;20 m²\n"
+CHINESE = "query,reference\n员工每年有多少天年假？,二十天\n公司成立于哪一年？,1998年\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "guess"),
+    [
+        (GERMAN, "cp1252", "cp1252"),
+        ("query,reference\nQuand la société a-t-elle été fondée ?,en 1990\n", "cp1252", "cp1252"),
+        ("query,reference\nWhat’s the price – in total?,20 €\n", "cp1252", "cp1252"),
+        ("query\n¿Cuándo se fundó la compañía?\n", "cp1252", "cp1252"),
+        (CHINESE, "gbk", "gb18030"),
+        ("query\n公司成立於哪一年？由誰成立？\n費用由誰負擔？何時可以退貨？\n" * 2, "big5", "big5"),
+        (
+            "query\n会社はいつ設立されましたか？\n保証期間はどのくらいですか？\n",
+            "sjis",
+            "shift_jis",
+        ),
+        ("query\nКогда была основана компания?\nСколько длится гарантия?\n", "cp1251", "cp1251"),
+        ("", "ascii", None),
+        (GERMAN, "utf-8", None),
+        ("\ufeffquery\nü\n", "utf-16", None),
+        ('{"query": "Wie groß?"}', "cp1252", None),  # JSON is UTF-8
+        ("query\n大小？\n", "gbk", None),  # as good as several others
+    ],
+)
+def test_an_old_encoding_is_guessed(text: str, encoding: str, guess: str | None) -> None:
+    assert guess_encoding(text.encode(encoding)) == guess
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        GERMAN.encode()[:-12] + "ü".encode()[:1],  # cut within a letter
+        GERMAN.encode() + b"\xff\n",  # damaged
+        b"PK\x03\x04\x00\xff",
+    ],
+)
+def test_what_is_no_text_of_another_encoding_is_not_guessed(head: bytes) -> None:
+    assert guess_encoding(head) is None
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(GERMAN, "cp1252"), (CHINESE, "gbk")])
+def test_a_guess_is_reported(tmp_path: Path, text: str, encoding: str) -> None:
+    path = write(tmp_path, text.encode(encoding), "x.csv")
+    with open_source(path) as source:
+        queries = [entry.case.query for entry in source]
+        assert queries == [row.split(text[5])[0] for row in text.splitlines()[1:]]
+        (note,) = source.info.notes
+    assert "is not UTF-8 and is read as" in note
+    with open_source(path, encoding=encoding) as source:
+        assert [entry.case.query for entry in source] == queries
+        assert source.info.notes == ()

@@ -1,0 +1,82 @@
+"""The list of formats, formats of other packages, what importing costs, and ids."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench import read_cases
+from ragbench.io.fields import DOCUMENT_FIELDS, ENTRY_FIELDS, HIT_FIELDS
+from ragbench.io.formats import FORMATS, READERS
+from ragbench.io.ids import IdRegister, derived_id
+from ragbench.io.source import Kind, Problems, Row, Source
+
+DOCS = Path(__file__).parents[3] / "docs" / "formats.md"
+
+
+def test_every_format_is_described_documented_and_can_be_loaded() -> None:
+    assert all(callable(READERS.load(info.name)) for info in FORMATS)
+    assert all(info.summary.endswith(".") and info.example and info.reads for info in FORMATS)
+    suffixes = [suffix for info in FORMATS for suffix in info.suffixes]
+    assert len(suffixes) == len(set(suffixes))
+    text = DOCS.read_text(encoding="utf-8")
+    assert [info.name for info in FORMATS if f"### `{info.name}`" not in text] == []
+    tables = (*ENTRY_FIELDS.values(), *DOCUMENT_FIELDS.values(), HIT_FIELDS)
+    assert sorted(name for names in tables for name in names if f"`{name}`" not in text) == []
+
+
+def shouting(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    yield Row(source.name, 1, {"query": source.name.upper()})
+
+
+def test_a_format_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Point:
+        name = "shouting"
+        value = f"{__name__}:shouting"
+
+    def entry_points(group: str) -> list[type[Point]]:
+        return [Point] if group == "ragbench.formats" else []
+
+    monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)
+    assert [case.query for case in read_cases("hello", format="shouting")] == ["HELLO"]
+
+
+def test_reading_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, ragbench.io.read, ragbench.io.own_form, ragbench.io.sources;"
+        "heavy = {'numpy', 'pandas', 'pyarrow', 'datasets', 'ragas'} & set(sys.modules);"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=DOCS.parents[1], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_id_depends_on_the_words_alone() -> None:
+    assert derived_id("q", "Who is  Ada?") == derived_id("q", " who is\nada?")
+    # Pinned: a changed id would orphan the results of stored runs.
+    assert derived_id("q", "Who is Ada?") == "q-51bc88203a" != derived_id("q", "Who is Ada")
+
+
+@settings(max_examples=50)
+@given(st.lists(st.text(max_size=3), max_size=60))
+def test_the_register_of_ids_agrees_with_a_dictionary(ids: list[str]) -> None:
+    register = IdRegister()
+    expected: dict[str, int] = {}
+    for line, identifier in enumerate([*ids, *(f"id-{n}" for n in range(2000))], start=1):
+        assert register.add(identifier, line) == expected.get(identifier)
+        expected.setdefault(identifier, line)
+
+
+def test_derived_ids_count_on_past_those_in_use() -> None:
+    register = IdRegister()
+    register.add("q-1-2", 1)
+    assert [register.add_derived("q-1", line) for line in (2, 3, 4)] == ["q-1", "q-1-3", "q-1-4"]

@@ -1,0 +1,219 @@
+"""SQuAD, MTRAG and RAGAS: sets with forms of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench import (
+    Case,
+    GenerationResult,
+    RetrievalResult,
+    open_source,
+    read_cases,
+    read_documents,
+)
+from ragbench.errors import DataError
+from ragbench.io.source import Problems
+
+CONTEXT = "Ada Lovelace wrote the first program in 1843."
+
+
+def squad(folder: Path, *questions: object, context: object = CONTEXT) -> Path:
+    paragraphs = [{"context": context, "qas": list(questions)}, {"context": CONTEXT, "qas": []}]
+    value = {"version": "v2.0", "data": [{"title": "Ada", "paragraphs": paragraphs}]}
+    path = folder / "dev.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def question(**values: Any) -> dict[str, Any]:
+    answers = [("1843", 40), ("in 1843", 37), ("1843", 40)]
+    listed = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": "q1", "question": "When?", "answers": listed, **values}
+
+
+def flat(folder: Path, **values: object) -> Path:
+    path = folder / "flat.jsonl"
+    row = {"id": "q1", "context": CONTEXT, "question": "When?", **values}
+    path.write_text(json.dumps(row), encoding="utf-8")
+    return path
+
+
+def test_squad_nested_and_flat_mean_the_same(tmp_path: Path) -> None:
+    path = squad(tmp_path, question(is_impossible=False))
+    (case,) = read_cases(path)
+    (document,) = read_documents(path)
+    assert (case.id, case.answerable, case.cluster) == ("q1", True, "Ada")
+    assert (case.references, case.reference_contexts) == (("1843", "in 1843"), (CONTEXT,))
+    assert case.reference_context_ids == (document.id,)
+    assert (document.text, document.title) == (CONTEXT, "Ada")
+    assert [(CONTEXT[s.start : s.end], s.document_id) for s in case.evidence] == [
+        ("1843", document.id),
+        ("in 1843", document.id),
+    ]
+    answers = {"text": ["1843", "in 1843"], "answer_start": [40, 37]}
+    assert list(read_cases(flat(tmp_path, title="Ada", answers=answers))) == [case]
+
+
+def test_an_unanswerable_question_of_squad_has_no_gold(tmp_path: Path) -> None:
+    plausible = [{"text": "Ada", "answer_start": 0}]
+    path = squad(tmp_path, question(is_impossible=True, answers=[], plausible_answers=plausible))
+    (nested,) = read_cases(path)
+    (row,) = read_cases(flat(tmp_path, answers={"text": [], "answer_start": []}))
+    for case in (nested, row):
+        assert (case.answerable, case.reference, case.evidence) == (False, None, ())
+        assert (case.reference_context_ids, case.reference_contexts) == ((), ())
+    paragraph = next(iter(read_documents(path))).id
+    assert nested.metadata == {"plausible_answers": plausible, "paragraph_id": paragraph}
+    assert row.metadata == {"context": CONTEXT}
+
+
+@pytest.mark.parametrize("start", [3, -1, None, "40", 10**9])
+def test_an_offset_that_does_not_hold_is_left_out(tmp_path: Path, start: object) -> None:
+    answers = [{"text": "1843", "answer_start": start}]
+    (case,) = read_cases(squad(tmp_path, question(answers=answers)))
+    assert [(s.text, s.start, s.end) for s in case.evidence] == [("1843", None, None)]
+
+
+def test_wrong_questions_and_paragraphs_are_reported_with_their_place(tmp_path: Path) -> None:
+    path = squad(tmp_path, question(), 7, question(id="q2", answers=[{"start": 1}]), question())
+    noted = Problems()
+    assert len(list(read_cases(path, problems=noted))) == 1
+    assert [(problem.line, problem.field) for problem in noted] == [
+        (2, "data[0].paragraphs[0].qas[1]"),
+        (3, "data[0].paragraphs[0].qas[2].answers"),
+        (4, "id"),
+    ]
+    with pytest.raises(DataError, match=r"data\[0\]\.paragraphs\[0\]"):
+        list(read_cases(squad(tmp_path, question(), context=5)))
+
+
+TASK: dict[str, Any] = {
+    "task_id": "a<::>2",
+    "turn": "2",
+    "answerability": ["ANSWERABLE"],
+    "multiturn": ["Follow-up"],
+    "history": [["user", "Who wrote it?"], ["agent", "Ada."], ["user", "When?"]],
+    "contexts": [{"pid": "d1", "text": "Ada wrote it in 1843."}],
+    "targets": ["1843"],
+}
+TURNS = [{"speaker": "user", "text": "Who wrote it?"}, {"speaker": "agent", "text": "Ada."}]
+
+
+def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
+    alone = TASK | {"task_id": "b<::>1", "history": [["user", "What?"]]}
+    unknown = alone | {"task_id": "c<::>1", "answerability": ["UNDERSPECIFIED"], "contexts": []}
+    without = unknown | {"task_id": "d<::>1", "answerability": ["UNANSWERABLE"]}
+    path = tmp_path / "tasks.jsonl"
+    path.write_text("\n".join(map(json.dumps, (TASK, alone, unknown, without))), "utf-8")
+    with open_source(path) as source:
+        cases = [entry.case for entry in source]
+    labels = {"turn": "2", "answerability": ["ANSWERABLE"], "multiturn": ["Follow-up"]}
+    assert cases[0] == Case(
+        id="a<::>2",
+        query="When?",
+        reference="1843",
+        reference_contexts=("Ada wrote it in 1843.",),
+        reference_context_ids=("d1",),
+        answerable=True,
+        cluster="a",
+        tags=("ANSWERABLE", "Follow-up"),
+        metadata={"history": TURNS, **labels},
+    )
+    assert [case.answerable for case in cases] == [True, True, None, False]
+    assert cases[2].reference_context_ids is None
+    assert source.info.form == "mtrag"
+    (note,) = source.info.notes
+    assert "the last question of each conversation is asked alone" in note
+    path.write_text(json.dumps(TASK | {"history": TASK["history"][:2]}), "utf-8")
+    with pytest.raises(DataError, match=r"tasks\.jsonl:1: expected turns .* the user's question"):
+        list(read_cases(path))
+
+
+def test_the_file_of_mtrags_human_evaluation(tmp_path: Path) -> None:
+    task = {
+        "task_id": "a<::>2",
+        "task_type": "rag",
+        "input": [*TURNS, {"speaker": "user", "text": "When?"}],
+        "contexts": [{"document_id": "d1"}],
+        "targets": [{"speaker": "agent", "text": "1843"}],
+        "Answerability": ["PARTIAL"],
+    }
+    text = "Ada wrote it in 1843." * 5000
+    whole = {
+        "name": "Human evaluation",
+        "models": [{"model_id": "m"}],
+        "metrics": [],
+        "documents": [{"document_id": "d1", "text": text}],
+        "tasks": [task],
+        "evaluations": [{"task_id": "a<::>2", "model_id": "m", "model_response": "1842"}],
+    }
+    path = tmp_path / "eval.json"
+    path.write_text(json.dumps(whole), "utf-8")
+    with open_source(path) as source:
+        ((case,), info) = [entry.case for entry in source], source.info
+    assert (info.form, info.recorded) == ("mtrag", {})
+    assert (case.query, case.reference, case.answerable) == ("When?", "1843", True)
+    assert case.reference_contexts == (text,)
+    assert case.metadata["history"] == TURNS
+
+
+RAGAS = {
+    "user_input": "Who?",
+    "retrieved_contexts": ["said"],
+    "reference_contexts": ["Ada did.", "It's 1843."],
+    "retrieved_context_ids": None,
+    "reference_context_ids": [1, "b"],
+    "response": "Bob",
+    "reference": "Ada",
+    "rubrics": None,
+}
+
+
+def check_ragas(path: Path) -> None:
+    (case,) = read_cases(path)
+    assert (case.query, case.reference) == ("Who?", "Ada")
+    assert case.reference_contexts == ("Ada did.", "It's 1843.")
+    assert case.reference_context_ids == ("1", "b")
+    # What a system said is not part of the case: another system is asked the same one.
+    assert case.metadata.keys() <= {"synthesizer_name"}
+    with open_source(path) as source:
+        (entry,) = source
+    assert entry.case == case
+    assert entry.recorded["generate"].value == GenerationResult("Bob")
+    assert entry.recorded["retrieve"].value == RetrievalResult(["said"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("a.jsonl", RAGAS),
+        ("a.json", [RAGAS]),
+        ("a.jsonl", {"eval_sample": RAGAS, "synthesizer_name": "single_hop"}),
+    ],
+)
+def test_files_of_ragas(tmp_path: Path, name: str, value: object) -> None:
+    (tmp_path / name).write_text(json.dumps(value), encoding="utf-8")
+    check_ragas(tmp_path / name)
+
+
+def test_a_conversation_of_ragas_is_a_problem(tmp_path: Path) -> None:
+    row = {"user_input": [{"content": "hi", "type": "human"}], "reference": "x"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.jsonl:1: field 'user_input'"):
+        list(read_cases(tmp_path / "a.jsonl"))
+
+
+@pytest.mark.extra("ragas")
+@pytest.mark.filterwarnings("ignore")
+def test_what_ragas_itself_writes(tmp_path: Path) -> None:
+    schema: Any = pytest.importorskip("ragas.dataset_schema")
+    dataset = schema.EvaluationDataset(samples=[schema.SingleTurnSample(**RAGAS)])
+    dataset.to_jsonl(tmp_path / "a.jsonl")
+    dataset.to_csv(tmp_path / "a.csv")
+    check_ragas(tmp_path / "a.jsonl")
+    check_ragas(tmp_path / "a.csv")
