@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -16,12 +15,9 @@ from ragbench.core.outcome import Cell
 from ragbench.core.trace import Trace
 from ragbench.errors import DataError, Problem
 from ragbench.io.atomic import written_whole
-from ragbench.io.decoder import build_case, read_fields
 from ragbench.io.export import Exported, Scores, Tally
-from ragbench.io.fields import FieldPlan
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_text import in_case, json_bytes
-from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem, check_depth
 
 _CASE_FIELDS = tuple(Case.__dataclass_fields__)
@@ -50,36 +46,6 @@ def _said(record: Case | Document | Evidence, names: Iterable[str]) -> dict[str,
         for name, value in values.items()
         if value is not None and (value not in ((), {}) or name in _KNOWN_NONE)
     }
-
-
-def decode_case(values: Mapping[str, Any]) -> Case:
-    """The case of a JSON object in ragbench's own form; unknown fields become metadata."""
-    return build_case(_decode(values, _CASE_FIELDS, ("id", "query")))
-
-
-def decode_document(values: Mapping[str, Any]) -> Document:
-    """The document of a JSON object in ragbench's own form; unknown fields become metadata."""
-    return Document(**_decode(values, _DOCUMENT_FIELDS, ("id", "text")))
-
-
-def _decode(
-    values: Mapping[str, Any], names: tuple[str, ...], required: tuple[str, ...]
-) -> dict[str, Any]:
-    problems = Problems()
-    found = read_fields(Row("", None, values), _plan(tuple(values), names), problems)
-    for name in required:
-        if found is not None and name not in found:
-            problems.add(f"expected the {name}, found none", field=name)
-    problems.raise_if_any()
-    return found or {}
-
-
-@lru_cache(maxsize=256)
-def _plan(present: tuple[str, ...], names: tuple[str, ...]) -> FieldPlan:
-    return FieldPlan(
-        bindings=tuple((name, name) for name in present if name in names),
-        rest=tuple(name for name in present if name not in names),
-    )
 
 
 _RecordT = TypeVar("_RecordT", Case, Document)

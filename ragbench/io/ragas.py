@@ -27,7 +27,7 @@ from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import import_ragas
 
 if TYPE_CHECKING:
-    from ragas import EvaluationDataset, SingleTurnSample
+    from ragas import EvaluationDataset
 
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -58,11 +58,6 @@ def prepare(traces: Iterable[Trace]) -> Iterator[SampleRow]:
         SampleRowError: a result holds something that is not a string, naming field and case.
     """
     return map(sample_row, traces)
-
-
-def to_sample(row: SampleRow) -> SingleTurnSample:
-    sample: SingleTurnSample = import_ragas().SingleTurnSample(**row.as_mapping())
-    return sample
 
 
 def to_dataset(rows: Iterable[SampleRow]) -> EvaluationDataset:

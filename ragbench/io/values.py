@@ -75,11 +75,6 @@ def as_ids(value: object) -> tuple[str, ...]:
     return _listed(value, as_id)
 
 
-def as_labels(value: object) -> tuple[str, ...]:
-    """A list of tags; one tag is a list of one."""
-    return as_ids(value)
-
-
 def as_answers(value: object) -> tuple[str, ...]:
     """Right answers, each once: one text or number, a list of them, or SQuAD's answer objects."""
     if type(value) is str:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ragbench import open_dump, read_cases
+from ragbench import open_dump
 from ragbench.errors import ConfigError, DataError, MissingExtraError
-from ragbench.io.addresses import is_address, open_address, read_range, size_of_address
+from ragbench.io.addresses import open_address, read_range, size_of_address
 
 LINES = b"".join(b'{"query": "q%d", "chunks": ["text %d"]}\n' % (n, n) for n in range(50))
 
@@ -77,23 +77,6 @@ def in_memory() -> str:
     with fsspec.open("memory://here/d.jsonl", "wb") as file:
         file.write(LINES)
     return "memory://here/d.jsonl"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("s3://bucket/a.jsonl", True),
-        ("file:///shared/a.jsonl", True),
-        ("abfs+x://a/b", True),
-        ("dump.jsonl", False),
-        ("hf:owner/name", False),
-        ("C:/dump.jsonl", False),
-        ("-", False),
-        ("://a", False),
-    ],
-)
-def test_what_is_an_address(text: str, expected: bool) -> None:
-    assert is_address(text) is expected
 
 
 def check_ranges(address: str) -> None:
@@ -171,8 +154,3 @@ def test_without_the_extra_the_error_holds_the_pip_line(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingExtraError, match=r"ragbench\[remote\]"):
         open_address("s3://another/b.jsonl")
-
-
-@pytest.mark.extra("remote")
-def test_cases_are_read_from_an_address_too(server: str) -> None:
-    assert [case.query for case in read_cases(f"{server}/d.jsonl")][:2] == ["q0", "q1"]

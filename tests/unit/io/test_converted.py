@@ -101,12 +101,6 @@ def test_of_a_page_the_main_text_is_kept_as_markdown(tmp_path: Path) -> None:
         assert left_out not in document.text
 
 
-def test_a_short_page_is_main_text_too(tmp_path: Path) -> None:
-    page = b"<html><body><h1>Leave</h1><p>There are 27 days.</p></body></html>"
-    [document] = read_documents(folder(tmp_path, a__htm=page))
-    assert "There are 27 days." in document.text
-
-
 def test_word_keeps_headings_lists_and_tables_in_their_order(tmp_path: Path) -> None:
     [document] = read_documents(folder(tmp_path, a__docx=word()))
     assert document.title == "Travel"

@@ -39,10 +39,6 @@ def test_beir(tmp_path: Path) -> None:
     ]
 
 
-def test_beir_with_one_split_needs_no_name(tmp_path: Path) -> None:
-    assert [case.id for case in read_cases(beir(tmp_path, train="2\ta\t1\n"))] == ["2"]
-
-
 def test_beir_problems(tmp_path: Path) -> None:
     folder = beir(tmp_path, test="1\ta\t1\n9\ta\t1\n1\ta\t2\n2\tb\thigh\n", dev="")
     noted = Problems()
@@ -87,13 +83,6 @@ def test_trec_problems(tmp_path: Path) -> None:
         list(read_documents(tmp_path, format="trec"))
 
 
-def test_ragbenchs_own_folder(tmp_path: Path) -> None:
-    (tmp_path / "cases.jsonl").write_text('{"query": "a"}', encoding="utf-8")
-    (tmp_path / "corpus.jsonl.gz").write_bytes(gzip.compress(b'{"id": "d", "text": "t"}'))
-    assert [case.query for case in read_cases(tmp_path)] == ["a"]
-    assert [document.id for document in read_documents(tmp_path)] == ["d"]
-
-
 def test_text_files(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / ".git").mkdir()
@@ -130,21 +119,3 @@ def test_a_folder_that_is_not_what_it_is_said_to_be(
 ) -> None:
     with pytest.raises(DataError, match=expected):
         list(read_cases(tmp_path, format=format_name))
-
-
-def test_a_folder_that_may_not_be_looked_into(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The tests may run as a user who may look everywhere.
-    def denied(_: Path) -> bool:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "is_file", denied)
-    with pytest.raises(DataError, match="cannot be read: Permission denied"):
-        list(read_cases(tmp_path))
-
-
-def test_a_file_that_is_nothing_known(tmp_path: Path) -> None:
-    (tmp_path / "notes.xyz").write_text("Hello, world; nothing here\n", encoding="utf-8")
-    with pytest.raises(DataError, match="the format is not recognised; name one of: jsonl"):
-        list(read_cases(tmp_path / "notes.xyz"))

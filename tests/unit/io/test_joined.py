@@ -131,13 +131,6 @@ def test_what_the_dataset_has_recorded_itself_is_not_mixed_in(tmp_path: Path) ->
     assert notes(info)[-1] == "what the dataset itself has recorded (1 case) is not used"
 
 
-def test_nothing_fits(tmp_path: Path) -> None:
-    found, info = joined(tmp_path, [{"id": 1, "query": "a"}], [{"id": 7, "response": "x"}])
-    assert found == [None]
-    assert notes(info)[0] == "none joined with 1 case"
-    assert info.recorded == {}
-
-
 def test_what_is_wrong_with_the_answers_is_told_before_anything_runs(tmp_path: Path) -> None:
     dataset = open_source(lines(tmp_path / "cases.jsonl", [{"query": "a"}]))
     said = open_source(lines(tmp_path / "said.jsonl", [{"response": "whose?"}]), is_join=True)

@@ -47,14 +47,17 @@ def test_a_format_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [case.query for case in read_cases("hello", format="shouting")] == ["HELLO"]
 
 
-def test_reading_imports_nothing_heavy() -> None:
+def test_reading_and_writing_texts_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
         "import sys, ragbench.io.read, ragbench.io.own_form, ragbench.io.sources;"
+        "from ragbench import prepare; from ragbench.io.export import export;"
+        "from tests.unit.io.traces import FULL; list(prepare([FULL]));"
+        "[export(to, [FULL], f'{sys.argv[1]}/o.{to}') for to in ('ragas', 'jsonl', 'trec', 'csv')];"
         "heavy = {'numpy', 'pandas', 'pyarrow', 'datasets', 'ragas'} & set(sys.modules);"
         "sys.exit(', '.join(heavy) or 0)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, str(tmp_path)],
         cwd=DOCS.parents[1], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import Chunk, RetrievalResult, open_dump
+from ragbench import Chunk, RetrievalResult
 from ragbench.errors import DataError
 from ragbench.io.export import export
 from ragbench.io.retrievals import open_retrievals
@@ -47,23 +47,6 @@ def test_what_generation_was_given_counts(tmp_path: Path) -> None:
     with open_retrievals(tmp_path / "o.jsonl") as dump:
         (retrieval,) = dump
     assert [chunk.text for chunk in retrieval.chunks] == ["cut"]
-
-
-def test_a_deepeval_run(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    case = {"input": "Who?", "actualOutput": "Ada", "retrievalContext": ["Ada wrote it."]}
-    path.write_text(json.dumps({"testCases": [case]}), "utf-8")
-    with open_retrievals(path) as dump:
-        (retrieval,) = dump
-    assert (retrieval.query, retrieval.chunks[0].text) == ("Who?", "Ada wrote it.")
-
-
-def test_a_dump_is_read_as_ever(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"query": "Who?", "chunks": [{"id": "a", "text": "Ada"}]}\n', "utf-8")
-    with open_retrievals(path) as dump, open_dump(path) as other:
-        assert dump.mapping == other.mapping
-        assert list(dump) == list(other)
 
 
 def test_verdicts_are_no_retrievals(tmp_path: Path) -> None:

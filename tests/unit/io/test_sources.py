@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import tracemalloc
@@ -248,24 +247,6 @@ def test_an_empty_name_says_that_a_field_is_no_answer(tmp_path: Path) -> None:
     assert entry.recorded.keys() == {"generate"}
 
 
-def test_a_wrong_name_is_told_at_once() -> None:
-    with pytest.raises(ConfigError, match="no field 'respons' to map to"):
-        open_source("nowhere", fields={"respons": "x"})
-
-
-def test_early_ragas_files_hold_the_answer_of_the_system_as_answer(tmp_path: Path) -> None:
-    row = {"question": "q", "answer": "said", "contexts": ["c"], "ground_truth": "right"}
-    entry = one(tmp_path, row)
-    assert entry.case.reference == "right"
-    assert entry.recorded["generate"].value == GenerationResult("said")
-
-
-def test_two_answers_that_disagree_are_not_guessed_between(tmp_path: Path) -> None:
-    path = lines(tmp_path / "x.jsonl", [{"query": "q", "answer": "a", "ground_truth": "b"}])
-    with open_source(path) as source, pytest.raises(DataError, match="response=answer"):
-        list(source)
-
-
 # --- chunks as objects
 
 
@@ -420,24 +401,6 @@ def test_standard_input_is_read_more_than_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("x.jsonl", b'\xef\xbb\xbf{"query": "Gr\xc3\xb6\xc3\x9fe?", "response": "a"}\r\n'),
-        ("x.jsonl", '\ufeff{"query": "Größe?", "response": "a"}\n'.encode("utf-16-le")),
-        ("x.jsonl.gz", gzip.compress('{"query": "Größe?", "response": "a"}'.encode(), mtime=0)),
-        ("x.json", '[{"query": "Größe?", "response": "a"}]'.encode()),
-        ("x.csv", "query;response\nGröße?;a\n".encode()),
-        ("x.tsv", "query\tresponse\nGröße?\ta\n".encode()),
-    ],
-)
-def test_containers_and_encodings(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    (entry,), _ = read(tmp_path / name)
-    assert entry.case.query == "Größe?"
-    assert entry.recorded == {"generate": outcome(GenerationResult("a"))}
-
-
-@pytest.mark.parametrize(
     ("encoding", "text"),
     [("cp1250", "Łódź – ilu?"), ("gb18030", "大小？"), ("shift_jis", "大きさ")],
 )
@@ -471,27 +434,6 @@ def test_a_cell_of_a_table_may_hold_a_list(tmp_path: Path) -> None:
     assert entries[2].recorded["retrieve"].value == RetrievalResult(["one text"])
 
 
-def test_nan_is_not_recorded(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"query": "q", "response": NaN, "contexts": NaN}\n', "utf-8")
-    assert read(path)[0][0].recorded == {}
-
-
-def test_good_records_come_first_and_all_problems_at_the_end(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text(
-        '{"id": "1", "query": "a", "response": "x"}\n{broken\n{"response": "no query"}\n'
-        '{"id": "1", "query": "b"}\n{"query": "c"}\n',
-        "utf-8",
-    )
-    found: list[str] = []
-    with open_source(path) as source, pytest.raises(DataError) as raised:
-        for entry in source:
-            found.append(entry.case.query)  # the error would lose a whole list
-    assert found == ["a", "c"]
-    assert [problem.line for problem in raised.value.problems] == [2, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
@@ -511,14 +453,6 @@ def test_what_holds_no_cases_is_told_in_one_line(
     with pytest.raises(DataError, match=problem) as raised:
         open_source(tmp_path / name)
     assert len(raised.value.problems) == 1
-
-
-def test_no_such_file_and_no_such_format(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file or folder"):
-        open_source(tmp_path / "nope.jsonl")
-    lines(tmp_path / "x.jsonl", [{"query": "a"}])
-    with pytest.raises(ConfigError, match="unknown name 'xml' among formats"):
-        open_source(tmp_path / "x.jsonl", form="xml")
 
 
 def test_documents_are_not_taken_for_cases(tmp_path: Path) -> None:
@@ -604,11 +538,6 @@ def test_a_field_that_may_be_the_gold_is_proposed(
 )
 def test_what_cannot_be_the_gold_is_not_proposed(tmp_path: Path, row: Mapping[str, object]) -> None:
     assert read(lines(tmp_path / "x.jsonl", [{"query": "Who?", **row}]))[1].notes == ()
-
-
-def test_ids_of_positives_are_the_gold(tmp_path: Path) -> None:
-    entry = one(tmp_path, {"query": "Who?", "positive_ids": ["d1"]})
-    assert entry.case.reference_context_ids == ("d1",)
 
 
 def test_a_cell_that_says_nan_or_null_holds_no_value(tmp_path: Path) -> None:

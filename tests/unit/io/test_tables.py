@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import io
 import json
 import sys
 from importlib import import_module
@@ -49,13 +48,6 @@ def check(path: str | Path, **options: str) -> None:
 def test_parquet(tmp_path: Path, name: str) -> None:
     pq.write_table(pa.table(COLUMNS), tmp_path / name)
     check(tmp_path / name)
-
-
-def test_parquet_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pq.write_table(pa.table(COLUMNS), tmp_path / "x")
-    content = io.BytesIO((tmp_path / "x").read_bytes())
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(content))
-    check("-")
 
 
 def test_pandas_keys_are_ids_even_with_gaps(tmp_path: Path) -> None:

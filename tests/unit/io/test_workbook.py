@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import zipfile
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -85,14 +84,6 @@ def test_what_is_no_workbook_is_a_problem(tmp_path: Path, data: bytes, message: 
         list(read_cases(path))
 
 
-def test_another_archive_is_no_workbook(tmp_path: Path) -> None:
-    path = tmp_path / "x.xlsx"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a.txt", "query")
-    with pytest.raises(DataError, match="not a readable workbook"):
-        list(read_cases(path))
-
-
 def test_a_workbook_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,12 +104,6 @@ def test_a_row_behind_the_last_one_of_excel_is_refused(tmp_path: Path) -> None:
             archive.writestr(name, data)
     with pytest.raises(DataError, match="rows behind row 1,048,576"):
         list(read_cases(path))
-
-
-def test_a_workbook_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = book(tmp_path / "x.xlsx", A=[("query",), ("A?",)]).read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert [case.query for case in read_cases("-", format="xlsx")] == ["A?"]
 
 
 def test_a_sheet_with_a_chunk_a_row_is_a_dump(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Case, GenerationResult, RetrievalResult, open_source
-from ragbench.core.outcome import Known, Outcome, Status
+from ragbench.core.outcome import Known
 from ragbench.core.trace import Entry, Trace
 from ragbench.errors import DataError
 from ragbench.io.export import export
 from ragbench.io.json_text import json_bytes
-from tests.unit.io.traces import ALL, SCORES, failed, measured, skipped, trace_of
+from tests.unit.io.traces import ALL, SCORES, measured, skipped, trace_of
 
 STAGES = {
     "retrieve": "retrieval", "post_retrieve": "post_retrieval", "generate": "generation",
@@ -204,13 +204,3 @@ def test_verdicts_are_joined_and_not_asked_for_questions(tmp_path: Path) -> None
     assert (verdict.answer_present, verdict.retrieval_quality) == (True, "Good")
     assert verdict.evidence[0].text == "Ada"
     assert str(second.recorded["validate"].failure) == "validate: ValueError: no luck"
-
-
-def test_outcomes_of_another_run_keep_their_failure(tmp_path: Path) -> None:
-    trace = Trace(
-        case=Case(id="1", query="q"), retrieval=failed("retrieve"), generation=failed("retrieve")
-    )
-    export("csv", [trace], tmp_path / "o.csv")
-    (entry,) = read(tmp_path / "o.csv", "export")
-    generation: Outcome[Any] = entry.recorded["generate"]
-    assert (generation.status, generation.failure) == (Status.FAILED, trace.generation.failure)

@@ -418,13 +418,6 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: str, told
         read(path)
 
 
-def test_a_folder_and_a_missing_file_are_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="found a folder"):
-        read(tmp_path)
-    with pytest.raises(DataError, match="no such file"):
-        read(tmp_path / "gone.jsonl")
-
-
 def test_lines_are_counted_where_they_tell(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     path.write_text('{"a": 1}\n{"b": 2}', encoding="utf-8")

@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragbench import Case, GenerationResult
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.export import export
-from tests.unit.io.traces import ALL, SCORES, measured, skipped, trace_of
-
-storable = st.text(st.characters(exclude_categories=["Cs"]))
+from tests.unit.io.traces import ALL, SCORES, measured, skipped
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -75,30 +71,6 @@ def test_an_empty_text_and_an_unknown_one_differ(tmp_path: Path) -> None:
         header, line = (tmp_path / "o.csv").read_text(encoding="utf-8").splitlines()
         assert header.split(",")[column] == '"response"'
         assert line.split(",")[column] == cell
-
-
-def test_a_number_that_is_not_finite_is_not_unknown(tmp_path: Path) -> None:
-    values = [float("nan"), float("inf"), float("-inf")]
-    trace = trace_of(["a", "b", "c"], ids=["1", "2", "3"], scores=values)
-    export("csv", [trace], tmp_path / "o.csv")
-    assert rows(tmp_path / "o.csv")[0]["retrieved_scores"] == '["NaN","Infinity","-Infinity"]'
-
-
-@given(query=storable, contexts=st.lists(storable, max_size=3), id_=storable)
-def test_any_text_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, query: str, contexts: list[str], id_: str
-) -> None:
-    path = tmp_path_factory.mktemp("csv") / "o.csv"
-    base = trace_of(contexts, case=id_)
-    trace = Trace(
-        case=Case(id=id_, query=query), retrieval=base.retrieval, generation=base.generation
-    )
-    export("csv", [trace, trace], path)
-    back = rows(path)
-    assert len(back) == 2
-    assert (back[0]["id"], back[0]["user_input"]) == (id_, query)
-    assert json.loads(back[0]["retrieved_contexts"]) == contexts
-    assert back[0] == back[1]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from ragbench import prepare, to_dataset
 from ragbench.errors import InputError
-from ragbench.io.export import Kind, columns, export, table_row
+from ragbench.io.export import export
 from ragbench.plugins import import_ragas, require
 from tests.unit.io.traces import ALL, FULL, SCORES, trace_of
 
@@ -41,34 +41,12 @@ READERS = {"parquet": parquet_rows, "hf": hf_rows}
 BOTH = pytest.mark.parametrize("name", ["parquet", "hf"])
 
 
-@BOTH
-def test_every_case_comes_back_with_typed_columns(tmp_path: Path, name: str) -> None:
-    done = export(name, ALL, tmp_path / "out", scores=SCORES)
-    assert (done.written, done.paths) == (6, (tmp_path / "out",))
-    rows = READERS[name](tmp_path / "out")
-    names = [
-        column.name + "_json" if column.kind is Kind.JSON else column.name
-        for column in columns(SCORES)
-    ]
-    assert list(rows[0]) == names
-    expected = [table_row(trace, SCORES) for trace in ALL]
-    assert [[*row.values()] for row in rows] == [
-        [row[column.name] for column in columns(SCORES)] for row in expected
-    ]
-
-
 def test_parquet_types_are_the_same_whatever_the_values(tmp_path: Path) -> None:
     pq: Any = require("pyarrow.parquet", extra="hf")
     for traces in (ALL[:0], ALL):
         export("parquet", traces, tmp_path / "o.parquet", scores=SCORES)
         schema = pq.read_schema(tmp_path / "o.parquet")
         assert {name: str(schema.field(name).type) for name in TYPES} == TYPES
-
-
-@BOTH
-def test_no_cases_give_a_table_of_no_rows(tmp_path: Path, name: str) -> None:
-    assert export(name, [], tmp_path / "out").written == 0
-    assert READERS[name](tmp_path / "out") == []
 
 
 @BOTH
@@ -112,11 +90,3 @@ def test_a_hugging_face_folder_is_replaced_and_another_folder_is_not(tmp_path: P
     with pytest.raises(InputError, match="it is a file"):
         export("hf", [FULL], other / "thesis.txt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "out"]
-
-
-def test_saving_shows_no_progress_bar(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    datasets: Any = require("datasets", extra="hf")
-    before = datasets.are_progress_bars_disabled()
-    export("hf", ALL, tmp_path / "out")
-    assert capfd.readouterr() == ("", "")
-    assert datasets.are_progress_bars_disabled() == before

@@ -135,6 +135,17 @@ def test_a_file_without_cases_loads(tmp_path: Path) -> None:
     assert len(loaded) == 0
 
 
+@pytest.mark.extra("ragas")
+def test_a_dataset_holds_the_rows_in_ragas_own_fields_one_at_a_time() -> None:
+    rows = prepare(iter(ALL))
+    assert next(rows) == sample_row(FULL)
+    dataset = to_dataset(prepare(ALL))
+    assert [sample.model_dump() for sample in dataset.samples] == [
+        as_lists(sample_row(trace)) for trace in ALL
+    ]
+    assert list(type(dataset.samples[0]).model_fields) == list(SampleRow().as_mapping())
+
+
 def test_sequences_that_are_no_lists_are_written_as_lists(tmp_path: Path) -> None:
     contexts: Any = UserList(["a"])
     ids: Any = deque(["1"])

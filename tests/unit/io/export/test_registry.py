@@ -25,10 +25,6 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_the_formats_are_those_that_are_promised() -> None:
-    assert FORMATS == ["csv", "hf", "jsonl", "parquet", "ragas", "trec"]
-
-
 def test_an_unknown_format_is_refused_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'parquet'"):
         export("parket", [], tmp_path / "o")
@@ -76,13 +72,6 @@ def test_a_path_that_cannot_be_written_is_one_clear_error(tmp_path: Path, name: 
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="cannot be written"):
         export(name, TRACES, tmp_path / "file" / "out")
-
-
-@pytest.mark.parametrize("name", [PARAMETERS[name] for name in FORMATS if name != "hf"])
-def test_a_folder_is_no_file(tmp_path: Path, name: str) -> None:
-    (tmp_path / "out").mkdir()
-    with pytest.raises(InputError, match="it is a folder"):
-        export(name, TRACES, tmp_path / "out")
 
 
 @EVERY

@@ -125,19 +125,6 @@ def test_an_escaped_id_is_one_column_and_comes_back(id_: str) -> None:
     assert unescape_id(text) == id_
 
 
-@given(id_=st.from_regex(r"[A-Za-z0-9_.:#/é苹%-]*[A-Za-z0-9]{3}", fullmatch=True))
-def test_ordinary_ids_stay_as_they_are(id_: str) -> None:
-    if "%" not in id_:
-        assert escape_id(id_) == id_
-
-
-def test_a_space_in_an_id_is_escaped_in_both_files(tmp_path: Path) -> None:
-    trace = trace_of(["x"], case="case one", ids=["my doc.pdf"], grades={"my doc.pdf": 1})
-    run, qrels = write(tmp_path, trace)
-    assert run == [["case%20one", "Q0", "my%20doc.pdf", "1", "1", "ragbench"]]
-    assert qrels == [["case%20one", "0", "my%20doc.pdf", "1"]]
-
-
 def test_ir_measures_reads_both_files_and_finds_the_order(tmp_path: Path) -> None:
     ir_measures: Any = require("ir_measures", extra="all")
     trace = trace_of(["x", "y", "z"], ids=["c", "b", "a"], grades={"b": 1, "z": 1})
