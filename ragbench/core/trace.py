@@ -1,15 +1,9 @@
-"""The case with the outcomes of all its stages; as RAGAS' twelve fields.
-
-ragas' own ``SingleTurnSample`` drops unknown keys in silence, takes ids of any type and never
-compares lengths. This row checks all of that, and costs no import of ragas.
-"""
+"""The case with the outcomes of all its stages; as RAGAS' twelve fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
-from numbers import Integral
 from typing import Any, cast
 
 from ragbench.core.case import Case
@@ -17,7 +11,6 @@ from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
-from ragbench.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,39 +49,16 @@ class Entry:
         return self.case.id
 
 
-_TEXT_FIELDS = (
-    "user_input", "response", "reference", "persona_name", "query_style", "query_length",
-)  # fmt: skip
-_LIST_FIELDS = ("retrieved_contexts", "reference_contexts", "multi_responses")
-_STRINGS = frozenset({str})
-_ID_FIELDS = ("retrieved_context_ids", "reference_context_ids")
-
-
-class SampleRowError(InputError):
-    """A value cannot stand in a sample row."""
-
-    def __init__(self, field: str, problem: str, *, case: str | None = None) -> None:
-        self.field = field
-        self.problem = problem
-        self.case = case
-        place = "" if case is None else f"case '{case}': "
-        super().__init__(f"{place}field '{field}': {problem}")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleRow:
     """What RAGAS can be told of one case: the fields of ragas 0.4.3's ``SingleTurnSample``.
 
     None always means "not known": not given, not reached, or failed. Lists are kept as the objects
-    that were given.
+    that were given; what a RAG returned was checked when it was returned.
 
     Example:
         >>> SampleRow(user_input="Capital of France?", response="Paris").reference is None
         True
-
-    Raises:
-        SampleRowError: a value has the wrong type, or there are not as many
-            ``retrieved_context_ids`` as ``retrieved_contexts``.
     """
 
     user_input: str | None = None
@@ -116,35 +86,6 @@ class SampleRow:
     query_length: str | None = None
     """The query's length class, such as ``"short"``."""
 
-    def __post_init__(self) -> None:
-        for name in _TEXT_FIELDS:
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                raise SampleRowError(name, f"must be a string, not {_kind(value)}")
-        for name in (*_LIST_FIELDS, *_ID_FIELDS):
-            _check_strings(name, getattr(self, name))
-        _check_rubrics(self.rubrics)
-        ids, contexts = self.retrieved_context_ids, self.retrieved_contexts
-        if ids is not None and contexts is not None and len(ids) != len(contexts):
-            raise SampleRowError(
-                "retrieved_context_ids",
-                f"has {len(ids)} ids for {len(contexts)} retrieved_contexts",
-            )
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any], *, case: str | None = None) -> SampleRow:
-        """A row from a mapping, such as a parsed line of a RAGAS file."""
-        for key in values:
-            if key not in _FIELDS:
-                raise SampleRowError(str(key), _unknown(key), case=case)
-        named = dict(values)
-        try:
-            for name in _ID_FIELDS:
-                named[name] = _normalise_ids(name, values.get(name))
-            return cls(**named)
-        except SampleRowError as error:
-            raise SampleRowError(error.field, error.problem, case=case) from None
-
     def as_mapping(self) -> dict[str, Any]:
         """All twelve fields by name, in order; the values are the row's own objects."""
         return {name: getattr(self, name) for name in _FIELDS}
@@ -163,50 +104,20 @@ def sample_row(trace: Trace) -> SampleRow:
     retrieved = trace.context.value
     generated = trace.generation.value
     references = case.references
-    try:
-        return SampleRow(
-            user_input=case.query,
-            retrieved_contexts=None if retrieved is None else retrieved.contexts,
-            reference_contexts=case.reference_contexts,
-            retrieved_context_ids=None
-            if retrieved is None
-            else _normalise_ids("retrieved_context_ids", retrieved.context_ids),
-            reference_context_ids=_normalise_ids("reference_context_ids", _reference_ids(case)),
-            response=None if generated is None else generated.response,
-            multi_responses=None if generated is None else generated.multi_responses,
-            reference=references[0] if references else None,
-            rubrics=_rubrics(case.metadata.get("rubrics")),
-            persona_name=_text(case.metadata.get("persona_name")),
-            query_style=_text(case.metadata.get("query_style")),
-            query_length=_text(case.metadata.get("query_length")),
-        )
-    except SampleRowError as error:
-        raise SampleRowError(error.field, error.problem, case=case.id) from None
-
-
-def normalise_id(value: object) -> str:
-    """An id as a string: whole numbers are spelled out, strings stay as they are."""
-    if isinstance(value, str):
-        return value
-    # bool is a whole number to Python; numpy's integers are none of `int`, but are Integral.
-    if not isinstance(value, bool) and isinstance(value, Integral):
-        return str(int(value))
-    raise TypeError(f"an id must be a string or a whole number, not {_kind(value)}")
-
-
-def _normalise_ids(name: str, values: object) -> Sequence[str] | None:
-    if values is None:
-        return None
-    listed = _sequence(name, values)
-    if _all_exact_strings(listed) or all(isinstance(value, str) for value in listed):
-        return cast("Sequence[str]", listed)
-    normal: list[str] = []
-    for position, value in enumerate(listed):
-        try:
-            normal.append(normalise_id(value))
-        except TypeError as error:
-            raise SampleRowError(name, f"element {position}: {error}") from None
-    return normal
+    return SampleRow(
+        user_input=case.query,
+        retrieved_contexts=None if retrieved is None else retrieved.contexts,
+        reference_contexts=case.reference_contexts,
+        retrieved_context_ids=None if retrieved is None else retrieved.context_ids,
+        reference_context_ids=_reference_ids(case),
+        response=None if generated is None else generated.response,
+        multi_responses=None if generated is None else generated.multi_responses,
+        reference=references[0] if references else None,
+        rubrics=_rubrics(case.metadata.get("rubrics")),
+        persona_name=_text(case.metadata.get("persona_name")),
+        query_style=_text(case.metadata.get("query_style")),
+        query_length=_text(case.metadata.get("query_length")),
+    )
 
 
 def _reference_ids(case: Case) -> Sequence[str] | None:
@@ -221,53 +132,9 @@ def _text(value: object) -> str | None:
 
 
 def _rubrics(value: object) -> Mapping[str, str] | None:
-    try:
-        _check_rubrics(value)
-    except SampleRowError:
-        return None
-    return cast("Mapping[str, str] | None", value)
-
-
-def _check_rubrics(value: object) -> None:
-    if value is None:
-        return
+    """A dataset's field of that name, where it is what RAGAS calls rubrics."""
     if not isinstance(value, Mapping):
-        raise SampleRowError("rubrics", f"must be a mapping, not {_kind(value)}")
-    for key, text in cast("Mapping[object, object]", value).items():
-        if not isinstance(key, str) or not isinstance(text, str):
-            raise SampleRowError("rubrics", f"must map strings to strings; see key {key!r}")
-
-
-def _check_strings(name: str, value: object) -> None:
-    if value is None:
-        return
-    listed = _sequence(name, value)
-    if _all_exact_strings(listed):
-        return
-    for position, item in enumerate(listed):
-        if not isinstance(item, str):
-            raise SampleRowError(name, f"element {position} must be a string, not {_kind(item)}")
-
-
-def _all_exact_strings(values: Sequence[object]) -> bool:
-    # One pass in C: this is where nearly all values end. Subclasses of str take the slow way.
-    return _STRINGS.issuperset(map(type, values))
-
-
-def _sequence(name: str, value: object) -> Sequence[object]:
-    # list and tuple are checked first: an abstract Sequence check costs ten times as much.
-    if isinstance(value, (list, tuple)):
-        return cast("Sequence[object]", value)
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise SampleRowError(name, f"must be a list of strings, not {_kind(value)}")
-    return cast("Sequence[object]", value)
-
-
-def _unknown(key: object) -> str:
-    close = get_close_matches(str(key), _FIELDS, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
-    return f"is not a field of a sample.{hint} Known: {', '.join(_FIELDS)}"
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+        return None
+    rubrics = cast("Mapping[object, object]", value)
+    is_text = all(isinstance(part, str) for pair in rubrics.items() for part in pair)
+    return cast("Mapping[str, str]", rubrics) if is_text else None

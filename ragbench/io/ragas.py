@@ -52,11 +52,7 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
 
 
 def prepare(traces: Iterable[Trace]) -> Iterator[SampleRow]:
-    """A row for every trace, in order, one at a time.
-
-    Raises:
-        SampleRowError: a result holds something that is not a string, naming field and case.
-    """
+    """A row for every trace, in order, one at a time."""
     return map(sample_row, traces)
 
 

@@ -1,5 +1,8 @@
 """RAGInterface V2: what a user's RAG implements, in plain or in coroutine methods."""
 
+# What a derivation returns depends on the form that is asked for.
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -98,8 +101,7 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             top_k: how many contexts are wanted; None leaves it to the system.
         """
-        contexts: list[str] = drive(self._derive("retrieve", ([query],), top_k))
-        return contexts
+        return drive(self._derive("retrieve", ([query],), top_k))
 
     def retrieve_with_metadata(
         self, query: str, top_k: int | None = None
@@ -110,24 +112,17 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             top_k: how many contexts are wanted; None leaves it to the system.
         """
-        result: RetrievalResult[MetaT] = drive(
-            self._derive("retrieve_with_metadata", ([query],), top_k)
-        )
-        return result
+        return drive(self._derive("retrieve_with_metadata", ([query],), top_k))
 
     def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
         """Returns the contexts for several queries, in their order."""
-        contexts: list[list[str]] = drive(self._derive("batch_retrieve", (queries,), top_k))
-        return contexts
+        return drive(self._derive("batch_retrieve", (queries,), top_k))
 
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult[MetaT]]:
         """Returns the results for several queries, in their order. ragbench calls this one."""
-        results: list[RetrievalResult[MetaT]] = drive(
-            self._derive("batch_retrieve_with_metadata", (queries,), top_k)
-        )
-        return results
+        return drive(self._derive("batch_retrieve_with_metadata", (queries,), top_k))
 
     def generate(self, query: str, contexts: list[str]) -> str:
         """Returns the answer to one query.
@@ -136,8 +131,7 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             contexts: what retrieval, or post-retrieval, handed over; best first.
         """
-        response: str = drive(self._derive("generate", ([query], [contexts])))
-        return response
+        return drive(self._derive("generate", ([query], [contexts])))
 
     def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult[MetaT]:
         """Returns the answer to one query with candidates, confidence and metadata.
@@ -146,24 +140,17 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             contexts: what retrieval, or post-retrieval, handed over; best first.
         """
-        result: GenerationResult[MetaT] = drive(
-            self._derive("generate_with_metadata", ([query], [contexts]))
-        )
-        return result
+        return drive(self._derive("generate_with_metadata", ([query], [contexts])))
 
     def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
         """Returns the answers to several queries, in their order."""
-        responses: list[str] = drive(self._derive("batch_generate", (queries, contexts_list)))
-        return responses
+        return drive(self._derive("batch_generate", (queries, contexts_list)))
 
     def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult[MetaT]]:
         """Returns the results for several queries, in their order. ragbench calls this one."""
-        results: list[GenerationResult[MetaT]] = drive(
-            self._derive("batch_generate_with_metadata", (queries, contexts_list))
-        )
-        return results
+        return drive(self._derive("batch_generate_with_metadata", (queries, contexts_list)))
 
 
 class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
@@ -188,60 +175,42 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
 
     async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         """See `RAGInterface.retrieve`."""
-        contexts: list[str] = await drive_async(self._derive("retrieve", ([query],), top_k))
-        return contexts
+        return await drive_async(self._derive("retrieve", ([query],), top_k))
 
     async def retrieve_with_metadata(
         self, query: str, top_k: int | None = None
     ) -> RetrievalResult[MetaT]:
         """See `RAGInterface.retrieve_with_metadata`."""
-        result: RetrievalResult[MetaT] = await drive_async(
-            self._derive("retrieve_with_metadata", ([query],), top_k)
-        )
-        return result
+        return await drive_async(self._derive("retrieve_with_metadata", ([query],), top_k))
 
     async def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
         """See `RAGInterface.batch_retrieve`."""
-        contexts: list[list[str]] = await drive_async(
-            self._derive("batch_retrieve", (queries,), top_k)
-        )
-        return contexts
+        return await drive_async(self._derive("batch_retrieve", (queries,), top_k))
 
     async def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult[MetaT]]:
         """See `RAGInterface.batch_retrieve_with_metadata`."""
-        results: list[RetrievalResult[MetaT]] = await drive_async(
-            self._derive("batch_retrieve_with_metadata", (queries,), top_k)
-        )
-        return results
+        return await drive_async(self._derive("batch_retrieve_with_metadata", (queries,), top_k))
 
     async def generate(self, query: str, contexts: list[str]) -> str:
         """See `RAGInterface.generate`."""
-        response: str = await drive_async(self._derive("generate", ([query], [contexts])))
-        return response
+        return await drive_async(self._derive("generate", ([query], [contexts])))
 
     async def generate_with_metadata(
         self, query: str, contexts: list[str]
     ) -> GenerationResult[MetaT]:
         """See `RAGInterface.generate_with_metadata`."""
-        result: GenerationResult[MetaT] = await drive_async(
-            self._derive("generate_with_metadata", ([query], [contexts]))
-        )
-        return result
+        return await drive_async(self._derive("generate_with_metadata", ([query], [contexts])))
 
     async def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
         """See `RAGInterface.batch_generate`."""
-        responses: list[str] = await drive_async(
-            self._derive("batch_generate", (queries, contexts_list))
-        )
-        return responses
+        return await drive_async(self._derive("batch_generate", (queries, contexts_list)))
 
     async def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult[MetaT]]:
         """See `RAGInterface.batch_generate_with_metadata`."""
-        results: list[GenerationResult[MetaT]] = await drive_async(
+        return await drive_async(
             self._derive("batch_generate_with_metadata", (queries, contexts_list))
         )
-        return results

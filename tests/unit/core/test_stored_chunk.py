@@ -6,7 +6,6 @@ import dataclasses
 import pickle
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,15 +31,3 @@ def test_it_equals_the_chunk_of_the_constructor(
     assert made == Chunk(id=values.pop("chunk_id"), **values, score=score)
     assert pickle.loads(pickle.dumps(made)) == made
     assert dataclasses.replace(made, text="other").text == "other"
-
-
-def test_it_is_frozen_and_has_every_field() -> None:
-    made = stored_chunk({"chunk_id": "a", "text": "b"}, None)
-    assert dataclasses.asdict(made) == {
-        "id": "a", "text": "b", "score": None, "document_id": None, "start": None, "end": None,
-        "metadata": {},
-    }  # fmt: skip
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        made.text = "c"  # type: ignore[misc]
-    with pytest.raises(KeyError):
-        stored_chunk({"chunk_id": "a"}, 0.5)

@@ -42,7 +42,7 @@ def test_every_line_has_all_twelve_fields_and_reads_back_as_the_row(tmp_path: Pa
     assert rows[2]["retrieved_contexts"] == []
     for row, trace in zip(rows, [FULL, BARE, NOTHING_FOUND], strict=True):
         expected = sample_row(trace)
-        assert as_lists(SampleRow.from_mapping(row)) == as_lists(expected)
+        assert as_lists(SampleRow(**row)) == as_lists(expected)
 
 
 def test_failed_cases_are_left_out_and_counted(tmp_path: Path) -> None:
