@@ -24,7 +24,7 @@ class SystemChange:
     """What differs between what the outcomes of two runs came from."""
 
     changes: tuple[str, ...] = ()
-    """A sentence each: ``"prompts.py changed (3 lines)"``."""
+    """A sentence each: ``"prompts.py changed"``."""
     unseen: tuple[str, ...] = ()
     """What cannot be seen into, in either run: it may have changed as well."""
     unknown: str = ""

@@ -329,63 +329,46 @@ class Codec(NamedTuple):
     """A value from its texts and the rest."""
 
 
-def _contexts(result: RetrievalResult[Any]) -> Sequence[str]:
-    return result.contexts
-
-
-def _no_texts(_: Any) -> Sequence[str]:
-    return ()
-
-
-def _verdict(_: list[str], body: bytes) -> Verdict:
-    return decode_verdict(body)
-
-
-def _gold_search(_: list[str], body: bytes) -> GoldSearch:
-    return decode_gold_search(body)
-
-
-def _generation(_: list[str], body: bytes) -> GenerationResult[Any]:
-    return decode_generation(body)
-
-
-_RETRIEVAL = Codec(_contexts, encode_retrieval, decode_retrieval)
+_RETRIEVAL = Codec(lambda result: result.contexts, encode_retrieval, decode_retrieval)
 CODECS = {
     "retrieve": _RETRIEVAL,
     "post_retrieve": _RETRIEVAL,
-    "locate": Codec(_no_texts, encode_gold_search, _gold_search),
-    "validate": Codec(_no_texts, encode_verdict, _verdict),
-    "generate": Codec(_no_texts, encode_generation, _generation),
+    "locate": Codec(lambda _: (), encode_gold_search, lambda _, body: decode_gold_search(body)),
+    "validate": Codec(lambda _: (), encode_verdict, lambda _, body: decode_verdict(body)),
+    "generate": Codec(lambda _: (), encode_generation, lambda _, body: decode_generation(body)),
 }
 """By stage: the only place where outcomes become bytes and bytes outcomes."""
 
 
-def output_digest(status: Status, texts: bytes, body: bytes) -> bytes:
-    """Digest of what a stage gave: equal outputs need no work downstream."""
-    return fixed_digest(b"%d %b %b " % (len(texts), texts, status.value.encode()), body)
+class Encoded(NamedTuple):
+    """An outcome as it is stored."""
+
+    texts: list[str]
+    digests: list[bytes]
+    """Of the texts."""
+    body: bytes
+    """Everything else."""
+    output: bytes
+    """Digest of what the stage gave: equal outputs need no work downstream."""
+
+    @property
+    def pairs(self) -> Iterator[tuple[bytes, str]]:
+        return zip(self.digests, self.texts, strict=True)
 
 
-def encode_outcome(
-    stage: str, outcome: Outcome[Any]
-) -> tuple[list[str], list[bytes], bytes, bytes]:
+def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
+    texts: list[str] = []
     if outcome.failure is not None:
         body = encode_failure(outcome.failure)
     elif outcome.value is None:
         body = hidden_bytes((outcome.reason or "").encode())
     else:
-        return encode_value(stage, outcome.status, outcome.value)
-    return [], [], body, output_digest(outcome.status, b"", body)
-
-
-def encode_value(
-    stage: str, status: Status, value: Any
-) -> tuple[list[str], list[bytes], bytes, bytes]:
-    """`encode_outcome` of a value that a stage gave."""
-    codec = CODECS[stage]
-    texts = [*codec.texts(value)]
-    body = codec.encode(value)
+        codec = CODECS[stage]
+        texts, body = [*codec.texts(outcome.value)], codec.encode(outcome.value)
     digests = text_digests(texts) if texts else []
-    return texts, digests, body, output_digest(status, b"".join(digests), body)
+    joined = b"".join(digests)
+    head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())
+    return Encoded(texts, digests, body, fixed_digest(head, body))
 
 
 def decode_outcome(stage: str, status: Status, texts: list[str], body: bytes) -> Outcome[Any]:

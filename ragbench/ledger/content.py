@@ -7,7 +7,6 @@ import json
 import os
 import re
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,9 +21,6 @@ _TEXT = re.compile(
     r"(?i)\.(cfg|conf|csv|env|html|ini|j2|jinja2?|jsonl?|md|prompt|pyi?|rst|sql|toml|tsv|txt|xml|ya?ml)$"
 )
 _LARGEST_TEXT = 1 << 20
-_MOST_LINES = 5_000
-_LINE = 4
-"""Bytes that are kept of a line's digest: enough to count changes, too few to read anything."""
 _BY_DATE = 4 << 30
 """Bytes from which on a file is known by its size and date: to read it would take too long."""
 _SETTLED = 2_000_000_000
@@ -51,8 +47,8 @@ class Content(NamedTuple):
     size: int = 0
     """Bytes of a file, entries of a folder."""
     detail: str = ""
-    """Of a text its lines' digests, of a folder its files' digests, of a large file its date: so
-    that a change can be described, or is known without reading the file again."""
+    """Of a folder its files' digests, so that a change can be described; of a large file its date,
+    so that it need not be read again."""
 
 
 _known: dict[tuple[str, str, str], Content] = {}
@@ -101,11 +97,8 @@ def _read(path: Path, stamp: str) -> Content:
         return Content(f"dated:{size}:{modified}", int(size))
     if int(size) <= _LARGEST_TEXT:
         data = path.read_bytes()
-        is_text = _is_text(path)
-        if is_text:
-            data = _plain_text(path, data)
-        lines = _lines(data) if is_text and not is_secret(path.stem) else ""
-        return Content(_digest(data + _log(path)), int(size), lines)
+        data = _plain_text(path, data) if _is_text(path) else data
+        return Content(_digest(data + _log(path)), int(size))
     with path.open("rb") as file:
         whole = hashlib.file_digest(file, "sha256")
     log = _log(path)
@@ -161,33 +154,6 @@ def _without_secret(line: bytes) -> bytes:
     """A line of a file of environment variables; a key may be renewed without a change."""
     named = _SETTING.match(line.decode("utf-8", "replace"))
     return f"{named[1]}={MASK}".encode() if named and is_secret(named[1]) else line
-
-
-def _lines(data: bytes) -> str:
-    lines = data.splitlines()
-    if len(lines) > _MOST_LINES:
-        return ""
-    short = (hashlib.blake2b(line, digest_size=_LINE).digest() for line in lines)
-    return f"lines {b64encode(b''.join(short)).decode()}"
-
-
-def changed_lines(before: str, now: str) -> int | None:
-    """How many lines of a text differ. None where either has no lines."""
-    from difflib import SequenceMatcher  # rarely needed
-
-    old, new = _split(before), _split(now)
-    if old is None or new is None:
-        return None
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    spans = (span for span in matcher.get_opcodes() if span[0] != "equal")
-    return sum(max(i2 - i1, j2 - j1) for _, i1, i2, j1, j2 in spans)
-
-
-def _split(detail: str) -> list[bytes] | None:
-    if not detail.startswith("lines "):
-        return None
-    data = b64decode(detail[6:])
-    return [data[at : at + _LINE] for at in range(0, len(data), _LINE)]
 
 
 def folder_content(path: Path, *, without: Collection[str] = ()) -> Content:

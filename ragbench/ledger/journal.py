@@ -27,6 +27,7 @@ from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.ledger.cells import ScoreTables
 from ragbench.ledger.codec import (
     CODECS,
+    Encoded,
     check_text,
     decode_case,
     encode_case,
@@ -97,6 +98,17 @@ class StoredOutcome(NamedTuple):
     epoch: int = 0
     run: int = 0
     """The one that asked for it; 0 for a recorded one."""
+
+    @classmethod
+    def of(cls, key: bytes, outcome: Outcome[Any], known: Known, encoded: Encoded) -> StoredOutcome:
+        joined = b"".join(encoded.digests)
+        took = (outcome.seconds, outcome.sharing)
+        return cls(key, outcome.status, known, joined, encoded.body, *took, encoded.output)
+
+    def row(self, number: int, stage: str, epoch: int, run: int) -> tuple[object, ...]:
+        """A row of the table of outcomes."""
+        key, status, known, *rest = self[:8]
+        return (number, stage, epoch, run, key, _NAMES[status], known.value, *rest)
 
 
 class Journal:
@@ -225,26 +237,10 @@ class Journal:
             query = "SELECT number FROM cases WHERE id = ?"
             (number,) = self._db.execute(query, row[:1]).fetchone()
             for stage, outcome in recorded.items():
-                written, digests, body, output = encode_outcome(stage, outcome)
-                joined = b"".join(digests)
-                texts += zip(digests, written, strict=True)
-                status, known = _NAMES[outcome.status], Known.RECORDED.value
-                rows.append(
-                    (
-                        number,
-                        stage,
-                        0,
-                        0,
-                        RECORDED,
-                        status,
-                        known,
-                        joined,
-                        body,
-                        outcome.seconds,
-                        outcome.sharing,
-                        output,
-                    )
-                )
+                encoded = encode_outcome(stage, outcome)
+                texts += encoded.pairs
+                stored = StoredOutcome.of(RECORDED, outcome, Known.RECORDED, encoded)
+                rows.append(stored.row(number, stage, 0, 0))
         self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
         self._db.executemany(_OUTCOME, rows)
 
@@ -301,12 +297,11 @@ class Journal:
             if pair[0] not in known:
                 known.add(pair[0])
                 self._new_texts.append((pair[0], hidden(pair[1])))
-        key, status, how, digests, body, seconds, sharing, output, _, _ = outcome
-        self._at_risk += seconds or 0.0
-        head = (self.runs.epoch, self.runs.number, key, _NAMES[status], how.value)
-        self._new_outcomes.append((number, stage, *head, digests, body, seconds, sharing, output))
+        self._at_risk += outcome.seconds or 0.0
+        epoch = self.runs.epoch
+        self._new_outcomes.append(outcome.row(number, stage, epoch, self.runs.number))
         if not self.was_empty:  # another outcome may have been the valid one so far
-            self._confirmed.append((self.runs.epoch, number, stage, key))
+            self._confirmed.append((epoch, number, stage, outcome.key))
 
     def confirm(self, number: int, stage: str, stored: StoredOutcome) -> None:
         """Says that a stored outcome is the valid one in this epoch."""

@@ -22,7 +22,6 @@ from ragbench.core.origin import Origin, Part, PartKind
 from ragbench.ledger.content import (
     ABSENT,
     Content,
-    changed_lines,
     file_content,
     folder_content,
     listing,
@@ -47,7 +46,7 @@ class Changed(NamedTuple):
     part: Part
     """As it was."""
     sentence: str
-    """What changed: ``"prompts.py changed (3 lines)"``."""
+    """What changed: ``"prompts.py changed"``."""
 
 
 class Reuse(NamedTuple):
@@ -148,11 +147,6 @@ def _file_sentence(part: Part, now: Content) -> str:
         return f"{part.name} is there now"
     if part.kind == "folder":
         return f"{part.name}/ changed ({_entries_sentence(part.detail, now.detail)})"
-    lines = changed_lines(part.detail, now.detail)
-    if lines:
-        return f"{part.name} changed ({_count(lines, 'line')})"
-    if now.size != part.size:
-        return f"{part.name} changed ({part.size:,} -> {now.size:,} bytes)"
     return f"{part.name} changed"
 
 
@@ -318,22 +312,12 @@ def _difference(part: Part, other: Part) -> Changed | None:
 # --- for users
 
 
-def reuse_sentence(count: int, what: str, when: str) -> str:
-    """Says that something was reused.
-
-    Example:
-        >>> reuse_sentence(329, "answer", "09:17")
-        '329 answers of 09:17 reused; --fresh asks again'
-    """
-    return f"{_count(count, what)}{f' of {when}' if when else ''} reused; --fresh asks again"
-
-
 def asked_again_sentence(reuse: Reuse, *, most: int = 3) -> str:
     """Says why nothing was reused; empty where it was.
 
     Example:
-        >>> asked_again_sentence(Reuse(False, False, "prompts.py changed (3 lines)"))
-        'asked again: prompts.py changed (3 lines)'
+        >>> asked_again_sentence(Reuse(False, False, "prompts.py changed"))
+        'asked again: prompts.py changed'
     """
     if reuse.allowed and not reuse.same_run_only:
         return ""

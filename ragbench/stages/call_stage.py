@@ -23,9 +23,7 @@ from ragbench.errors import (
 from ragbench.ledger.codec import (
     CODECS,
     check_text,
-    encode_failure,
-    encode_value,
-    output_digest,
+    encode_outcome,
 )
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
@@ -302,24 +300,21 @@ def _recorded(
     does not know would score in one way now and in another after an interruption, and what the RAG
     does with its objects later would change what is scored.
     """
-    value = outcome.value
     try:
-        if value is None:
-            return _recorded_failure(stage.name, item, outcome, journal)
-        status = stage.status(value)
-        texts, digests, body, output = encode_value(stage.name, status, value)
-        kept = CODECS[stage.name].decode(texts, body)
+        if outcome.value is not None:
+            outcome = replace(outcome, status=stage.status(outcome.value))
+        elif outcome.failure is None:
+            raise InterfaceError("it returned None")
+        encoded = encode_outcome(stage.name, outcome)
+        if outcome.value is not None:
+            outcome = replace(outcome, value=CODECS[stage.name].decode(encoded.texts, encoded.body))
     except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
         failure = Failure.of(_said_better(error), stage=stage.name)
-        failed = replace(outcome, status=Status.FAILED, value=None, failure=failure)
-        return _recorded_failure(stage.name, item, failed, journal)
-    joined = b"".join(digests)
-    stored = StoredOutcome(
-        item.key, status, Known.ASKED, joined, body, outcome.seconds, outcome.sharing, output
-    )
-    pairs = zip(digests, texts, strict=True)
-    journal.record_outcome(item.row.number, stage.name, stored, pairs)
-    return Settled(replace(outcome, status=status, value=kept), joined, output)
+        outcome = replace(outcome, status=Status.FAILED, value=None, failure=failure)
+        encoded = encode_outcome(stage.name, outcome)
+    stored = StoredOutcome.of(item.key, outcome, Known.ASKED, encoded)
+    journal.record_outcome(item.row.number, stage.name, stored, encoded.pairs)
+    return Settled(outcome, stored.texts, stored.digest)
 
 
 def _said_better(error: Exception) -> Exception:
@@ -330,19 +325,3 @@ def _said_better(error: Exception) -> Exception:
         except ValueError as better:
             return better
     return error
-
-
-def _recorded_failure(
-    name: str, item: Work[Any], outcome: Outcome[Any], journal: Journal
-) -> Settled:
-    failure = outcome.failure
-    if failure is None:
-        failure = Failure(type="InterfaceError", message="it returned None", stage=name)
-        outcome = replace(outcome, status=Status.FAILED, failure=failure)
-    body = encode_failure(failure)
-    output = output_digest(Status.FAILED, b"", body)
-    stored = StoredOutcome(
-        item.key, Status.FAILED, Known.ASKED, b"", body, outcome.seconds, outcome.sharing, output
-    )
-    journal.record_outcome(item.row.number, name, stored)
-    return Settled(outcome, b"", output)

@@ -114,7 +114,7 @@ def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, reposito
     done = ragbench("gate", "head", "-b", "base", *LIMITS)
     assert done.code == 2
     said = " ".join(done.err.split())
-    assert "is not the system of head: app.py changed (1 line). Uncommitted changes," in said
+    assert "is not the system of head: app.py changed. Uncommitted changes," in said
 
 
 def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path) -> None:

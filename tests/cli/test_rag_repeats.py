@@ -229,7 +229,7 @@ def test_runs_that_read_another_prompt_are_not_of_one_system(
         done.err.split()
     )
     out = " ".join(ragbench("compare", "one", "two").out.split())
-    assert "p.txt changed (1 line)" in out
+    assert "p.txt changed" in out
     assert "noise" not in out
 
 

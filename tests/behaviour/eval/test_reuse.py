@@ -89,11 +89,11 @@ def test_a_changed_module_that_the_rag_imports_asks_again_and_says_so(project: P
     write(project, "v2")
     version = run_version(project / "run")
     assert (version.folder, version.earlier) == (project / "run-2", project / "run")
-    assert version.because == ("reuse_prompts.py changed (1 line)",)
+    assert version.because == ("reuse_prompts.py changed",)
     assert version.is_changed
     report, calls = run(project / "run")
     assert (report.summaries[0].score, calls) == (0.0, 4)
-    assert any("reuse_prompts.py changed (1 line)" in note for note in report.notes)
+    assert "retrieve and generate asked again: reuse_prompts.py changed" in report.notes
     assert all(stage.reused == 0 for stage in report.stages)
 
 

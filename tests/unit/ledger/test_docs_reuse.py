@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 
 from ragbench.ledger.inputs import Inputs
-from ragbench.ledger.origin import (
-    Reuse,
-    asked_again_sentence,
-    may_reuse,
-    reuse_sentence,
-    still_same,
-)
+from ragbench.ledger.origin import may_reuse, still_same
 from ragbench.ledger.watch import Watch
 from ragbench.rag.load import describe_rag, stage_origin
 
@@ -29,11 +23,6 @@ def run(code: str) -> dict[str, Any]:
     space: dict[str, Any] = {"__name__": "docs"}
     exec(code, space)
     return space
-
-
-def test_the_sentences_are_those_that_are_noted() -> None:
-    assert reuse_sentence(329, "answer", "09:17") in PAGE
-    assert asked_again_sentence(Reuse(False, False, "prompts.py changed (3 lines)")) in PAGE
 
 
 def test_a_version_replaces_everything_for_its_stage() -> None:
