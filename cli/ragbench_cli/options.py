@@ -174,6 +174,26 @@ EncodingOption = Annotated[
         rare=True,
     ),
 ]
+HtmlOption = Annotated[
+    Path | None,
+    option(
+        "--html",
+        help="Write a page as one HTML file that needs nothing else.",
+        metavar="FILE",
+        panel=OUTPUT,
+    ),
+]
+HtmlFolderOption = Annotated[
+    Path | None,
+    option(
+        "--html-folder",
+        help="Write the page as index.html with its style and script as files, for servers whose "
+        "policy forbids them inside.",
+        metavar="DIR",
+        panel=OUTPUT,
+        rare=True,
+    ),
+]
 RunArgument = Annotated[Path, argument(metavar="RUN", help="Folder of a run.")]
 
 
@@ -218,3 +238,18 @@ def one_of(value: str, choices: Sequence[str], option: str) -> str:
     if value not in choices:
         raise ConfigError(f"{option} must be one of {', '.join(choices)}, not '{value}'")
     return value
+
+
+def write_page(
+    body: Iterable[str], title: str, *, html: Path | None, html_folder: Path | None
+) -> None:
+    """Writes a page to each place that was named, and says where."""
+    from ragbench.views.html.page import write_html, write_html_folder
+    from ragbench_cli import console
+
+    parts = list(body)
+    if html is not None:
+        write_html(html, parts, title=title)
+        console.say(f"page    {html}")
+    if html_folder is not None:
+        console.say(f"page    {write_html_folder(html_folder, parts, title=title)}")

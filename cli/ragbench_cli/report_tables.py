@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_words import (
     OPERATOR_COLUMNS,
+    VERDICT_COLUMNS,
     has_default_metrics,
     headline_metrics,
     judge_remarks,
     measured_metrics,
     operator_remarks,
     operator_rows,
+    quality_text,
+    stage_counts,
     unmeasured_text,
+    verdict_rows,
 )
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, causes_table, paragraph, print_block, styled
@@ -119,15 +123,8 @@ def _is_plain(stage: StageCount) -> bool:
 
 
 def _counts(stage: StageCount) -> list[tuple[str, str]]:
-    counts = (
-        (stage.measured, "answered" if stage.stage == "generate" else "done", ""),
-        (stage.abstained, "abstained", ""),
-        (stage.skipped, "skipped", ""),
-        (stage.failed, "failed", "red"),
-        (stage.reused, "reused", "dim"),
-        (stage.recorded, "recorded", "dim"),
-    )
-    return [(f"{count:,} {word}", style) for count, word, style in counts if count]
+    styles = {"failed": "red", "reused": "dim", "recorded": "dim"}
+    return [(f"{count:,} {word}", styles.get(word, "")) for count, word in stage_counts(stage)]
 
 
 def _reuse(report: Report) -> Iterator[str]:
@@ -220,22 +217,13 @@ def _operator_table(table: OperatorTable, left_out: Sequence[str]) -> Table:
 
 def _validation(table: ValidationTable) -> Iterator[RenderableType]:
     """Verdicts on what was retrieved, by what the system made of it."""
-    quality = ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
     yield ""
-    found = bare_table("answer in the chunks", "the system", "cases", "rate", "95% interval")
-    for cell in table.matrix:
-        low, high = cell.rate.low, cell.rate.high
-        found.add_row(
-            styled(f"  {'yes' if cell.answer_present else 'not shown'}"),
-            styled("answered" if cell.answered else "abstained"),
-            styled(f"{cell.rate.count:,}"),
-            styled((_number(cell.rate.share, ""), "bold")),
-            styled("-" if low is None or high is None else f"{low:.3f} .. {high:.3f}"),
-        )
+    found = bare_table(*VERDICT_COLUMNS[:-1])
+    for shown, *cells, _ in verdict_rows(table):
+        found.add_row(styled(f"  {shown}"), *map(styled, cells))
     yield found
-    yield styled(
-        f"  by {table.validator}, which says yes only where it is sure; quality: {quality}"
-    )
+    yield styled(f"  by {table.validator}, which says yes only where it is sure.")
+    yield styled(f"  {quality_text(table)}")
     if table.unmatched:
         yield styled(f"  {table.unmatched:,} cases with a verdict have no answer, no abstention")
 

@@ -1,27 +1,36 @@
-"""report.md: the report for people, without durations."""
+"""A report as Markdown: for pull requests, issues and wikis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ragbench.core.matched import GoldCause
-from ragbench.core.report import Report, Summary
-from ragbench.core.validation import Share
+from ragbench.core.report import Report
 from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.run_words import (
     OPERATOR_COLUMNS,
+    VERDICT_COLUMNS,
     causes_markdown,
+    failure_rows,
+    interval_text,
+    judge_facts,
     judge_remarks,
+    judge_table,
     measured_metrics,
+    number_text,
     operator_remarks,
     operator_rows,
+    quality_text,
+    sliced_metrics,
+    stage_text,
+    verdict_rows,
     why_not_measured,
 )
 
-_SLICED = 8
-"""How many metrics the table of slices has at most: more do not fit a page."""
+_SLICED = 4
+"""Metrics that the table of slices has a column for."""
 _LONGEST_TABLE = 50
-"""How many rows a table has at most that grows with the data."""
+"""Rows of a table that are shown: a comment on a pull request holds 65,536 letters."""
 
 
 def markdown_report(report: Report) -> Iterator[bytes]:
@@ -44,23 +53,32 @@ def markdown_report(report: Report) -> Iterator[bytes]:
             yield ("\n".join(lines) + "\n\n").encode()
 
 
+def _section(title: str, *before: str) -> Iterator[str]:
+    yield f"## {title}"
+    yield ""
+    for line in before:
+        yield line
+        yield ""
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table of foreign texts: none of their letters is markup."""
+    safe = (tuple(markdown_text(cell, longest=300) for cell in row) for row in rows)
+    yield from markdown_table(columns, safe)
+
+
+def _list(lines: Iterable[str]) -> Iterator[str]:
+    listed = [f"- {markdown_text(line)}" for line in lines]
+    yield from ("", *listed) if listed else ()
+
+
 def _title(report: Report) -> Iterator[str]:
     dataset, rag = report.manifest["dataset"], report.manifest["rag"]
     yield f"# {markdown_text(rag['name'])} on {markdown_text(dataset['name'])}"
     yield ""
     cases = "1 case" if dataset["cases"] == 1 else f"{dataset['cases']:,} cases"
     yield f"{cases}{_drawn(dataset)}."
-    for stage in report.stages:
-        counts = (
-            (stage.measured, "answered" if stage.stage == "generate" else "done"),
-            (stage.abstained, "abstained"),
-            (stage.skipped, "skipped"),
-            (stage.failed, "failed"),
-            (stage.reused, "reused from an earlier run"),
-            (stage.recorded, "recorded in the source"),
-        )
-        shown = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-        yield f"- {stage.stage}: {shown}"
+    yield from (f"- {stage.stage}: {stage_text(stage)}" for stage in report.stages)
     for position, note in enumerate(report.notes):
         mark = "**Not comparable.** " if position == 0 and not report.is_comparable else ""
         yield ""
@@ -74,19 +92,18 @@ def _drawn(dataset: dict[str, object]) -> str:
 
 
 def _metrics(report: Report) -> Iterator[str]:
-    yield "## Metrics"
-    yield ""
     # Only a judge that has to quote can leave a cell unproved.
     unproved = ("unproved",) if any(summary.unproved for summary in report.summaries) else ()
     counts = ("abstained", "skipped", "failed", *unproved)
+    yield from _section("Metrics")
     yield from markdown_table(
         ("metric", "group", "score", "95% interval", "measured", *counts),
         (
             (
                 f"`{summary.metric.name}`",
                 summary.metric.definition.group.value,
-                _number(summary.score),
-                _interval(summary),
+                number_text(summary.score),
+                interval_text(summary.interval),
                 f"{summary.measured:,} of {summary.total:,}",
                 *(_count(getattr(summary, name)) for name in counts),
             )
@@ -95,23 +112,30 @@ def _metrics(report: Report) -> Iterator[str]:
     )
 
 
-def _operators(report: Report) -> Iterator[str]:
-    table = report.operators
-    if table is None:
+def _not_measured(report: Report) -> Iterator[str]:
+    shown = [one for one in report.summaries if one.metric.definition.deterministic]
+    groups = why_not_measured(shown)
+    if not groups:
         return
-    yield "## Post-retrieval"
-    yield ""
-    rows = ((f"`{name}`", *cells) for name, *cells in operator_rows(table))
-    yield from markdown_table(OPERATOR_COLUMNS, rows)
-    yield ""
-    yield from (f"- {markdown_text(remark)}" for remark in operator_remarks(table))
+    yield from _section("Not measured")
+    yield from markdown_table(
+        ("metric", "why", "cases"),
+        (
+            (
+                "" if position else ", ".join(f"`{name}`" for name in names),
+                markdown_text(reason, longest=300),
+                _count(count),
+            )
+            for names, reasons in groups
+            for position, (reason, count) in enumerate(reasons)
+        ),
+    )
 
 
 def _causes(report: Report) -> Iterator[str]:
     lines = [*causes_markdown(report.causes)]
     if lines:
-        yield "## Causes"
-        yield ""
+        yield from _section("Causes")
         yield from lines
 
 
@@ -129,101 +153,55 @@ _CAUSES = {
 
 
 def _gold(report: Report) -> Iterator[str]:
-    if not report.gold:
-        return
-    total = sum(report.gold.values())
-    yield "## Where the gold was"
-    yield ""
-    yield "Of each case the gold context that came nearest to generation."
-    yield ""
-    yield from markdown_table(
-        ("the gold is", "cases", "share"),
-        ((_CAUSES[cause], f"{n:,}", _number(n / total)) for cause, n in report.gold.items()),
-    )
+    if report.gold:
+        total = sum(report.gold.values())
+        yield from _section(
+            "Where the gold was", "Of each case the gold context that came nearest to generation."
+        )
+        rows = ((_CAUSES[at], f"{n:,}", number_text(n / total)) for at, n in report.gold.items())
+        yield from _table(("the gold is", "cases", "share"), rows)
 
 
-def _not_measured(report: Report) -> Iterator[str]:
-    shown = [one for one in report.summaries if one.metric.definition.deterministic]
-    groups = why_not_measured(shown)
-    if not groups:
-        return
-    yield "## Not measured"
-    yield ""
-    yield from markdown_table(
-        ("metric", "why", "cases"),
-        (
-            (
-                ", ".join(f"`{name}`" for name in names) if first else "",
-                markdown_text(reason, longest=300),
-                _count(count),
-            )
-            for names, reasons in groups
-            for first, (reason, count) in zip(
-                (True, *[False] * len(reasons)), reasons, strict=False
-            )
-        ),
-    )
+def _operators(report: Report) -> Iterator[str]:
+    table = report.operators
+    if table is not None:
+        yield from _section("Post-retrieval")
+        yield from _table(OPERATOR_COLUMNS, operator_rows(table))
+        yield from _list(operator_remarks(table))
 
 
 def _validation(report: Report) -> Iterator[str]:
     table = report.validation
     if table is None:
         return
-    yield "## Validation"
-    yield ""
-    yield (
-        f"By `{table.validator}`: the answer is shown to be in the chunks of "
-        f"{_rate(table.answer_present)} of {table.verdicts:,} cases. Retrieval quality: "
-        + ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
-        + "."
+    shown = f"{table.answer_present.count:,} ({number_text(table.answer_present.share)})"
+    yield from _section(
+        "Validation",
+        f"By `{table.validator}`: the answer is shown to be in the chunks of {shown} of "
+        f"{table.verdicts:,} cases. {quality_text(table)}",
     )
-    yield ""
-    yield from markdown_table(
-        ("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
-        (
-            (
-                "yes" if cell.answer_present else "not shown",
-                "answered" if cell.answered else "abstained",
-                f"{cell.rate.count:,} of {cell.rate.total:,}",
-                _number(cell.rate.share),
-                "-"
-                if cell.rate.low is None or cell.rate.high is None
-                else f"{cell.rate.low:.3f} .. {cell.rate.high:.3f}",
-                cell.meaning,
-            )
-            for cell in table.matrix
-        ),
-    )
+    yield from _table(VERDICT_COLUMNS, verdict_rows(table))
     if table.unmatched:
         yield ""
         yield f"{table.unmatched:,} cases with a verdict have no answer and no abstention."
 
 
-def _rate(share: Share) -> str:
-    return f"{share.count:,} ({_number(share.share)})"
-
-
 def _slices(report: Report) -> Iterator[str]:
-    chosen = [
-        summary
-        for summary in report.summaries
-        if summary.metric.definition.deterministic and any(s.measured for s in summary.slices)
-    ][:_SLICED]
+    chosen = sliced_metrics(report, _SLICED)
     if not chosen:
         return
     # Every summary has the same slices in the same order.
     rows = list(zip(*(summary.slices for summary in chosen), strict=True))
-    yield "## Slices"
-    yield ""
-    yield from markdown_table(
+    yield from _section("Slices")
+    yield from _table(
         ("slice", "cases", *(f"`{summary.metric.name}`" for summary in chosen)),
         (
             (
-                f"{pieces[0].by}: {markdown_text(pieces[0].value)}",
-                f"{pieces[0].total:,}",
-                *(_number(piece.score) for piece in pieces),
+                f"{parts[0].by}: {parts[0].value}",
+                f"{parts[0].total:,}",
+                *(number_text(part.score) for part in parts),
             )
-            for pieces in rows[:_LONGEST_TABLE]
+            for parts in rows[:_LONGEST_TABLE]
         ),
     )
     yield from _rest(len(rows))
@@ -234,33 +212,12 @@ def _judging(report: Report) -> Iterator[str]:
     judging = report.judging
     if judging is None:
         return
-    judge = judging.judge
     yield "## Judging"
+    yield from _list(f"{what}: {known}" for what, known in judge_facts(judging))
+    yield f"- fingerprint `{judging.judge['fingerprint']}`"
     yield ""
-    for what, known in (("judge", judge["chat"]), ("embeddings", judge["embeddings"])):
-        if known is not None:
-            yield f"- {what}: {markdown_text(known['model'])} at {markdown_text(known['base_url'])}"
-    yield f"- fingerprint `{judge['fingerprint']}`"
-    price = "not known" if judging.price_origin is None else markdown_text(judging.price_origin)
-    yield f"- price: {price}"
-    yield ""
-    yield from markdown_table(
-        ("metric", "answers", "tokens in", "tokens out", f"cost{_currency(judging.currency)}"),
-        (
-            (
-                f"`{line.metric}`",
-                f"{line.answers:,}",
-                f"{line.prompt_tokens:,}",
-                f"{line.completion_tokens:,}",
-                "not known" if line.cost is None else f"{line.cost:.4f}",
-            )
-            for line in judging.lines
-        ),
-    )
-    remarks = judge_remarks(judging)
-    if remarks:
-        yield ""
-        yield from (f"- {markdown_text(remark)}" for remark in remarks)
+    yield from _table(*judge_table(judging))
+    yield from _list(judge_remarks(judging))
 
 
 def _steadiness(report: Report) -> Iterator[str]:
@@ -272,11 +229,11 @@ def _steadiness(report: Report) -> Iterator[str]:
     yield f"Each case was judged {report.judging.judge['repeats']} times."
     yield ""
     columns = ("metric", "cases", "deviation within a case", "cases that changed")
-    yield from markdown_table(
+    yield from _table(
         (*columns, "error of the mean"),
         (
             (
-                f"`{metric}`",
+                metric,
                 f"{found.cases:,}",
                 f"{found.deviation:.3f}",
                 f"{found.changed:,}",
@@ -287,28 +244,12 @@ def _steadiness(report: Report) -> Iterator[str]:
     )
 
 
-def _currency(currency: str | None) -> str:
-    return "" if currency is None else f" ({currency})"
-
-
 def _failures(report: Report) -> Iterator[str]:
-    if not report.failures:
-        return
-    yield "## Failures"
-    yield ""
-    yield from markdown_table(
-        ("stage", "error", "cases", "for example"),
-        (
-            (
-                group.stage,
-                markdown_text(f"{group.type}: {group.message}", longest=300),
-                f"{group.count:,}",
-                markdown_text(", ".join(group.examples[:3])),
-            )
-            for group in report.failures[:_LONGEST_TABLE]
-        ),
-    )
-    yield from _rest(len(report.failures))
+    if report.failures:
+        yield from _section("Failures")
+        rows = failure_rows(report.failures[:_LONGEST_TABLE])
+        yield from _table(("stage", "error", "cases", "for example"), rows)
+        yield from _rest(len(report.failures))
 
 
 def _rest(rows: int) -> Iterator[str]:
@@ -319,9 +260,8 @@ def _rest(rows: int) -> Iterator[str]:
 
 def _origin(report: Report) -> Iterator[str]:
     manifest = report.manifest
-    yield "## Origin"
-    yield ""
     dataset = manifest["dataset"]
+    yield from _section("Origin")
     yield f"- dataset: {markdown_text(dataset['source'] or dataset['name'])},"
     yield f"  fingerprint `{dataset['fingerprint']}`"
     yield f"- RAG: fingerprint `{manifest['fingerprints']['rag']}`"
@@ -330,15 +270,6 @@ def _origin(report: Report) -> Iterator[str]:
         yield f"- commit: `{manifest['git']['commit']}`{changed}"
     versions = ", ".join(f"{name} {version}" for name, version in manifest["packages"].items())
     yield f"- packages: {versions}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _interval(summary: Summary) -> str:
-    found = summary.interval
-    return "-" if found is None else f"{found.low:.3f} .. {found.high:.3f}"
 
 
 def _count(count: int) -> str:

@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from ragbench.core.attribution import Cause, CauseCount, CauseFlow
 from ragbench.core.biography import OperatorEffect, OperatorTable
-from ragbench.core.report import JudgeLine, JudgeReport, Report, Summary
+from ragbench.core.report import (
+    FailureGroup,
+    Interval,
+    JudgeLine,
+    JudgeReport,
+    Report,
+    StageCount,
+    Summary,
+)
+from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import default_metrics
 from ragbench.safe_text import markdown_table, markdown_text, shown_line
 from ragbench.stats.mean import proportion_interval
@@ -245,3 +254,89 @@ def _why(effect: OperatorEffect) -> str:
 
 def _golds(count: int) -> str:
     return "1 gold context" if count == 1 else f"{count:,} gold contexts"
+
+
+VERDICT_COLUMNS = (
+    *("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
+)
+
+
+def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
+    """What the system made of what a validator found, under `VERDICT_COLUMNS`."""
+    for cell in table.matrix:
+        low, high = cell.rate.low, cell.rate.high
+        yield (
+            "yes" if cell.answer_present else "not shown",
+            "answered" if cell.answered else "abstained",
+            f"{cell.rate.count:,} of {cell.rate.total:,}",
+            number_text(cell.rate.share),
+            "-" if low is None or high is None else f"{low:.3f} .. {high:.3f}",
+            cell.meaning,
+        )
+
+
+def quality_text(table: ValidationTable) -> str:
+    counts = ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
+    return f"Retrieval quality: {counts}."
+
+
+def judge_facts(judging: JudgeReport) -> Iterator[tuple[str, str]]:
+    """Who judged, and at what price."""
+    judge = judging.judge
+    for what, known in (("judge", judge["chat"]), ("embeddings", judge["embeddings"])):
+        if known is not None:
+            yield what, f"{known['model']} at {known['base_url']}"
+    yield "price", judging.price_origin or "unknown"
+
+
+def judge_table(judging: JudgeReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows: what each judged metric took."""
+    currency = "" if judging.currency is None else f" ({judging.currency})"
+    rows: list[tuple[str, ...]] = [
+        (
+            line.metric,
+            f"{line.answers:,}",
+            f"{line.prompt_tokens:,}",
+            f"{line.completion_tokens:,}",
+            "unknown" if line.cost is None else f"{line.cost:.4f}",
+        )
+        for line in judging.lines
+    ]
+    return ("metric", "answers", "tokens in", "tokens out", f"cost{currency}"), rows
+
+
+def failure_rows(failures: Iterable[FailureGroup]) -> Iterator[tuple[str, ...]]:
+    for group in failures:
+        examples = ", ".join(group.examples[:3])
+        yield group.stage, f"{group.type}: {group.message}"[:1000], f"{group.count:,}", examples
+
+
+def sliced_metrics(report: Report, most: int) -> list[Summary]:
+    """The metrics that a table of slices has a column for."""
+    known = (one for one in report.summaries if one.metric.definition.deterministic)
+    return [one for one in known if any(part.measured for part in one.slices)][:most]
+
+
+def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
+    """How a stage ended, and where from its outcomes are; what there is of it."""
+    counts = (
+        (stage.measured, "answered" if stage.stage == "generate" else "done"),
+        (stage.abstained, "abstained"),
+        (stage.skipped, "skipped"),
+        (stage.failed, "failed"),
+        (stage.reused, "reused"),
+        (stage.recorded, "recorded"),
+    )
+    return [(count, word) for count, word in counts if count]
+
+
+def stage_text(stage: StageCount) -> str:
+    return ", ".join(f"{count:,} {word}" for count, word in stage_counts(stage))
+
+
+def number_text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def interval_text(interval: Interval | None) -> str:
+    return "-" if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}"

@@ -101,7 +101,7 @@ def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(
         in markdown
     )
     rows = [line.split() for line in done.out.splitlines()]
-    assert ["not", "shown", "answered", "1", "0.500", "0.013", "..", "0.987"] in rows
+    assert ["not", "shown", "answered", "1", "of", "2", "0.500", "0.013", "..", "0.987"] in rows
     assert any(line.startswith("validate  4 done, 1 failed") for line in done.out.splitlines())
 
 

@@ -15,9 +15,16 @@ from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import LimitOption, complete_metrics
-from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.llm_options import LLMBaseUrlOption, LLMChoice, LLMModelOption
-from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
+from ragbench_cli.options import (
+    HtmlFolderOption,
+    HtmlOption,
+    JsonOption,
+    RunArgument,
+    option,
+    takes_records,
+    write_page,
+)
 from ragbench_cli.systems import GeneratorChoice
 
 

@@ -8,8 +8,14 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
-from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.options import (
+    HtmlFolderOption,
+    HtmlOption,
+    JsonOption,
+    argument,
+    option,
+    write_page,
+)
 
 
 def command(

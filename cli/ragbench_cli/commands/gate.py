@@ -11,8 +11,14 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
-from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.options import (
+    HtmlFolderOption,
+    HtmlOption,
+    JsonOption,
+    argument,
+    option,
+    write_page,
+)
 
 if TYPE_CHECKING:
     from ragbench.core.against import Against

@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 from ragbench_cli import console
-from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
-from ragbench_cli.options import JsonOption, RunArgument, option
+from ragbench_cli.options import (
+    HtmlFolderOption,
+    HtmlOption,
+    JsonOption,
+    RunArgument,
+    option,
+    write_page,
+)
 
 
 def command(

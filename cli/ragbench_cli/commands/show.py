@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,13 +12,28 @@ from ragbench_cli.options import JsonOption, argument
 
 if TYPE_CHECKING:
     from ragbench.core.metric import MetricDefinition, Parameter
-    from ragbench.post.catalogue import Listed, ListedSetting
+    from ragbench.plugins import Registry
+    from ragbench.post.catalogue import ListedSetting
 
 app = typer.Typer(
     help="List what there is to choose from.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
+    if json:
+        console.print_json(value)
+        return
+    for line in lines:
+        typer.echo(line)
+
+
+def _entries(listed: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
+    from ragbench_cli.tables import entry
+
+    yield from (entry(name, text, width=width) for name, text in listed)
 
 
 @app.command("metrics")
@@ -33,17 +49,15 @@ def metrics(json: JsonOption = False) -> None:
       ragbench show metrics --json
     """
     from ragbench.metrics.registry import definitions
-    from ragbench_cli.tables import entry
 
     known = definitions()
-    if json:
-        console.print_json([_metric(definition) for definition in known])
-        return
-    for group in dict.fromkeys(definition.group for definition in known):
-        typer.echo(group.value)
-        for definition in known:
-            if definition.group is group:
-                typer.echo(entry(_spelling(definition), _summary(definition)))
+
+    def lines() -> Iterator[str]:
+        for group in dict.fromkeys(definition.group for definition in known):
+            yield group.value
+            yield from _entries((_spelling(o), _summary(o)) for o in known if o.group is group)
+
+    _print([_metric(definition) for definition in known], lines(), json=json)
 
 
 def _names(typed: str) -> list[str]:
@@ -72,16 +86,11 @@ def metric(
     """
     from ragbench.metrics.registry import find_definition
     from ragbench.metrics.spelling import read_spelling
-    from ragbench_cli.tables import entry
 
     with console.users_code():
         definition = find_definition(read_spelling(name).name)
-    if json:
-        console.print_json(_metric(definition))
-        return
-    typer.echo(f"{_spelling(definition)}: {definition.summary}")
-    for label, text in _facts(definition):
-        typer.echo(entry(label, text))
+    title = f"{_spelling(definition)}: {definition.summary}"
+    _print(_metric(definition), (title, *_entries(_facts(definition))), json=json)
 
 
 def _spelling(definition: MetricDefinition) -> str:
@@ -145,36 +154,15 @@ def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
     return [*facts, ("source", definition.citation or definition.scorer)]
 
 
+_SHOWN = (
+    *("name", "aliases", "group", "direction", "low", "high", "unit", "cutoff", "parameters"),
+    *("abstains", "deterministic", "cost", "calls", "extra", "version", "summary", "citation"),
+)
+
+
 def _metric(definition: MetricDefinition) -> dict[str, Any]:
-    return {
-        "name": definition.name,
-        "aliases": list(definition.aliases),
-        "group": definition.group,
-        "needs": sorted(definition.needs),
-        "direction": definition.direction,
-        "low": definition.low,
-        "high": definition.high,
-        "unit": definition.unit,
-        "cutoff": definition.cutoff,
-        "parameters": [
-            {
-                "name": item.name,
-                "default": item.default,
-                "choices": list(item.choices),
-                "low": item.low,
-                "summary": item.summary,
-            }
-            for item in definition.parameters
-        ],
-        "abstains": definition.abstains,
-        "deterministic": definition.deterministic,
-        "cost": definition.cost,
-        "calls": definition.calls,
-        "extra": definition.extra,
-        "version": definition.version,
-        "summary": definition.summary,
-        "citation": definition.citation,
-    }
+    known = {name: getattr(definition, name) for name in _SHOWN}
+    return {**known, "needs": sorted(definition.needs)}
 
 
 @app.command("formats")
@@ -186,17 +174,16 @@ def formats(json: JsonOption = False) -> None:
       ragbench show formats
     """
     from ragbench.io.formats import FORMATS
-    from ragbench_cli.tables import entry
 
-    if json:
-        console.print_json(FORMATS)
-        return
-    for known in FORMATS:
-        extra = f" [extra {known.extra}]" if known.extra else ""
-        reads = " and ".join(known.reads).capitalize()
-        recorded = f" Recorded: {known.records}." if known.records else ""
-        typer.echo(entry(known.name, f"{known.summary} {reads}.{recorded}{extra}", width=14))
-        typer.echo(entry("", f"for example {known.example}", width=14))
+    def lines() -> Iterator[tuple[str, str]]:
+        for known in FORMATS:
+            extra = f" [extra {known.extra}]" if known.extra else ""
+            reads = " and ".join(known.reads).capitalize()
+            recorded = f" Recorded: {known.records}." if known.records else ""
+            yield known.name, f"{known.summary} {reads}.{recorded}{extra}"
+            yield "", f"for example {known.example}"
+
+    _print(FORMATS, _entries(lines(), width=14), json=json)
 
 
 @app.command("dumps")
@@ -208,16 +195,16 @@ def dumps(json: JsonOption = False) -> None:
       ragbench show dumps
     """
     from ragbench.io.dumps.forms import FORMS, JOINED_FORMS
-    from ragbench_cli.tables import entry
 
     known = [(form.name, form.summary, form.example) for form in FORMS]
     known += [(name, summary, example) for name, (summary, example) in JOINED_FORMS.items()]
-    if json:
-        console.print_json([{"name": n, "summary": s, "example": e} for n, s, e in known])
-        return
-    for name, summary, example in known:
-        typer.echo(entry(name, summary, width=14))
-        typer.echo(entry("", f"such as {example}", width=14))
+    lines = (
+        line
+        for name, summary, example in known
+        for line in ((name, summary), ("", f"such as {example}"))
+    )
+    data = [{"name": n, "summary": s, "example": e} for n, s, e in known]
+    _print(data, _entries(lines, width=14), json=json)
 
 
 @app.command("exports")
@@ -229,25 +216,11 @@ def exports(json: JsonOption = False) -> None:
       ragbench show exports
     """
     from ragbench.io.export import EXPORTS
-    from ragbench_cli.tables import entry
+    from ragbench.io.settings import summary_of
 
-    known = [{"name": name, "summary": _first_line(name)} for name in EXPORTS.targets()]
-    if json:
-        console.print_json(known)
-        return
-    for export in known:
-        typer.echo(entry(export["name"], export["summary"], width=10))
-
-
-def _first_line(name: str) -> str:
-    """What an export says of itself, in its first sentence."""
-    import inspect
-    import re
-
-    from ragbench.io.export import EXPORTS
-
-    text = inspect.getdoc(EXPORTS.load(name)) or ""
-    return re.sub(r"``([^`]*)``", r"\1", " ".join(text.partition("\n\n")[0].split()))
+    known = {name: _unmarked(summary_of(EXPORTS.load(name))) for name in EXPORTS.targets()}
+    data = [{"name": name, "summary": summary} for name, summary in known.items()]
+    _print(data, _entries(known.items(), width=10), json=json)
 
 
 @app.command("pipeline")
@@ -264,26 +237,25 @@ def pipeline(json: JsonOption = False) -> None:
     from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
     from ragbench.pipeline.schema import pipeline_schema
     from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
-    from ragbench_cli.tables import entry
 
-    if json:
-        console.print_json(pipeline_schema())
-        return
-    properties = pipeline_schema()["properties"]
-    typer.echo("indexing")
-    for name, schema in properties["indexing"]["properties"].items():
-        typer.echo(entry(name, _unmarked(schema.get("description", ""))))
+    schema = pipeline_schema()
     sections = {
         "pre_retrieval": QUERY_TRANSFORMS,
         "retrieval": RETRIEVALS,
         "generation": GENERATIONS,
         "orchestration": ORCHESTRATIONS,
     }
-    for section, registry in sections.items():
-        typer.echo(f"{section} (type)")
-        for name in registry.targets():
-            typer.echo(entry(name, _stage(registry.load(name))))
-    typer.echo("post_retrieval: see docs/post_retrieval.md")
+
+    def lines() -> Iterator[str]:
+        yield "indexing"
+        settings = schema["properties"]["indexing"]["properties"]
+        yield from _entries((n, _unmarked(s.get("description", ""))) for n, s in settings.items())
+        for section, registry in sections.items():
+            yield f"{section} (type)"
+            yield from _entries((name, _stage(registry.load(name))) for name in registry.targets())
+        yield "post_retrieval: see docs/post_retrieval.md"
+
+    _print(schema, lines(), json=json)
 
 
 def _stage(target: object) -> str:
@@ -308,13 +280,12 @@ def operators(json: JsonOption = False) -> None:
     """List the operators of post-retrieval with their settings.
 
     \b
-    Examples:
+    Example:
       ragbench show operators
-      ragbench show operators --json
     """
-    from ragbench.post.catalogue import OPERATORS, listed
+    from ragbench.post.catalogue import OPERATORS
 
-    _show_listed(listed(OPERATORS), json=json)
+    _show_listed(OPERATORS, json=json)
 
 
 @app.command("rerankers")
@@ -322,29 +293,29 @@ def rerankers(json: JsonOption = False) -> None:
     """List the rerankers with their settings.
 
     \b
-    Examples:
+    Example:
       ragbench show rerankers
-      ragbench show rerankers --json
     """
-    from ragbench.post.catalogue import RERANKERS, listed
+    from ragbench.post.catalogue import RERANKERS
 
-    _show_listed(listed(RERANKERS), json=json)
+    _show_listed(RERANKERS, json=json)
 
 
-def _show_listed(known: list[Listed], *, json: bool) -> None:
+def _show_listed(registry: Registry, *, json: bool) -> None:
     from dataclasses import asdict
 
+    from ragbench.post.catalogue import listed
     from ragbench_cli.tables import entry
 
-    if json:
-        console.print_json([asdict(one) for one in known])
-        return
-    for one in known:
-        typer.echo(entry(one.name, one.summary, indent=0))
-        if one.needs:
-            typer.echo(entry("needs", ", ".join(one.needs)))
-        for setting in one.settings:
-            typer.echo(entry(setting.name, _setting_text(setting)))
+    known = listed(registry)
+
+    def lines() -> Iterator[str]:
+        for one in known:
+            yield entry(one.name, one.summary, indent=0)
+            yield from _entries([("needs", ", ".join(one.needs))] if one.needs else [])
+            yield from _entries((setting.name, _setting_text(setting)) for setting in one.settings)
+
+    _print([asdict(one) for one in known], lines(), json=json)
 
 
 def _setting_text(setting: ListedSetting) -> str:

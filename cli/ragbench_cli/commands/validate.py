@@ -25,7 +25,6 @@ from ragbench_cli.dump_options import (
     SheetOption,
     opened,
 )
-from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.llm_options import (
     ConfigOption,
     LLMBaseUrlOption,
@@ -34,7 +33,14 @@ from ragbench_cli.llm_options import (
     LLMKeyVariableOption,
     LLMModelOption,
 )
-from ragbench_cli.options import EncodingOption, EngineOption, option
+from ragbench_cli.options import (
+    EncodingOption,
+    EngineOption,
+    HtmlFolderOption,
+    HtmlOption,
+    option,
+    write_page,
+)
 from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,

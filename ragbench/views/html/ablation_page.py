@@ -13,7 +13,7 @@ from ragbench.views.ablation import (
     metric_table,
 )
 from ragbench.views.html import charts
-from ragbench.views.html.facts import Page, facts_page, section
+from ragbench.views.html.page import Page, facts_page, section
 
 
 def ablation_page(ablation: Ablation) -> Page:

@@ -17,8 +17,7 @@ from ragbench.core.story import CaseStory, Hop
 from ragbench.ledger.codec import judgement_object
 from ragbench.views.comparison import ids_text
 from ragbench.views.explain import hop_text
-from ragbench.views.html.chunks import Chunks, safe
-from ragbench.views.html.differences import LONGEST, compared_texts, cut
+from ragbench.views.html.chunks import LONGEST, Chunks, compared_texts, cut, safe
 from ragbench.views.html.page import render
 
 

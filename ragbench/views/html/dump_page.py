@@ -12,7 +12,7 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.validation import DumpSummary, EarlierRetrieval, PairedDumps, Verdict
 from ragbench.views.html import charts
 from ragbench.views.html.case import anchor
-from ragbench.views.html.facts import Page, facts_page, section
+from ragbench.views.html.page import Page, facts_page, section
 from ragbench.views.validation import summary_lines
 
 _WORST = 50

@@ -13,8 +13,8 @@ from ragbench.views.gate import (
     number_text,
     observed_text,
 )
-from ragbench.views.html.changes import change_groups, flow_rows
-from ragbench.views.html.facts import Page, facts_page, section
+from ragbench.views.html.comparison_page import change_groups, flow_rows
+from ragbench.views.html.page import Page, facts_page, section
 
 _TONES = {
     GateOutcome.PASSED: "passes",

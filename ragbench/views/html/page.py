@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -115,3 +116,53 @@ def _seconds(value: float | None) -> str:
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
     return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """A page without its head and foot."""
+
+    title: str
+    body: Sequence[str]
+
+
+def facts_page(
+    *,
+    kind: str,
+    title: str,
+    headline: str,
+    notes: Sequence[str],
+    sections: Sequence[dict[str, Any]],
+    tone: str = "",
+    tab: str = "",
+) -> Page:
+    values = {
+        "kind": kind,
+        "title": title,
+        "headline": headline,
+        "tone": tone,
+        "notes": notes,
+        "sections": sections,
+    }
+    return Page(title=tab or title, body=[render("facts.html.jinja", values)])
+
+
+def section(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    hint: str = "",
+    charts: Sequence[dict[str, Any]] = (),
+    details: Sequence[dict[str, Any]] = (),
+    groups: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    return {
+        "title": title,
+        "columns": columns,
+        "rows": rows,
+        "hint": hint,
+        "charts": charts,
+        "details": details,
+        "groups": groups,
+    }

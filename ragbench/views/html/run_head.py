@@ -14,7 +14,18 @@ from ragbench.core.report import Report, Slice, Summary
 from ragbench.core.validation import ValidationTable
 from ragbench.views.html import charts
 from ragbench.views.report import sharing_remark
-from ragbench.views.run_words import judge_remarks, measured_metrics, unmeasured_text, waterfall
+from ragbench.views.run_words import (
+    failure_rows,
+    judge_facts,
+    judge_remarks,
+    judge_table,
+    measured_metrics,
+    quality_text,
+    sliced_metrics,
+    unmeasured_text,
+    verdict_rows,
+    waterfall,
+)
 
 _SLICED = 8
 """Metrics that the table of slices has at most."""
@@ -51,7 +62,7 @@ def head_values(
         "sharing": sharing_remark(report.latencies),
         "judging": _judging(report),
         "slices": _slices(report),
-        "failures": list(_failures(report)),
+        "failures": list(failure_rows(report.failures[:_FAILURES])),
         "stages": list(_stages(report)),
         "origin": list(_origin(report)),
     }
@@ -170,21 +181,11 @@ def _matrix(matrix: Counter[tuple[bool, Answer]]) -> Iterator[list[str]]:
 
 
 def _verdicts(table: ValidationTable) -> dict[str, Any]:
-    rows = [
-        [
-            "yes" if cell.answer_present else "not shown",
-            "answered" if cell.answered else "abstained",
-            f"{cell.rate.count:,} of {cell.rate.total:,}",
-            "–" if cell.rate.share is None else f"{cell.rate.share:.3f}",
-            "–"
-            if cell.rate.low is None or cell.rate.high is None
-            else f"{cell.rate.low:.3f} – {cell.rate.high:.3f}",
-            cell.meaning,
-        ]
-        for cell in table.matrix
-    ]
-    quality = ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
-    return {"validator": table.validator, "rows": rows, "said": f"Retrieval quality: {quality}."}
+    return {
+        "validator": table.validator,
+        "rows": list(verdict_rows(table)),
+        "said": quality_text(table),
+    }
 
 
 def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup | None:
@@ -227,32 +228,17 @@ def _judging(report: Report) -> dict[str, Any] | None:
     judging = report.judging
     if judging is None:
         return None
-    judge = judging.judge
-    facts = [
-        (what, f"{known['model']} at {known['base_url']}")
-        for what, known in (("judge", judge["chat"]), ("embeddings", judge["embeddings"]))
-        if known is not None
-    ]
-    currency = "" if judging.currency is None else f" ({judging.currency})"
+    columns, rows = judge_table(judging)
     return {
-        "facts": [*facts, ("price", judging.price_origin or "not known")],
-        "columns": ["Metric", "answers", "tokens in", "tokens out", f"cost{currency}"],
-        "rows": [
-            [
-                line.metric,
-                f"{line.answers:,}",
-                f"{line.prompt_tokens:,}",
-                f"{line.completion_tokens:,}",
-                "not known" if line.cost is None else f"{line.cost:.4f}",
-            ]
-            for line in judging.lines
-        ],
+        "facts": list(judge_facts(judging)),
+        "columns": columns,
+        "rows": rows,
         "remarks": judge_remarks(judging),
     }
 
 
 def _slices(report: Report) -> dict[str, Any] | None:
-    chosen = [s for s in report.summaries if any(part.measured for part in s.slices)][:_SLICED]
+    chosen = sliced_metrics(report, _SLICED)
     if not chosen:
         return None
     rows = [
@@ -281,12 +267,6 @@ def _sliced(part: Slice) -> str | Markup:
     return Markup("{}<br><small>{} – {}</small>").format(
         f"{part.score:.3f}", f"{low:.2f}", f"{high:.2f}"
     )
-
-
-def _failures(report: Report) -> Iterator[list[str]]:
-    for group in report.failures[:_FAILURES]:
-        told = f"{group.type}: {group.message}"
-        yield [group.stage, told[:1000], f"{group.count:,}", ", ".join(group.examples[:3])]
 
 
 def _stages(report: Report) -> Iterator[list[str]]:

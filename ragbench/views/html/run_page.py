@@ -14,8 +14,8 @@ from ragbench.core.comparison import CaseKind
 from ragbench.core.report import CaseRow, Report
 from ragbench.views.comparison import counts_text
 from ragbench.views.html.case import CaseBlocks
-from ragbench.views.html.changes import flow_rows
 from ragbench.views.html.chunks import Chunks
+from ragbench.views.html.comparison_page import flow_rows
 from ragbench.views.html.page import render
 from ragbench.views.html.run_head import head_values
 
