@@ -1,19 +1,26 @@
-"""Endpoints, questions, and transports that need no socket."""
+"""Endpoints, questions, judges, clocks, and transports that need no socket."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from ragbench.core.chat import Message, Reply, Usage
 from ragbench.llm.answers import Answer
+from ragbench.llm.budget import Budget
+from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import Endpoint, Price
 from ragbench.llm.schema import schema_of
-from ragbench.llm.transport import NoAnswerError
+from ragbench.llm.session import LLMSession, open_models
+from ragbench.llm.settings import LLMSettings
+from ragbench.llm.transport import NoAnswerError, Transport
+from ragbench.stages.judge import Judging
 from tests.llm_server import Call, FaultServer
 
 PRICE = Price(input=Decimal(1), output=Decimal(2))
@@ -139,3 +146,50 @@ class InMemory:
 
     def masked(self, text: str) -> str:
         return text
+
+
+class FastClock(Clock):
+    """A thousand seconds a second for what the client waits for, and as they are for requests."""
+
+    def now(self) -> float:
+        return super().now() * 1000
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds / 1000)
+
+
+class HastyClock(FastClock):
+    """Time limits are short, too; for servers that hang."""
+
+    def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        return super().limit(None if seconds is None else seconds / 1000)
+
+
+def model(folder: Path | None = None, name: str = "m", **changes: Any) -> LLMSettings:
+    """A model at a known price, whose answers are kept in a folder."""
+    return LLMSettings(
+        endpoint=endpoint(model=name, **changes),
+        # A second for a request that hangs, by the hasty clock: a busy machine is not a fault.
+        limits=CallLimits(timeout=1000.0, concurrency=4),
+        cache=None if folder is None else str(folder / "cache.sqlite"),
+        cache_bytes=10**9,
+        settings=(),
+    )
+
+
+@contextmanager
+def judged_by(
+    server: FaultServer | Transport,
+    chat: LLMSettings,
+    *panel: LLMSettings,
+    budget: Budget | None = None,
+    clock: Clock | None = None,
+    **changes: Any,
+) -> Generator[Judging]:
+    """Judges without a socket, in fast time."""
+    transport = InMemory(server, latency=0.0) if isinstance(server, FaultServer) else server
+    clock = clock or FastClock()
+    with LLMSession(
+        lambda: open_models(chat, panel=panel, budget=budget, transport=transport, clock=clock)
+    ) as session:
+        yield Judging(session=session, chat=chat, panel=panel, **changes)

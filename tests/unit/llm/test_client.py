@@ -313,37 +313,11 @@ def test_what_the_server_takes_is_found_out_once(
     assert rejected == list(StructuredOutput).index(found) - 1  # the first way is the second member
 
 
-def test_a_server_error_about_the_format_is_a_rejection_too() -> None:
-    """As llama.cpp's Python server answers."""
-    first = error(500, "literal_error: Input should be 'text' or 'json_object'")
-    script = Script([first, said(GOOD)])
-    assert using(script, judge).attempts == 2
-    assert script.sent[1]["response_format"]["type"] == "json_object"
-    assert set(script.sent[1]["response_format"]["schema"]["properties"]) == {"good", "reason"}
-
-
 def test_a_request_that_is_rejected_in_every_form_is_told_once() -> None:
     script = Script([error(400, "too long")])
     with pytest.raises(LLMRequestError, match="too long"):
         using(script, judge)
     assert len(script.sent) == 4
-
-
-def test_the_newer_name_of_the_length_limit_is_taken_up() -> None:
-    def answer(payload: Mapping[str, Any]) -> Answer:
-        if "max_tokens" in payload:
-            return error(400, "Unsupported parameter: use 'max_completion_tokens' instead")
-        return said("Yes.")
-
-    async def work(client: LLMClient) -> None:
-        for number in range(3):
-            await client.ask(asked(str(number)))
-
-    script = Script(answer)
-    using(script, work)
-    assert [("max_tokens" in sent) for sent in script.sent] == [True, False, False, False]
-    # Models that demand it think before they answer: that needs room of its own.
-    assert script.sent[-1]["max_completion_tokens"] == 4096 + 16_384
 
 
 BAD = ["Yes, it is.", '{"good": 3}', '{"good": true, "reas']

@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,34 +22,16 @@ from ragbench.errors import (
 )
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
-from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import ApiKey, Endpoint
 from ragbench.llm.session import chat_of
 from ragbench.llm.settings import LLMSettings, resolve
 from tests.llm_server import FaultServer
-from tests.unit.llm.builders import VERDICT, asked
+from tests.unit.llm.builders import FastClock, asked
 
 pytestmark = pytest.mark.extra("llm")
 
 ROOT = Path(__file__).parents[3]
 ValueT = TypeVar("ValueT")
-
-
-class FastClock(Clock):
-    """A thousand seconds a second for what the client waits for, and as they are for requests."""
-
-    def now(self) -> float:
-        return super().now() * 1000
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds / 1000)
-
-
-class HastyClock(FastClock):
-    """Time limits are short, too; for servers that hang."""
-
-    def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        return super().limit(None if seconds is None else seconds / 1000)
 
 
 def using(
@@ -67,49 +47,15 @@ def using(
     return asyncio.run(scenario())
 
 
-def asking(count: int) -> Callable[[LLMClient], Awaitable[list[Any]]]:
-    async def work(client: LLMClient) -> list[Any]:
-        calls = (client.ask(asked(f"case {number}"), schema=VERDICT) for number in range(count))
-        return list(await asyncio.gather(*calls, return_exceptions=True))
-
-    return work
-
-
-def kinds_of(found: list[Any]) -> Counter[str]:
-    return Counter(type(each).__name__ for each in found)
-
-
-def test_the_faults_of_a_real_wire(tmp_path: Path) -> None:
-    """Retry-After of a minute, errors, cut connections, pages in place of JSON."""
-    shares = dict.fromkeys(("429", "500", "cut", "garbage", "empty_choices", "bad_json"), 0.05)
-    fatal = {"refusal": 0.04, "truncated": 0.04}
-    with FaultServer(faults=shares | fatal, retry_after="60") as server:
-        with ResponseCache(tmp_path / "c") as cache:
-            found = using(server, asking(60), cache=cache)
-            assert cache.stats().entries == kinds_of(found)["Reply"]
-        last = {each.payload["messages"][0]["content"]: each.fault for each in server.calls}
-    ends = Counter(last.values())
-    kinds = kinds_of(found)
-    assert kinds["LLMRefusedError"] == ends["refusal"]
-    assert kinds["LLMTruncatedError"] == ends["truncated"]
-    assert kinds["Reply"] == ends[None] > 45
-    assert {fault for each in server.calls if (fault := each.fault)} == {
-        *shares, *fatal,
-    }  # fmt: skip
-
-
-def test_a_server_that_hangs() -> None:
-    with FaultServer(faults={"hang": 1.0}) as server:
-        found = using(server, asking(1), clock=HastyClock(), limits=CallLimits(timeout=50))
-    assert kinds_of(found) == {"LLMUnavailableError": 1}
-    assert "no answer within 50 s" in str(found[0])
+async def ask_twenty(client: LLMClient) -> None:
+    await asyncio.gather(*(client.ask(asked(f"case {number}")) for number in range(20)))
 
 
 def test_each_request_goes_out_once() -> None:
     """The package's own retries, and a client used over several loops, send more."""
     with FaultServer() as server:
         for _ in range(3):
-            using(server, asking(20))
+            using(server, ask_twenty)
         assert len(server.calls) == 60
 
 

@@ -13,7 +13,7 @@ from ragbench.llm.probe import Finding, probe
 from ragbench.llm.transport import OpenAITransport
 from tests import provider_mocks as mocks
 from tests.provider_mocks import KEY, Payload, Provider
-from tests.unit.llm.test_http import FastClock
+from tests.unit.llm.builders import FastClock
 
 pytestmark = pytest.mark.extra("llm")
 

@@ -22,8 +22,7 @@ from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
 from tests import provider_mocks as mocks
 from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider
-from tests.unit.llm.builders import VERDICT, Verdict, asked
-from tests.unit.llm.test_http import FastClock
+from tests.unit.llm.builders import VERDICT, FastClock, Verdict, asked
 
 pytestmark = pytest.mark.extra("llm")
 

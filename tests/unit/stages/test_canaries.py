@@ -14,10 +14,6 @@ from hypothesis import strategies as st
 
 from ragbench import Case, Outcome, RetrievalResult, Status, Trace, parse_metrics
 from ragbench.core.report import CanaryLine
-from ragbench.llm.concurrency import CallLimits
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.session import LLMSession, open_models
-from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import INJECTION
 from ragbench.stages.canaries import (
     CANARIES,
@@ -26,11 +22,9 @@ from ragbench.stages.canaries import (
     plant,
     read_canaries,
 )
-from ragbench.stages.judge import Judging
 from ragbench.text.quotes import find_quote
 from tests.llm_server import FaultServer, Payload
-from tests.unit.llm.builders import PRICE, InMemory
-from tests.unit.llm.test_http import FastClock
+from tests.unit.llm.builders import judged_by, model
 
 TOPICS = ("leave", "badges", "printers", "lunch", "parking", "travel", "laptops", "holidays")
 RUN = {"dataset": "d", "rag": "r", "judge": "j", "metrics": "m"}
@@ -96,14 +90,8 @@ def judged(tmp_path: Path, verdict: Callable[[dict[str, Any]], str]) -> dict[str
         quotes = [told["evidence"][0].split(".")[0]] if found == "supported" else []
         return json.dumps({"reason": "r", "quotes": quotes, "verdict": found})
 
-    chat = LLMSettings(
-        endpoint=Endpoint(base_url="http://judge.test/v1", model="m", price=PRICE),
-        limits=CallLimits(concurrency=4), cache=None, cache_bytes=0, settings=(),
-    )  # fmt: skip
     server = FaultServer(say=say)
-    transport = InMemory(server, latency=0.0)
-    with LLMSession(lambda: open_models(chat, transport=transport, clock=FastClock())) as session:
-        judging = Judging(session=session, chat=chat)
+    with judged_by(server, model()) as judging:
         metrics = parse_metrics("support, exact_match")
         for _ in range(2):  # the second time nobody is asked
             judge_canaries(plant(traces(), 16), metrics, judging, tmp_path, run=RUN)

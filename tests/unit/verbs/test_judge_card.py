@@ -13,17 +13,11 @@ from ragbench import judge_card
 from ragbench.core.judge_card import JudgeCard, Probe, Usefulness
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.io.labels import LabelledClaim
-from ragbench.llm.concurrency import CallLimits
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.session import LLMSession, open_models
-from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import INJECTION
 from ragbench.metrics.registry import parse_metric
-from ragbench.stages.judge import Judging
 from ragbench.verbs.judge_card import probes_named
 from tests.llm_server import FaultServer, Payload
-from tests.unit.llm.builders import PRICE, InMemory
-from tests.unit.llm.test_http import FastClock
+from tests.unit.llm.builders import judged_by, model
 
 VERDICTS = {
     "s": "supported", "p": "partially_supported", "n": "not_supported", "u": "supported",
@@ -61,18 +55,9 @@ def card(
     **changes: Any,
 ) -> JudgeCard:
     seen.clear()
-    settings = LLMSettings(
-        endpoint=Endpoint(base_url="http://judge.test/v1", model="m", price=PRICE),
-        limits=CallLimits(concurrency=1),
-        cache=str(tmp_path / "cache.sqlite"),
-        cache_bytes=10**9,
-        settings=(),
-    )
-    transport = InMemory(server or FaultServer(say=said), latency=0.0)
-    with LLMSession(
-        lambda: open_models(settings, transport=transport, clock=FastClock())
-    ) as session:
-        judging = Judging(session=session, chat=settings, repeats=2, preflight=False)
+    with judged_by(
+        server or FaultServer(say=said), model(tmp_path), repeats=2, preflight=False
+    ) as judging:
         return judge_card(claims, parse_metric(metric), judging, **changes)
 
 

@@ -21,17 +21,13 @@ from ragbench.errors import (
     LLMUnreachableError,
 )
 from ragbench.llm.budget import Budget
-from ragbench.llm.concurrency import CallLimits
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import NoAnswerError
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
 from ragbench.views.write import write_reports
 from tests.llm_server import FaultServer, Payload
-from tests.unit.llm.builders import PRICE, InMemory, Script
-from tests.unit.llm.test_http import FastClock, HastyClock
+from tests.unit.llm.builders import HastyClock, InMemory, Script, judged_by, model
 
 pytestmark = [
     pytest.mark.extra("ragas"),
@@ -59,35 +55,12 @@ def cases(count: int) -> list[Case]:
     ]
 
 
-def settings(tmp_path: Path, **changes: Any) -> LLMSettings:
-    endpoint = Endpoint(base_url="http://judge.test/v1", model="m", price=PRICE, **changes)
-    return LLMSettings(
-        endpoint=endpoint,
-        # A second for a request that hangs, by the hasty clock: a busy machine is not a fault.
-        limits=CallLimits(timeout=1000.0, concurrency=8),
-        cache=str(tmp_path / "cache.sqlite"),
-        cache_bytes=10**9,
-        settings=(),
-    )
-
-
 @contextmanager
 def judging(
-    tmp_path: Path,
-    transport: Any,
-    *,
-    budget: Decimal | None = None,
-    hasty: bool = False,
-    model: LLMSettings | None = None,
-    **changes: Any,
+    tmp_path: Path, transport: Any, *, chat: LLMSettings | None = None, **changes: Any
 ) -> Generator[Judging]:
-    chat = model or settings(tmp_path)
-    cap = None if budget is None else Budget(budget)
-    clock = HastyClock() if hasty else FastClock()
-    with LLMSession(
-        lambda: open_models(chat, budget=cap, transport=transport, clock=clock)
-    ) as session:
-        yield Judging(session=session, chat=chat, **changes)
+    with judged_by(transport, chat or model(tmp_path), **changes) as judge:
+        yield judge
 
 
 def run(
@@ -113,7 +86,7 @@ def statuses(report: Report) -> dict[str, list[str]]:
 
 def test_judged_and_free_metrics_stand_side_by_side(tmp_path: Path) -> None:
     server = FaultServer()
-    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+    with judging(tmp_path, server) as judge:
         report = run(tmp_path, judge)
         spent = judge.session.receipt()
     assert {tuple(found) for found in statuses(report).values()} == {("measured",) * 4}
@@ -129,15 +102,15 @@ def test_judged_and_free_metrics_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_a_run_again_asks_nobody_and_another_judge_is_asked(tmp_path: Path) -> None:
     server = FaultServer()
-    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+    with judging(tmp_path, server) as judge:
         run(tmp_path, judge)
-    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+    with judging(tmp_path, server) as judge:
         report = run(tmp_path, judge)
     asked = len(server.calls)
     assert asked == 1 + 20
     known = report.manifest["fingerprints"]["judge"]
-    other = settings(tmp_path, temperature=1.0)
-    with judging(tmp_path, InMemory(server, latency=0.0), model=other) as judge:
+    other = model(tmp_path, temperature=1.0)
+    with judging(tmp_path, server, chat=other) as judge:
         report = run(tmp_path, judge)
     assert len(server.calls) == 2 * asked
     assert report.manifest["fingerprints"]["judge"] != known
@@ -145,10 +118,10 @@ def test_a_run_again_asks_nobody_and_another_judge_is_asked(tmp_path: Path) -> N
 
 def test_without_the_journal_the_kept_answers_are_taken(tmp_path: Path) -> None:
     server = FaultServer()
-    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+    with judging(tmp_path, server) as judge:
         first = run(tmp_path, judge)
     asked = len(server.calls)
-    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+    with judging(tmp_path, server) as judge:
         second = run(tmp_path, judge, fresh=True)
         receipt = judge.session.receipt()
     assert len(server.calls) == asked
@@ -165,7 +138,7 @@ def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
         "refusal": 0.02, "empty_choices": 0.02, "garbage": 0.02,
     }  # fmt: skip
     server = FaultServer(faults=shares, seed=3, retry_after="60")
-    with judging(tmp_path, InMemory(server, latency=0.001), hasty=True) as judge:
+    with judging(tmp_path, InMemory(server, latency=0.001), clock=HastyClock()) as judge:
         report = run(tmp_path, judge, 30)
     found = statuses(report)
     assert all(set(column) <= {"measured", "failed"} for column in found.values())
@@ -182,18 +155,18 @@ def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
 def test_when_the_cap_is_reached_the_rest_waits_for_a_higher_one(tmp_path: Path) -> None:
     server = FaultServer()
     # A call is worth about 0.001 at most; what it costs is much less.
-    small = settings(tmp_path, max_tokens=64)
+    small = model(tmp_path, max_tokens=64)
     slow = InMemory(server, latency=0.01)
     with (
         judging(
-            tmp_path, InMemory(server, latency=0.01), budget=Decimal("0.012"), model=small
+            tmp_path, InMemory(server, latency=0.01), budget=Budget(Decimal("0.012")), chat=small
         ) as judge,
         pytest.raises(LLMBudgetError),
     ):
         run(tmp_path, judge)
     asked = len(server.calls)
     assert 2 < asked < 21
-    with judging(tmp_path, slow, budget=Decimal(1), model=small) as judge:
+    with judging(tmp_path, slow, budget=Budget(Decimal(1)), chat=small) as judge:
         report = run(tmp_path, judge)
     assert {tuple(found) for found in statuses(report).values()} == {("measured",) * 4}
     assert len(server.calls) == 21  # none twice
@@ -209,7 +182,7 @@ def test_a_dead_endpoint_judges_nothing_and_keeps_what_was_free(tmp_path: Path) 
     ):
         run(tmp_path, judge)
     server = FaultServer()
-    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+    with judging(tmp_path, server) as judge:
         assert run(tmp_path, judge).summaries[1].measured == 4
 
 
@@ -222,7 +195,7 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
         run(tmp_path, judge, stopped=lambda: len(server.calls) >= 9)
     before = len(server.calls)
     assert before < 21
-    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+    with judging(tmp_path, server) as judge:
         run(tmp_path, judge)
     assert len(server.calls) == 21
 
@@ -254,7 +227,7 @@ def test_repetitions_tell_how_far_the_judge_agrees_with_itself(tmp_path: Path) -
 
     counts: list[int] = []
     server = FaultServer(say=say)
-    with judging(tmp_path, InMemory(server, latency=0.0), repeats=3, preflight=False) as judge:
+    with judging(tmp_path, server, repeats=3, preflight=False) as judge:
         report = run(tmp_path, judge, 2, "ragas:answer_accuracy")
     assert len(server.calls) == 2 * 3 * 2
     assert report.judging is not None
@@ -277,7 +250,7 @@ def test_repetitions_tell_how_far_the_judge_agrees_with_itself(tmp_path: Path) -
 def test_the_judge_is_tried_before_anything_is_paid_for(tmp_path: Path) -> None:
     server = FaultServer(say=lambda _: "I would rather talk about bees.")
     with (
-        judging(tmp_path, InMemory(server, latency=0.0)) as judge,
+        judging(tmp_path, server) as judge,
         pytest.raises(LLMReplyError, match="not in the structure that is needed"),
     ):
         run(tmp_path, judge)
@@ -285,7 +258,7 @@ def test_the_judge_is_tried_before_anything_is_paid_for(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_counts_the_calls_that_the_run_then_makes(tmp_path: Path) -> None:
-    chat = settings(tmp_path)
+    chat = model(tmp_path)
     metrics = f"{METRICS}, ragas:factual_correctness, ragas:noise_sensitivity"
     server = FaultServer()
 
@@ -299,7 +272,7 @@ def test_a_dry_run_counts_the_calls_that_the_run_then_makes(tmp_path: Path) -> N
     estimate = before.estimate()
     assert server.calls == [] and before.cases == 5 * 4
     assert not (tmp_path / "cache.sqlite").exists()
-    with judging(tmp_path, InMemory(server, latency=0.0), preflight=False) as judge:
+    with judging(tmp_path, server, preflight=False) as judge:
         run(tmp_path, judge, metrics=metrics)
         receipt = judge.session.receipt()
     made = {line.purpose: line.calls for line in receipt.lines}

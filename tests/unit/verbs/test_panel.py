@@ -11,16 +11,11 @@ import pytest
 from ragbench import Case, RAGInterface, evaluate, parse_metrics
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError
-from ragbench.llm.concurrency import CallLimits
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.session import LLMSession, open_models
-from ragbench.llm.settings import LLMSettings, resolve_panel
+from ragbench.llm.settings import resolve_panel
 from ragbench.stages.dry_run import DryRun
-from ragbench.stages.judge import Judging
 from ragbench.views.run_words import judge_remarks
 from tests.llm_server import FaultServer, Payload
-from tests.unit.llm.builders import PRICE, InMemory
-from tests.unit.llm.test_http import FastClock
+from tests.unit.llm.builders import judged_by, model
 
 
 class Bees(RAGInterface):
@@ -41,29 +36,10 @@ def say(payload: Payload) -> str:
     return json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
 
 
-def settings(tmp_path: Path, model: str) -> LLMSettings:
-    return LLMSettings(
-        endpoint=Endpoint(base_url="http://judge.test/v1", model=model, price=PRICE),
-        limits=CallLimits(concurrency=4),
-        cache=str(tmp_path / "cache.sqlite"),
-        cache_bytes=10**9,
-        settings=(),
-    )
-
-
-def run(
-    tmp_path: Path, *panel: str, repeats: int = 1, **changes: Any
-) -> tuple[Report, FaultServer]:
-    first, *others = [settings(tmp_path, model) for model in panel]
+def run(tmp_path: Path, *panel: str, **changes: Any) -> tuple[Report, FaultServer]:
+    first, *others = [model(tmp_path, name) for name in panel]
     server = FaultServer(say=say)
-    transport = InMemory(server, latency=0.0)
-    with LLMSession(
-        lambda: open_models(first, panel=others, transport=transport, clock=FastClock())
-    ) as session:
-        judging = Judging(
-            session=session, chat=first, panel=tuple(others), repeats=repeats, preflight=False,
-            **changes,
-        )  # fmt: skip
+    with judged_by(server, first, *others, preflight=False, **changes) as judging:
         report = evaluate(
             [Case(id=f"c{n}", query=f"Case {n}") for n in range(4)],
             Bees(),
@@ -125,7 +101,7 @@ def test_two_judges_of_one_model_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_counts_all_judges(tmp_path: Path) -> None:
-    first, other = settings(tmp_path, "strict"), settings(tmp_path, "kind")
+    first, other = model(tmp_path, "strict"), model(tmp_path, "kind")
     counted = DryRun(first, None, [other])
     with counted:
         _, server = run(tmp_path, "strict", "kind", rehearsal=counted)
