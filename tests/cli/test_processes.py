@@ -37,6 +37,18 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
+def in_python(code: str, *arguments: str) -> tuple[int, str]:
+    """Exit code and standard error of a program."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["eval", "--help"], ["show", "metrics"], ["doctor", "--json"]]
 )
@@ -46,14 +58,7 @@ def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr); "
         "sys.exit(code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "[]\n")
+    assert in_python(code, *arguments) == (0, "[]\n")
 
 
 def test_the_help_of_no_command_imports_anything_heavy() -> None:
@@ -63,14 +68,7 @@ def test_the_help_of_no_command_imports_anything_heavy() -> None:
         "[main([name, '--help']) for name in names]; "
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "[]\n")
+    assert in_python(code) == (0, "[]\n")
 
 
 @pytest.mark.parametrize(
@@ -88,14 +86,7 @@ def test_help_imports_the_command_that_is_called_and_nothing_of_the_library(
         "own -= {'ragbench.masking', 'ragbench.safe_text'}; "
         "print(found, bool(own), 'pydantic' in sys.modules, file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, f"{commands} False False\n")
+    assert in_python(code, *arguments) == (0, f"{commands} False False\n")
 
 
 def test_a_reader_that_goes_away_is_no_error_to_tell() -> None:

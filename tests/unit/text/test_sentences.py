@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.text.sentences import split_sentences
+from ragbench.text.sentences import split_sentences, windows_of
 
 
 def sentences(text: str) -> list[str]:
@@ -57,3 +57,21 @@ def test_spans_are_in_order_trimmed_and_leave_out_only_white_space(text: str) ->
         assert text[span.start : span.end] == text[span.start : span.end].strip()
         end = span.end
     assert text[end:].strip() == ""
+
+
+def test_neighbouring_windows_share_a_sentence() -> None:
+    assert [tuple(one) for one in windows_of(" One. Two. ", characters=40)] == [(1, 10)]
+    text = "One is here. Two is here. Three is here. Four is here."
+    assert [text[slice(*one)] for one in windows_of(text, characters=30)] == [
+        "One is here. Two is here.",
+        "Two is here. Three is here.",
+        "Three is here. Four is here.",
+    ]
+
+
+@given(st.text(st.sampled_from("ab. \n。é"), max_size=300), st.integers(5, 80))
+def test_windows_hold_every_word_and_are_never_too_long(text: str, characters: int) -> None:
+    found = windows_of(text, characters=characters)
+    held = {at for one in found for at in range(one.start, one.end)}
+    assert all(at in held for at, letter in enumerate(text) if not letter.isspace())
+    assert all(one.end - one.start <= characters for one in found)

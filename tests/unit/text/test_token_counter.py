@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from ragbench.errors import ConfigError, MissingExtraError
-from ragbench.text.token_counter import APPROXIMATE, TokenCounter, token_counter
+from ragbench.text import token_counter as counters
+from ragbench.text.token_counter import (
+    APPROXIMATE,
+    TokenCounter,
+    counter_for_model,
+    token_counter,
+)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +106,31 @@ def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
     with pytest.raises(MissingExtraError, match=r"ragbench\[tokens\]"):
         token_counter("tokenizers:x.json")
+
+
+# --- which counter a model gets
+
+
+def unavailable(*, encoding: str) -> None:
+    raise ConfigError(f"{encoding} cannot be downloaded")
+
+
+def missing(module: str, *, extra: str) -> None:
+    raise MissingExtraError(module, extra)
+
+
+@pytest.mark.parametrize(("name", "stub"), [("TiktokenCounter", unavailable), ("require", missing)])
+def test_without_its_package_or_its_encoding_a_model_is_estimated(
+    monkeypatch: pytest.MonkeyPatch, name: str, stub: object
+) -> None:
+    assert counter_for_model("my-own-model") is APPROXIMATE
+    monkeypatch.setattr(counters, name, stub)
+    assert counter_for_model("gpt-4o-mini") is APPROXIMATE
+
+
+@pytest.mark.extra("tokens")
+def test_a_known_model_gets_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(counters, "TiktokenCounter", lambda *, encoding: asked.append(encoding))
+    counter_for_model("gpt-4o-mini")
+    assert asked == ["o200k_base"]

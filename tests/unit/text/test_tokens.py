@@ -60,7 +60,8 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
     """Python before 3.11.5 then leaves the group's last letter out: "year" was cut to "yea"."""
     found = [
         f"{path.name}:{number}"
-        for path in sorted((Path(__file__).parents[3] / "ragbench").rglob("*.py"))
+        for path in sorted((Path(__file__).parents[3] / "ragbench").rglob("*"))
+        if path.suffix in (".py", ".toml")
         for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
         if re.search(r"\)[*+?]\+|\(\?>", line)
     ]

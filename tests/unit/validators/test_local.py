@@ -14,15 +14,13 @@ from ragbench import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
 from ragbench.stages.validate import validator_fingerprint
-from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
+from ragbench.text.onnx_pairs import load_pair_classifier
 from ragbench.validators import local
-from ragbench.validators.lexical import LEXICAL_FEATURES, ChunkReading, LexicalValidator
+from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.local import (
-    LOCAL_FEATURES,
     LocalValidator,
     fitted_query,
     fitting_windows,
-    local_features,
 )
 from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
 
@@ -46,13 +44,6 @@ def test_the_models_word_counts(tiny: str) -> None:
     assert verdict.relevance["c0"] > verdict.relevance["c1"]
 
 
-def test_only_the_best_by_words_are_read(tiny: str) -> None:
-    validator = LocalValidator(reader=tiny, read=1)
-    verdict = judge(validator, "w1 w2 w3?", ["w9 w9", "w1 w2 w3. w8"])
-    assert verdict.details["read_by_models"] == 1.0
-    assert "c0" not in verdict.relevant_chunk_ids
-
-
 def test_no_word_of_a_long_chunk_goes_unread(tiny: str) -> None:
     filler = "w1 w2 w3. " * 400
     validator = LocalValidator(reader=tiny, max_length=64)
@@ -67,13 +58,6 @@ def test_of_a_very_long_chunk_the_windows_with_the_querys_words_are_read(tiny: s
     without = judge(LocalValidator(reader=tiny, max_length=64), "w1 w2 w3?", [filler])
     assert any("read for words alone" in one for one in verdict.warnings)
     assert verdict.relevance["c0"] > 2 * without.relevance["c0"]
-
-
-@pytest.mark.parametrize("texts", [[], [""], [" ", "\x00"]])
-def test_nothing_to_read_is_no_error(tiny: str, texts: list[str]) -> None:
-    verdict = judge(LocalValidator(reader=tiny), "w1 w2?", texts)
-    assert verdict.message == NOTHING
-    assert verdict.answer_probability < 0.05
 
 
 def test_a_query_that_leaves_no_room_is_cut_and_it_is_said(tiny: str) -> None:
@@ -119,29 +103,6 @@ def test_settings_out_of_range_and_folders_without_a_model_are_refused(
         LocalValidator(reader=str(tmp_path))
 
 
-def test_a_model_without_places_is_no_reader(tmp_path: Path) -> None:
-    plain = write_tiny_cross_encoder(tmp_path / "plain")
-    with pytest.raises(ConfigError, match="no outputs 'start' and 'end'"):
-        judge(LocalValidator(reader=str(plain)), "w1 w2?", ["w1 w2."])
-
-
-def test_features_by_hand() -> None:
-    words = ChunkReading(
-        logit=5.0,
-        features=tuple(0.5 for _ in LEXICAL_FEATURES),
-        sentences=(),
-        scores=(),
-    )
-    readings = [
-        PairReading(logit=4.0, span=7.0, start=0, end=1),
-        PairReading(logit=-6.0, span=-1.0, start=0, end=1),
-    ]
-    rows = local_features([words, words], readings)
-    named = [dict(zip(LOCAL_FEATURES, row, strict=True)) for row in rows]
-    assert named[0]["lexical"] == 0.5
-    assert [row["reader"] for row in named] == [0.4, -0.6]
-
-
 def test_what_a_second_tower_does_not_find_answered_stays_on_the_topic(
     tiny: str, tmp_path: Path
 ) -> None:
@@ -183,12 +144,6 @@ FIRM = [
     "Two engineers from Oslo set the company up in 1995. It began with four people.",
     "The firm has offices in Bergen and Turku, and starts at eight in the morning.",
 ]
-
-
-def test_the_reader_that_comes_along_finds_an_answer_in_other_words() -> None:
-    verdict = judge(LocalValidator(), "When was the company founded?", FIRM)
-    assert verdict.relevance["c1"] == max(verdict.relevance.values())
-    assert "1995" in verdict.evidence[0].text
 
 
 def test_the_reader_that_comes_along_misses_no_answer_that_is_gone() -> None:

@@ -1,4 +1,4 @@
-"""Relevance and presence are one number on one scale: Poor, Partial and Good in this order."""
+"""From probabilities to a verdict: one scale for Poor, Partial and Good; contradictions."""
 
 import math
 
@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Chunk
-from ragbench.core.validation import RetrievalQuality, Verdict
-from ragbench.errors import ConfigError
+from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.validators.calibration import (
     ABSENCES,
     DecisionRule,
@@ -21,7 +20,7 @@ from ragbench.validators.lexical import LEXICAL_FEATURES, LexicalValidator
 from ragbench.validators.local import LOCAL_FEATURES
 from ragbench.validators.objections import Objection
 from ragbench.validators.parts import Part, ScoredPool
-from ragbench.validators.verdict import Finding, Thresholds, decide
+from ragbench.validators.verdict import Finding, Thresholds, decide, find_conflicts
 
 SHIPPED = {"lexical": LEXICAL_FEATURES, "local": LOCAL_FEATURES}
 ORDER = [RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD]
@@ -147,9 +146,93 @@ def test_an_objection_holds_beside_a_second_opinion() -> None:
     assert judged([0.99], limits, against, answered=0.2).answer_probability == 0.5
 
 
-def test_a_chunk_cannot_be_an_answer_before_it_is_relevant() -> None:
-    with pytest.raises(ConfigError, match="at most as high as present"):
-        Thresholds(relevant=0.9, present=0.5)
+def test_what_is_set_by_hand_moves_the_other_threshold() -> None:
     moved = LexicalValidator(present=0.3).limits.thresholds
     assert moved == Thresholds(relevant=0.3, present=0.3)
     assert math.isclose(moved.middle, 0.3)
+
+
+# --- contradictions
+
+
+def evidence(*texts: str) -> list[EvidenceQuote]:
+    return [
+        EvidenceQuote(chunk_id=f"c{at}", start=0, end=len(text), text=text)
+        for at, text in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "one", "other", "kind", "detail"),
+    [
+        (
+            "Who acquired Instagram?",
+            "When Facebook made a bid to buy Instagram in 2012, many people wondered.",
+            "When Apple made a bid to buy Instagram in 2012, many people wondered.",
+            "name",
+            "Facebook against Apple",
+        ),
+        (
+            "Where is the final played?",
+            "The final is played at the stadium in Tampa, Florida.",
+            "The final is played at the stadium in Glendale, Arizona.",
+            "name",
+            "Tampa Florida against Glendale Arizona",
+        ),
+        (
+            "What was the revenue in the first quarter?",
+            "The first quarter brought 10 million in revenue and 3 new offices.",
+            "The first quarter brought 14 million in revenue and 3 new offices.",
+            "number",
+            "10 against 14",
+        ),
+        (
+            "When did the contract end?",
+            "The contract ended in 2021.",
+            "The contract ended in 2022.",
+            "date",
+            "2021 against 2022",
+        ),
+        (
+            "Does the warranty cover batteries?",
+            "The warranty covers batteries.",
+            "The warranty never covers batteries.",
+            "negation",
+            "c0 says what c1 denies",
+        ),
+    ],
+)
+def test_what_differs_is_reported(query: str, one: str, other: str, kind: str, detail: str) -> None:
+    [conflict] = find_conflicts(query, evidence(one, other))
+    assert (conflict.kind, conflict.detail) == (kind, detail)
+    assert (conflict.first.chunk_id, conflict.second.chunk_id) == ("c0", "c1")
+
+
+@pytest.mark.parametrize(
+    ("query", "one", "other"),
+    [
+        # Names of which one stands in the question tell the subjects apart.
+        (
+            "Who leads the office in Oslo?",
+            "The office in Oslo is led by Anna.",
+            "The office in Bergen is led by Anna.",
+        ),
+        # A name and a number differ: two things are spoken of.
+        (
+            "How big are the offices?",
+            "The office in Oslo has a staff of 40 people.",
+            "The office in Bergen has a staff of 60 people.",
+        ),
+        ("Who wrote it?", "Anna wrote the book in a summer.", "Critics praised Bo at once."),
+        ("Who wrote it?", "Anna wrote the book.", "Anna wrote the book."),
+    ],
+)
+def test_what_only_looks_so_is_no_conflict(query: str, one: str, other: str) -> None:
+    kinds = {conflict.kind for conflict in find_conflicts(query, evidence(one, other))}
+    assert "name" not in kinds
+
+
+def test_a_chunk_does_not_contradict_itself() -> None:
+    one = EvidenceQuote(chunk_id="c", start=0, end=28, text="The contract ended in 2021.")
+    other = EvidenceQuote(chunk_id="c", start=30, end=58, text="The contract ended in 2022.")
+    assert find_conflicts("When did the contract end?", [one, other]) == ()
