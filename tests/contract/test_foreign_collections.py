@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
@@ -14,8 +14,6 @@ import pytest
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, Prefix, matches
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
-from ragbench.pipeline.attached import foreign_strategy
-from ragbench.pipeline.strategies import RetrievalSettings, Search
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.registry import create_store, is_read_only, open_database
 from tests.contract.foreign_places import LAYOUTS, PLACES, Place, PlaceUnderTest, Written, start
@@ -76,7 +74,8 @@ def fill(place: Place, name: str, *fields: dict[str, Any], metric: str = "cosine
 def test_what_a_framework_wrote_is_found_and_left_as_it_was(
     place: Place, name: str, layout: str
 ) -> None:
-    name = place.filled_elsewhere(layout, name, ROWS)
+    fill = place.filled_elsewhere if layout == LAYOUTS[0] else place.fill_as
+    name = fill(layout, name, ROWS)
     before = place.everything(name)
     wanted = scores("cosine", squared=False)
     with place.open(name) as collection:
@@ -314,39 +313,6 @@ def test_words_are_ranked_by_the_store(place: Place, name: str) -> None:
         assert place.everything(name) == before
 
 
-def test_hybrid_over_the_store_s_two_rankings(place: Place, name: str) -> None:
-    place.words_filled_elsewhere(name, TEXTS)
-    embedder = _Given()
-    with place.open(name, FieldMapping(text="text")) as collection:
-        settings = RetrievalSettings(strategy="hybrid", dense_weight=0.5, candidates=30)
-        strategy = foreign_strategy(collection, embedder, embedder_name="given", settings=settings)
-        found = strategy.retrieve(["garden"], Search(k=30))[0]
-        dense = collection.search(QUERIES[:1], k=30)[0]
-        words = collection.search_words(["garden"], k=30)[0]
-    shares = {chunk.id: 0.5 / (61 + rank) for rank, chunk in enumerate(dense)}
-    for rank, chunk in enumerate(words):
-        shares[chunk.id] += 1 / (61 + rank)
-    wanted = sorted(shares, key=lambda id: (-shares[id], id))
-    assert [chunk.id for chunk in found] == wanted
-    assert [chunk.score for chunk in found] == pytest.approx([shares[id] for id in wanted])
-
-
-class _Given:
-    """Every question has one vector."""
-
-    dimension = DIMENSION
-    hybrid_weight = 1.0
-    identity: Mapping[str, object] = {}
-
-    def embed_queries(self, texts: Sequence[str]) -> Any:
-        return np.repeat(QUERIES[:1], len(texts), axis=0)
-
-    embed_passages = embed_queries
-
-    def close(self) -> None:
-        pass
-
-
 def test_a_collection_without_words_says_so(place: Place, name: str) -> None:
     fill(place, name, {"body": "one"})
     with place.open(name, FieldMapping(text=f"{place.prefix}body")) as collection:
@@ -361,14 +327,6 @@ def test_equal_scores_are_cut_and_ordered_by_id(place: Place, name: str) -> None
     with place.open(name, FieldMapping(text=f"{place.prefix}text")) as collection:
         found = collection.search(QUERIES[:1], k=2)[0]
     assert [chunk.id for chunk in found] == ["1", "2"]
-
-
-def test_a_query_of_zeros_finds_nothing(place: Place, name: str) -> None:
-    fill(place, name, {"text": "a"})
-    with place.open(name, FieldMapping(text=f"{place.prefix}text")) as collection:
-        zeros = np.zeros((1, DIMENSION))
-        assert collection.search(np.vstack([zeros, QUERIES[:1], zeros]), k=1)[0] == []
-        assert collection.search(np.zeros((0, DIMENSION)), k=1) == []
 
 
 @pytest.mark.parametrize(

@@ -170,13 +170,6 @@ def test_writing_again_replaces(subject: Subject) -> None:
     assert ids(store.search(VECTORS[:1], k=2, filters=Equals(field="year", value=3))[0]) == ["a"]
 
 
-def test_of_one_id_given_twice_the_last_counts(subject: Subject) -> None:
-    store = subject.fresh()
-    store.upsert([Chunk(id="a", text=text) for text in ("first", "last")], VECTORS[:2])
-    found = store.search(VECTORS[1:2], k=2)[0]
-    assert [(chunk.text, chunk.score) for chunk in found] == [("last", 1.0)]
-
-
 def test_deleting_removes_and_may_miss(subject: Subject) -> None:
     store = subject.fresh()
     store.upsert(CHUNKS[:5], VECTORS[:5])
@@ -251,12 +244,6 @@ def test_a_batch_gives_what_single_queries_give(filled: OwnCollection) -> None:
     assert filled.search(np.zeros((0, DIMENSION)), k=4) == []
 
 
-def test_an_empty_collection_gives_nothing(subject: Subject) -> None:
-    store = subject.fresh()
-    assert store.search(QUERIES[:2], k=3) == [[], []]
-    assert (store.count(), store.digests(), store.get(["a"])) == (0, {}, {})
-
-
 def test_vectors_come_back_at_unit_length(filled: OwnCollection) -> None:
     found = filled.vectors(["c03", "never", "c01"])
     assert list(found) == ["c03", "c01"]
@@ -327,13 +314,6 @@ def test_a_filtered_search_ranks_what_passes(filled: OwnCollection) -> None:
         assert ids(found) == [id for id, _ in reference(query, k=5, filters=filters)]
 
 
-def test_a_missing_field_matches_nothing(filled: OwnCollection) -> None:
-    missing = parse_filters({"no such field": {"gte": 0}})
-    assert filled.search(QUERIES[:1], k=3, filters=missing) == [[]]
-    denied = filled.search(QUERIES[:1], k=99, filters=Not(filter=missing))[0]
-    assert len(denied) == len(CHUNKS)
-
-
 # --- collections
 
 
@@ -368,15 +348,6 @@ def test_a_collection_may_have_any_name(subject: Subject, name: str) -> None:
     subject.database.drop(name)
     subject.database.drop(name)
     assert name not in subject.database.collections()
-
-
-def test_a_dropped_collection_can_be_made_anew(subject: Subject) -> None:
-    for dimension in (DIMENSION, 3):
-        store = subject.database.create("again", dimension=dimension)
-        store.upsert(CHUNKS[:1], VECTORS[:1, :dimension])
-        assert (store.count(), store.info().dimension) == (1, dimension)
-        store.close()
-        subject.database.drop("again")
 
 
 def test_two_collections_do_not_mix(subject: Subject) -> None:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from ragbench import Chunk, Document
-from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, RagbenchWarning, StoreError
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.index import index_documents
@@ -19,9 +18,7 @@ from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import SparseIndex
 from ragbench.pipeline.stored_words import StoredWordsStrategy
 from ragbench.pipeline.word_index import WordsPlace, words_of
-from ragbench.stores.collection import WordCollection
 from ragbench.stores.database import Database
-from ragbench.stores.engine import WordWriter
 from ragbench.stores.memory import MemoryDatabase
 from ragbench.stores.words import RanksWords, word_number
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
@@ -89,29 +86,28 @@ def scores(rankings: list[list[Chunk]]) -> list[float]:
     return [chunk.score or 0.0 for ranking in rankings for chunk in ranking]
 
 
-@pytest.mark.parametrize("filters", FILTERS, ids=str)
-@pytest.mark.parametrize("strategy", ["sparse", "hybrid"])
 def test_the_store_ranks_as_ragbench_s_own_bm25(
-    opened: Callable[[], Database],
-    strategy: Any,
-    filters: dict[str, Any] | None,
-    monkeypatch: pytest.MonkeyPatch,
+    opened: Callable[[], Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {"filters": filters, "strategy": strategy}
+    asked: list[dict[str, Any]] = [
+        {"filters": filters, "strategy": strategy}
+        for filters in FILTERS
+        for strategy in ("sparse", "hybrid")
+    ]
     with own() as engine:
-        wanted = engine.batch_search("kb", QUERIES, 7, **given)
+        every = [engine.batch_search("kb", QUERIES, 7, **given) for given in asked]
     monkeypatch.setattr(SparseIndex, "build", lambda *_, **__: pytest.fail("BM25 is built"))
     database = opened()
     assert index(database) == (60, 0, 0)
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
-        found = engine.batch_search("kb", QUERIES, 7, **given)
-        alone = [engine.search("kb", query, 7, **given) for query in QUERIES]
+        for given, wanted in zip(asked, every, strict=True):
+            found = engine.batch_search("kb", QUERIES, 7, **given)
+            assert found == [engine.search("kb", query, 7, **given) for query in QUERIES]
+            assert list(map(ranked, found)) == list(map(ranked, wanted)), given
+            assert scores(found) == pytest.approx(scores(wanted), abs=2e-6)
+            assert [one.metadata for one in found[0]] == [one.metadata for one in wanted[0]]
+            assert found[0] and found[1] and not found[7] and not found[8]
     database.close()
-    assert found == alone
-    assert list(map(ranked, found)) == list(map(ranked, wanted))
-    assert scores(found) == pytest.approx(scores(wanted), abs=2e-6)
-    assert [chunk.metadata for chunk in found[0]] == [chunk.metadata for chunk in wanted[0]]
-    assert found[0] and found[1] and not found[7] and not found[8]
 
 
 def test_a_chunk_that_shares_only_function_words_does_not_match(
@@ -190,31 +186,6 @@ def test_equal_chunks_are_ordered_and_cut_by_id(
     database.close()
 
 
-def test_of_very_many_equal_chunks_no_more_are_read_than_a_thousand(
-    opened: Callable[[], Database], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = opened()
-    index(database, [Document(id=f"d{at:04}", text="the rent is due") for at in range(1500)])
-    store = database.open("kb")
-    assert isinstance(store, WordCollection)
-    with store.working() as engine:
-        given = cast("WordWriter", engine)
-    limits: list[int] = []
-    real = given.best_sums
-
-    def best_sums(queries: Any, limit: int, condition: Any) -> Any:
-        limits.append(limit)
-        return real(queries, limit, condition)
-
-    monkeypatch.setattr(given, "best_sums", best_sums)
-    (found,) = store.search_words([{word_number("rent"): 1.0}], k=5)
-    assert len(found) == 5 and len({chunk.score for chunk in found}) == 1
-    assert limits == [6, 24, 96, 384, 1000]
-    # As many as are asked for are given.
-    assert len(store.search_words([{word_number("rent"): 1.0}], k=1200)[0]) == 1200
-    database.close()
-
-
 def test_what_is_changed_added_and_removed_is_ranked(
     opened: Callable[[], Database],
 ) -> None:
@@ -242,33 +213,6 @@ def test_what_is_changed_added_and_removed_is_ranked(
     assert isinstance(store, RanksWords)
     # Two of 59, whatever was there before.
     assert StoredWordsStrategy(store=store).idf("boiler") == pytest.approx(math.log(1 + 57.5 / 2.5))
-    database.close()
-
-
-def test_an_interrupted_indexing_keeps_the_average_of_the_whole(
-    opened: Callable[[], Database],
-) -> None:
-    class Failing(HashingEmbedder):
-        def embed_passages(self, texts: Any) -> Any:
-            raise StoreError("the power fails")
-
-    database = opened()
-    with pytest.raises(StoreError, match="the power fails"):
-        index_documents(
-            DOCUMENTS,
-            database,
-            "kb",
-            embedder=Failing(dimension=64),
-            embedder_name="hashing:64",
-            chunker=WHOLE,
-            words=words_of("store", database, "kb", DOCUMENTS, WHOLE),
-        )
-    index(database)
-    store = database.open("kb")
-    assert isinstance(store, RanksWords)
-    index(database, collection="other")
-    other = database.open("other").info().words
-    assert other is not None and store.words == other
     database.close()
 
 

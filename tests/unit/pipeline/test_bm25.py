@@ -32,11 +32,6 @@ def test_score_is_the_formula() -> None:
     assert math.isclose(index.idf("unseen"), math.log(1 + 3.5 / 0.5))
 
 
-def test_rare_words_count_more_than_common_ones() -> None:
-    index = index_of("the cat", "the dog", "the bird", "the fish")
-    assert ids(index.search("the dog", 4))[0] == "c1"
-
-
 def test_a_title_counts_as_often_as_its_weight() -> None:
     chunks = [
         Chunk(id="text", text="leave rules"),
@@ -44,21 +39,6 @@ def test_a_title_counts_as_often_as_its_weight() -> None:
     ]
     assert ids(Bm25Index(chunks, title_weight=0).search("leave", 2)) == ["text"]
     assert ids(Bm25Index(chunks, title_weight=2).search("leave", 2)) == ["title", "text"]
-
-
-def test_chunks_come_back_whole_with_a_score() -> None:
-    chunk = Chunk(id="x", text="apple", document_id="d", start=3, end=8, metadata={"page": 1})
-    (found,) = Bm25Index([chunk]).search("apple", 1)
-    assert (found.id, found.text, found.document_id) == ("x", "apple", "d")
-    assert (found.start, found.end, found.metadata) == (3, 8, {"page": 1})
-    assert chunk.score is None
-    assert type(found.score) is float
-
-
-def test_equal_scores_keep_the_order_of_indexing() -> None:
-    index = index_of(*["same words"] * 30, "same words again words")
-    assert ids(index.search("same", 7)) == [f"c{at}" for at in range(7)]
-    assert ids(index.search("same", 30)) == [f"c{at}" for at in range(30)]
 
 
 @pytest.mark.parametrize("query", ["", " ?!", "unknown", "龘"])
@@ -72,17 +52,6 @@ def test_a_corpus_without_words_gives_nothing(texts: tuple[str, ...]) -> None:
     assert len(index) == len(texts)
     assert index.search("apple", 5) == []
     assert index.idf("apple") >= 0
-
-
-def test_more_wanted_than_there_is_gives_what_matches() -> None:
-    assert ids(index_of("apple", "pear", "").search("apple", 100)) == ["c0"]
-
-
-def test_batch_is_the_single_searches() -> None:
-    index = index_of("red apple", "green apple", "blue sky")
-    queries = ["apple", "", "blue apple", "nothing"]
-    assert index.batch_search(queries, 2) == [index.search(query, 2) for query in queries]
-    assert index.batch_search([], 2) == []
 
 
 @pytest.mark.parametrize(

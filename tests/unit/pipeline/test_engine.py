@@ -6,18 +6,20 @@ import os
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 from ragbench import Chunk, Document, index, open_engine
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals
 from ragbench.embedders.cosine_scale import CosineScale
-from ragbench.errors import ConfigError, StoreError
+from ragbench.errors import ConfigError, RagbenchWarning
+from ragbench.pipeline import sparse_index
 from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName, filter_problem
-from ragbench.stores.memory import MemoryDatabase
+from ragbench.stores.registry import create_store
 from tests.unit.pipeline.builders import chunk, database
 
 CHUNKS = [
@@ -55,14 +57,6 @@ def test_filters_hold_in_every_strategy(strategy: StrategyName, filters: Any) ->
     found = engine().search("kb", "rent fee", top_k=10, filters=filters, strategy=strategy)
     assert "rent" in ids(found)
     assert all(each.metadata["year"] == 2023 for each in found)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_batch_search_is_search_for_each(strategy: StrategyName) -> None:
-    opened = engine(strategy=strategy)
-    queries = ["rent", "", "garden dogs", " \n", "付款期限", "zzz"]
-    assert opened.batch_search("kb", queries) == [opened.search("kb", each) for each in queries]
-    assert opened.batch_search("kb", []) == []
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -108,45 +102,12 @@ def test_function_words_alone_are_no_match() -> None:
     assert set(ids(alone)) == {"rent", "fee", "dog"}, "a query of nothing else is taken as it is"
 
 
-def test_titles_count_for_words() -> None:
-    given = [chunk("a", "Nothing here.", title="Parking"), chunk("b", "Nothing there.")]
-    with RetrievalEngine(database(given)) as opened:
-        assert ids(opened.search("kb", "parking", strategy="sparse")) == ["a"]
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_ties_are_broken_by_id(strategy: StrategyName) -> None:
     given = [chunk(id_, "The same words.") for id_ in ("c", "a", "B", "b")]
     with RetrievalEngine(database(given)) as opened:
         found = opened.search("kb", "same words", strategy=strategy, top_k=3)
     assert ids(found) == ["B", "a", "b"]
-
-
-def test_top_k_and_the_settings_defaults() -> None:
-    assert len(engine(score_threshold=-9).search("kb", "rent", strategy="dense")) == 4
-    assert len(engine(top_k=1).search("kb", "rent")) == 1
-    assert len(engine(top_k=1).search("kb", "rent", top_k=2)) == 2
-    assert engine(strategy="sparse").search("kb", "rent") == engine().search(
-        "kb", "rent", strategy="sparse"
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"top_k": 0}, "top_k must be at least 1"),
-        ({"score_threshold": float("nan")}, "score_threshold"),
-        ({"filters": {"year": {"near": 3}}}, "year"),
-    ],
-)
-def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        engine().search("kb", "rent", **arguments)
-
-
-def test_a_filter_on_a_field_that_no_chunk_has_finds_nothing() -> None:
-    for strategy in STRATEGIES:
-        assert engine().search("kb", "rent", filters={"nowhere": 1}, strategy=strategy) == []
 
 
 def test_a_filter_that_nothing_passes_says_why() -> None:
@@ -180,11 +141,6 @@ def test_a_hybrid_search_keeps_what_each_leg_says() -> None:
         assert one.score == pytest.approx(sum(shares))
     alone = engine(dense_weight=0).search("kb", "rent due", top_k=10)
     assert ids(alone) == ids(sparse), "what counts nothing brings nothing in"
-
-
-def test_an_unknown_collection_is_an_error() -> None:
-    with pytest.raises(StoreError, match="other"):
-        engine().search("other", "rent")
 
 
 def test_an_index_that_is_kept_gives_the_same_answers(tmp_path: Path) -> None:
@@ -245,20 +201,6 @@ def test_an_index_that_cannot_be_kept_is_used_all_the_same(tmp_path: Path) -> No
     assert index.search("dogs", k=1)[0][0] == "dog"
 
 
-def test_the_collection_names_its_embedder(tmp_path: Path) -> None:
-    address = f"memory:{tmp_path}"
-    source = database(CHUNKS).open("kb")
-    target = MemoryDatabase(str(tmp_path))
-    with target.create("kb", dimension=512, identity=source.info().identity) as store:
-        chunks = list(source.get(sorted(source.digests())).values())
-        vectors = source.vectors([each.id for each in chunks])
-        store.upsert(chunks, [vectors[each.id] for each in chunks])  # type: ignore[arg-type]
-        store.mark(complete=True)
-    target.close()
-    with open_engine(address) as opened:
-        assert ids(opened.search("kb", "dogs garden", top_k=1)) == ["dog"]
-
-
 def test_what_was_indexed_without_an_embedder_is_searched_by_words_alone(tmp_path: Path) -> None:
     documents = [Document(id=each.id, text=each.text) for each in CHUNKS]
     index(documents, f"memory:{tmp_path}", "kb", embedder="none")
@@ -267,3 +209,62 @@ def test_what_was_indexed_without_an_embedder_is_searched_by_words_alone(tmp_pat
         for strategy in ("dense", "hybrid"):
             with pytest.raises(ConfigError, match="indexed with no embedder: search it by words"):
                 opened.search("kb", "Is rent due?", strategy=strategy)
+
+
+def test_what_a_large_index_takes_is_said_once_before_it_is_built(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(sparse_index, "_LARGE", 2500)
+    with create_store("memory:", "x", dimension=2) as store:
+        chunks = [Chunk(id=f"{n}", text="rent is due in May") for n in range(2499)]
+        store.upsert(chunks, np.ones((2499, 2)))
+        SparseIndex.build(store)
+        assert not recwarn.list
+        store.upsert([Chunk(id="last", text="rent")], np.ones((1, 2)))
+        assert SparseIndex.build(store).search("rent", k=1)[0][0] == "last"
+    (told,) = [str(one.message) for one in recwarn if one.category is RagbenchWarning]
+    # 2,500 chunks of 5 words.
+    assert told.startswith(
+        "BM25 is built of all 2,500 chunks, once, in this process: about 1 minute"
+    )
+    assert "0.0 GB of memory" in told and "with other scores and another order" in told
+    assert "index the corpus into Qdrant with --words store" in told
+
+
+def test_the_defaults_of_the_specification() -> None:
+    settings = RetrievalSettings()
+    assert (settings.top_k, settings.score_threshold) == (4, None)
+
+
+def test_the_environment_is_read_by_the_specification_s_names_and_by_ours() -> None:
+    assert RetrievalSettings.from_environment(
+        {
+            "DEFAULT_TOP_K": "7",
+            "DEFAULT_SCORE_THRESHOLD": "0.25",
+            "RETRIEVAL_STRATEGY": "sparse",
+            "RAGBENCH_TOP_K": "9",
+            "RAGBENCH_RRF_K": "10",
+        }
+    ) == RetrievalSettings(top_k=9, score_threshold=0.25, strategy="sparse", rrf_k=10)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("DEFAULT_TOP_K", "many", "expected a whole number"),
+        ("DEFAULT_TOP_K", "0", "top_k must be at least 1"),
+        ("DEFAULT_SCORE_THRESHOLD", "high", "expected a number"),
+        ("DEFAULT_SCORE_THRESHOLD", "nan", "must be a number"),
+        ("RETRIEVAL_STRATEGY", "both", "dense, sparse, hybrid"),
+        ("RAGBENCH_DENSE_WEIGHT", "-1", "at least 0"),
+    ],
+)
+def test_a_wrong_value_names_its_variable(variable: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        RetrievalSettings.from_environment({variable: value})
+    assert str(caught.value).startswith(f"{variable}='{value}': ")
+
+
+def test_weights_of_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError, match="one of them above 0"):
+        RetrievalSettings(dense_weight=0, sparse_weight=0)

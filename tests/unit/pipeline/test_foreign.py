@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from ragbench import evaluate, load_pipeline, read_cases
+from ragbench import load_pipeline
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError, ForeignCollectionError
-from ragbench.pipeline.schema import pipeline_schema
-from ragbench.views.write import write_reports
 from ragbench_cli.main import main
 
 pytestmark = pytest.mark.extra("qdrant")
@@ -111,14 +108,6 @@ def test_a_threshold_that_is_named_holds(filled: Path) -> None:
     assert 0 < len(scores) < len(every)
 
 
-def test_it_is_evaluated(filled: Path) -> None:
-    with load_pipeline(saved(FILE)).open() as opened:
-        report = evaluate(read_cases("data"), opened.rag, out=Path("run"), top_k=None)
-    assert {stage.stage: stage.failed for stage in report.stages} == {"retrieve": 0, "generate": 0}
-    write_reports(report, Path("run"))
-    assert "recall" in Path("run/report.json").read_text("utf-8")
-
-
 def test_the_command_says_how_it_is_read(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = FILE.replace("map: {text: body, document_id: from}", "map: {}")
     saved(text)
@@ -182,15 +171,3 @@ def test_what_only_the_collection_tells_is_one_error(filled: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             load_pipeline(saved(text)).open().__enter__()
-
-
-def test_the_schema_describes_it() -> None:
-    validator = Draft202012Validator(pipeline_schema())
-    good: dict[str, Any] = {
-        "indexing": {"store": "qdrant:x", "collection": "docs", "map": {"text": "body"}}
-    }
-    assert validator.is_valid(good)
-    assert not validator.is_valid({"indexing": {"map": {"txt": "body"}}})
-    assert not validator.is_valid({"indexing": {"map": {"metric": "hamming"}}})
-    described = pipeline_schema()["properties"]["indexing"]["properties"]["map"]["anyOf"][0]
-    assert "guessed by its name" in described["properties"]["text"]["description"]

@@ -197,13 +197,6 @@ def test_changed_documents_are_replaced_and_removed_ones_removed(database: Memor
     assert database.open("kb").get(["d1"])["d1"].text == "Now about something else."
 
 
-def test_changed_metadata_are_written_too(database: MemoryDatabase) -> None:
-    run([Document(id="a", text="Text.", metadata={"year": 2022})], database)
-    result = run([Document(id="a", text="Text.", metadata={"year": 2023})], database)
-    assert result.written == 1
-    assert database.open("kb").get(["a"])["a"].metadata == {"year": 2023}
-
-
 def test_an_interrupted_indexing_is_noticed_refused_and_continued(
     database: MemoryDatabase,
 ) -> None:
@@ -270,15 +263,6 @@ def test_another_embedder_or_dimension_is_refused_before_anything_is_written(
     assert database.open("kb").info().complete
 
 
-def test_a_query_with_another_embedder_is_refused(database: MemoryDatabase) -> None:
-    run(documents(3), database)
-    with (
-        RetrievalEngine(database, embedder=HashingEmbedder(dimension=64)) as engine,
-        pytest.raises(ConfigError, match="another embedder"),
-    ):
-        engine.search("kb", "topic1", strategy="dense")
-
-
 @pytest.mark.parametrize("given", [[], [Document(id="a", text=" \n\t")]])
 def test_an_empty_corpus_is_an_error_and_empties_nothing(
     database: MemoryDatabase, given: list[Document]
@@ -289,28 +273,9 @@ def test_an_empty_corpus_is_an_error_and_empties_nothing(
     assert len(ids(database)) == 3
 
 
-def test_empty_documents_are_counted(database: MemoryDatabase) -> None:
-    result = run([Document(id="a", text=""), Document(id="b", text="Text.")], database)
-    assert (result.documents, result.empty, result.chunks) == (2, 1, 1)
-
-
 def test_an_id_given_twice_is_an_error(database: MemoryDatabase) -> None:
     with pytest.raises(ConfigError, match="two documents have the id 'a'"):
         run([Document(id="a", text="One."), Document(id="a", text="Two.")], database)
-
-
-def test_odd_characters_come_back_as_they_were(database: MemoryDatabase) -> None:
-    text = "NUL \x00 and a lone \ud800 surrogate, 苹果 and Äpfel, a\u2028line."
-    run([Document(id="a/é", text=text)], database)
-    chunk = database.open("kb").get(["a/é"])["a/é"]
-    assert chunk.text == text
-    with RetrievalEngine(database) as engine:
-        assert [found.text for found in engine.search("kb", "苹果 \x00 Äpfel")] == [text]
-
-
-def test_an_id_that_no_store_takes_is_refused(database: MemoryDatabase) -> None:
-    with pytest.raises(StoreError, match=r"id 'a\\x00b' holds a NUL character"):
-        run([Document(id="a\x00b", text="Text.")], database)
 
 
 def test_the_title_is_embedded_with_each_chunk(database: MemoryDatabase) -> None:
@@ -359,12 +324,6 @@ def test_problems_of_a_corpus_are_told_before_anything_is_written(
     assert database.collections() == []
 
 
-def test_a_collection_of_other_make_is_refused(database: MemoryDatabase) -> None:
-    database.create("kb", dimension=32).close()
-    with pytest.raises(StoreError, match="not made by 'ragbench index'"):
-        run(documents(2), database)
-
-
 def test_documents_and_files_are_indexed_by_names_alone(tmp_path: Path) -> None:
     store = f"memory:{tmp_path / 'store'}"
     first = index(documents(3), store, "kb", embedder="hashing:32", chunker="whole")
@@ -376,12 +335,3 @@ def test_documents_and_files_are_indexed_by_names_alone(tmp_path: Path) -> None:
     assert (again.chunks, again.written, again.removed, told) == (1, 0, 2, [1])
     with open_engine(store) as engine:
         assert [chunk.id for chunk in engine.search("kb", "topic0")] == ["d0"]
-
-
-def test_another_embedder_is_refused_and_nothing_stays_open(tmp_path: Path) -> None:
-    store = f"memory:{tmp_path / 'store'}"
-    index(documents(3), store, "kb", embedder="hashing:32")
-    with pytest.raises(ConfigError, match="was built with another embedder"):
-        index(documents(3), store, "kb", embedder="hashing:64")
-    with pytest.raises(ConfigError, match="unknown name 'magic' among embedders"):
-        index(documents(3), store, "kb", embedder="magic")

@@ -82,27 +82,10 @@ def test_with_another_model_of_the_same_length_hardly_one_does(folder: Path) -> 
     assert found.found < found.asked / 2
 
 
-def test_distances_tell_no_cosine(folder: Path) -> None:
-    fill(TEXTS, distance="Euclid")
-    assert seen() == SelfSearch(asked=16, found=16, cosine=None)
-
-
 @pytest.mark.parametrize("rows", [7, 29])
 def test_of_a_small_collection_nothing_is_said(folder: Path, rows: int) -> None:
     fill(TEXTS[:rows], TEXTS[:rows])
     assert seen(OtherModel()) is None
-
-
-def test_thirty_rows_are_enough(folder: Path) -> None:
-    fill(TEXTS[:30], TEXTS[:30])
-    assert seen() is not None
-
-
-def test_chunks_with_one_text_count_once(folder: Path) -> None:
-    """Seven different texts are too few to tell."""
-    kept = (TEXTS[:7] * 6)[:40]
-    fill(kept, kept)
-    assert seen() is None
 
 
 FILE = """

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ragbench import Chunk
-from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.registry import open_database
-from ragbench.stores.words import WordsForm, check_words, word_number
+from ragbench.errors import StoreError
+from ragbench.stores.words import WordsForm, word_number
 
 
 def test_a_word_has_the_value_that_can_be_worked_out_by_hand() -> None:
@@ -49,17 +46,3 @@ def test_words_of_another_release_are_refused() -> None:
     with pytest.raises(StoreError, match="index it under another name"):
         WordsForm(average=1.0, hashing="crc32").check("kb")
     WordsForm(average=1.0).check("kb")
-
-
-@pytest.mark.parametrize("address", ["memory:{}", "postgresql:///x"])
-def test_a_store_that_does_not_rank_refuses_words_in_one_line(tmp_path: Path, address: str) -> None:
-    database = open_database(address.format(tmp_path / "s"))
-    for refused in (
-        lambda: check_words(database, WordsForm(average=1.0)),
-        lambda: database.create("kb", dimension=2, words=WordsForm(average=1.0)),
-    ):
-        with pytest.raises(ConfigError) as error:
-            refused()
-        assert "does not rank by BM25 itself (--words store)" in str(error.value)
-        assert "index into Qdrant" in str(error.value) and "\n" not in str(error.value)
-    check_words(database, None)
