@@ -12,6 +12,15 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 
+STAGES = {
+    "retrieve": "retrieval",
+    "locate": "location",
+    "post_retrieve": "post_retrieval",
+    "validate": "validation",
+    "generate": "generation",
+}
+"""In the order in which a case goes through them, each with the field of its outcome."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trace:
@@ -33,6 +42,12 @@ class Trace:
     def context(self) -> Outcome[RetrievalResult[Any]]:
         """What generation was given: post-retrieval's outcome, or else retrieval's."""
         return self.retrieval if self.post_retrieval is None else self.post_retrieval
+
+    @property
+    def stages(self) -> tuple[tuple[str, Outcome[Any]], ...]:
+        """The stages that the case went through, in order, each with how it ended."""
+        found = ((stage, getattr(self, name)) for stage, name in STAGES.items())
+        return tuple((stage, outcome) for stage, outcome in found if outcome is not None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

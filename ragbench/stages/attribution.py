@@ -165,13 +165,8 @@ def _answer(trace: Trace, correctness: Cell | None) -> Answer:
 
 
 def _failed_stage(trace: Trace) -> tuple[str, str] | None:
-    stages = (
-        ("retrieve", trace.retrieval),
-        (POST_RETRIEVE, trace.post_retrieval),
-        ("generate", trace.generation),
-    )
-    for name, outcome in stages:
-        if outcome is not None and outcome.status is Status.FAILED:
+    for name, outcome in trace.stages:
+        if name not in ("locate", "validate") and outcome.status is Status.FAILED:
             failure = outcome.failure
             return name, "" if failure is None else f"{failure.type}: {failure.message}"
     return None

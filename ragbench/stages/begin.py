@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -125,31 +125,21 @@ def journal_of(folder: RunFolder, draw: Draw, *, fresh: bool) -> Generator[Journ
         yield journal
 
 
-def dated(stage: PostRetrieval | None, out: Path, *, fresh: bool) -> PostRetrieval | None:
+def earlier_settings(manifest: Path) -> Mapping[str, Any]:
+    """The settings of the folder's latest run; empty where there is none."""
+    try:
+        return read_manifest(manifest).settings
+    except RunMismatchError:
+        return {}
+
+
+def dated(stage: PostRetrieval | None, earlier: Mapping[str, Any]) -> PostRetrieval | None:
     """The stage with the run's date, where ages count from it; a run that goes on keeps its own."""
     if stage is None:
         return None
-    if not fresh and (now := _kept_date(RunFolder(path=out).manifest)) is not None:
-        return stage.dated(now)
-    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return stage.dated(today)
-
-
-def _kept_date(manifest: Path) -> datetime | None:
-    """The date that an earlier run of the folder counted ages from."""
-    try:
-        settings: Any = read_manifest(manifest).settings.get(POST_RETRIEVE) or {}
-        return datetime.fromisoformat(settings["now"])
-    except (RunMismatchError, KeyError):
-        return None
-
-
-def earlier_matching(path: Path) -> Matching | None:
-    """How the folder's latest run compared chunks; None where there is none."""
-    try:
-        return Matching(read_manifest(path).settings["matching"])
-    except (RunMismatchError, KeyError, ValueError):
-        return None
+    if now := (earlier.get(POST_RETRIEVE) or {}).get("now"):
+        return stage.dated(datetime.fromisoformat(now))
+    return stage.dated(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0))
 
 
 def _setting(manifest: Manifest, stages: Sequence[Stage]) -> bytes:

@@ -99,31 +99,43 @@ def retrieve_stage(
     where = f"{type(rag).__name__}.{RETRIEVAL.rich_batch.name}"
     way = top_k_of_method(type(cast("object", rag)), RETRIEVAL.rich_batch.name)
     extra, options = pass_top_k(way, top_k, where)
-
-    def check(values: object, size: int) -> Sequence[RetrievalResult[Any]]:
-        return [to_retrieval_result(value, where) for value in to_batch(values, size, where)]
-
-    def call(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
-        with _checked_parts(check):
-            return check(
-                rag.batch_retrieve_with_metadata(list(queries), *extra, **options), len(queries)
-            )
-
-    async def call_async(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
-        with _checked_parts(check):
-            values = rag.batch_retrieve_with_metadata(list(queries), *extra, **options)
-            return check(await cast("Awaitable[object]", values), len(queries))
-
-    is_async = isinstance(rag, AsyncRAGInterface)
+    call, call_async = _calls(
+        rag,
+        lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options),
+        lambda value: to_retrieval_result(value, where),
+        where,
+    )
     return CallStage(
         name="retrieve",
         identity=identity,
         reads=lambda row: Given(row.case.query, row.case.query.encode()),
-        call=None if is_async else call,
-        call_async=call_async if is_async else None,
+        call=call,
+        call_async=call_async,
         takes_batches=_takes_batches(rag, RETRIEVAL),
         is_incomplete=_was_recovered,
     )
+
+
+def _calls(
+    rag: RAG,
+    ask: Callable[[Sequence[Any]], object],
+    checked: Callable[[object], Any],
+    where: str,
+) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
+    """What calls a batch method and checks what it gives: plain, or as a coroutine function."""
+
+    def check(values: object, size: int) -> Sequence[Any]:
+        return [checked(value) for value in to_batch(values, size, where)]
+
+    def call(inputs: Sequence[Any]) -> Sequence[Any]:
+        with _checked_parts(check):
+            return check(ask(inputs), len(inputs))
+
+    async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
+        with _checked_parts(check):
+            return check(await cast("Awaitable[object]", ask(inputs)), len(inputs))
+
+    return (None, call_async) if isinstance(rag, AsyncRAGInterface) else (call, None)
 
 
 def _was_recovered(body: bytes) -> bool:
@@ -138,25 +150,18 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
     """The stage that calls ``batch_generate_with_metadata``."""
     where = f"{type(rag).__name__}.{GENERATION.rich_batch.name}"
 
-    def check(values: object, size: int) -> Sequence[GenerationResult[Any]]:
-        return [to_generation_result(value, where) for value in to_batch(values, size, where)]
-
-    def call(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
-        with _checked_parts(check):
-            return check(rag.batch_generate_with_metadata(*_columns(inputs)), len(inputs))
-
-    async def call_async(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
-        with _checked_parts(check):
-            values = rag.batch_generate_with_metadata(*_columns(inputs))
-            return check(await cast("Awaitable[object]", values), len(inputs))
-
-    is_async = isinstance(rag, AsyncRAGInterface)
+    call, call_async = _calls(
+        rag,
+        lambda inputs: rag.batch_generate_with_metadata(*_columns(inputs)),
+        lambda value: to_generation_result(value, where),
+        where,
+    )
     return CallStage(
         name="generate",
         identity=identity,
         reads=_reads_contexts(rag),
-        call=None if is_async else call,
-        call_async=call_async if is_async else None,
+        call=call,
+        call_async=call_async,
         takes_batches=_takes_batches(rag, GENERATION),
         status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
     )

@@ -12,15 +12,14 @@ from enum import Enum
 from typing import Any
 
 from ragbench.core.matched import GoldCause
-from ragbench.core.outcome import Cell, Failure, Known, Outcome, Status
+from ragbench.core.outcome import Cell, Failure, Known, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount
 from ragbench.core.result import GenerationResult
 from ragbench.core.score_order import ScoreOrders
-from ragbench.core.trace import Trace
+from ragbench.core.trace import STAGES, Trace
 from ragbench.pipeline.pre_retrieval import pre_retrieval_failures
-from ragbench.post.stage import POST_RETRIEVE, steps_of
-from ragbench.stages.rag import LOCATE
-from ragbench.stages.validate import VALIDATE, ValidationTally
+from ragbench.post.stage import steps_of
+from ragbench.stages.validate import ValidationTally
 from ragbench.text.declining import read_answer
 
 _KINDS = 1000
@@ -31,19 +30,6 @@ _CITATIONS = re.compile(
     r"\[\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*\]|\u3010[^\u3011]{1,40}\u3011"
 )
 """Such as [1], [2, 3], [^4], and the full-width brackets of some assistants."""
-
-
-def stage_outcomes(trace: Trace) -> tuple[tuple[str, Outcome[Any]], ...]:
-    """The stages that a case went through, in order, each with how it ended."""
-    between = trace.post_retrieval
-    stages: list[tuple[str, Outcome[Any]]] = [("retrieve", trace.retrieval)]
-    if trace.location is not None:
-        stages.append((LOCATE, trace.location))
-    if between is not None:
-        stages.append((POST_RETRIEVE, between))
-    if trace.validation is not None:
-        stages.append((VALIDATE, trace.validation))
-    return (*stages, ("generate", trace.generation))
 
 
 def _recovered(trace: Trace) -> list[Failure]:
@@ -58,7 +44,7 @@ def _recovered(trace: Trace) -> list[Failure]:
 def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
     """What failed for a case; a failure that only passes on an earlier one is listed once."""
     passed_over = _recovered(trace)
-    found = [outcome.failure for _, outcome in stage_outcomes(trace) if outcome.failure]
+    found = [outcome.failure for _, outcome in trace.stages if outcome.failure]
     found += [*passed_over, *[cell.failure for cell in cells if cell.failure]]
     if not found:
         return ()  # most cases
@@ -136,7 +122,7 @@ class RunTally:
             self.validation.add(trace)
         if trace.location is not None and trace.location.value is not None:
             self.gold[trace.location.value.cause] += 1
-        for stage, outcome in stage_outcomes(trace):
+        for stage, outcome in trace.stages:
             self.statuses[stage, outcome.status] += 1
             if outcome.known is not Known.ASKED:
                 self.known[stage, outcome.known] += 1
@@ -186,7 +172,7 @@ class RunTally:
                 reused=self.known[stage, Known.REUSED],
                 recorded=self.known[stage, Known.RECORDED],
             )
-            for stage in ("retrieve", LOCATE, POST_RETRIEVE, VALIDATE, "generate")
+            for stage in STAGES
             if any(self.statuses[stage, status] for status in Status)
         )
 

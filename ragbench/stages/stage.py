@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from ragbench.core.case import Case
 from ragbench.core.matched import Matched
 from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
-from ragbench.core.trace import Trace
+from ragbench.core.trace import STAGES, Trace
 from ragbench.errors import ConfigError, warn
 from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
@@ -118,16 +118,10 @@ class Row:
     def trace(self) -> Trace:
         """The case with its outcomes; only once retrieval and generation are settled."""
         if self._trace is None:
-            between, verdict = self.settled.get("post_retrieve"), self.settled.get("validate")
-            location = self.settled.get("locate")
-            self._trace = Trace(
-                case=self.case,
-                retrieval=self.settled["retrieve"].outcome,
-                generation=self.settled["generate"].outcome,
-                post_retrieval=None if between is None else between.outcome,
-                validation=None if verdict is None else verdict.outcome,
-                location=None if location is None else location.outcome,
-            )
+            outcomes: dict[str, Any] = {
+                STAGES[stage]: settled.outcome for stage, settled in self.settled.items()
+            }
+            self._trace = Trace(case=self.case, **outcomes)
         return self._trace
 
     def keys(self, matching: str) -> tuple[bytes, bytes]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Judgement
-from ragbench.core.trace import Trace
+from ragbench.core.trace import STAGES, Trace
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import Manifest
 from ragbench.stages.judge_identity import judge_key
@@ -25,8 +25,6 @@ from ragbench.stages.stage import (
 )
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
-STAGES = ("retrieve", "locate", "post_retrieve", "validate", "generate")
-"""In the order in which a case goes through them."""
 
 
 class TracedCase(NamedTuple):

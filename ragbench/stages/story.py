@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement, Outcome
+from ragbench.core.outcome import Judgement
 from ragbench.core.result import RetrievalResult
 from ragbench.core.story import CaseStory, ChunkStory, Hop, Mark
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching
 from ragbench.pipeline.pre_retrieval import searched_for
-from ragbench.post.stage import POST_RETRIEVE, Step, steps_of, written_text
+from ragbench.post.stage import Step, steps_of, written_text
 from ragbench.stages.attribution import KnownGold, held_golds, known_gold
 from ragbench.stages.claims import judged_answers
 
@@ -55,14 +55,8 @@ def _gold_texts(case: Case) -> tuple[str, ...]:
 
 
 def _hops(trace: Trace) -> Iterator[Hop]:
-    stages: tuple[tuple[str, Outcome[Any] | None], ...] = (
-        ("retrieve", trace.retrieval),
-        (POST_RETRIEVE, trace.post_retrieval),
-        ("validate", trace.validation),
-        ("generate", trace.generation),
-    )
-    for name, outcome in stages:
-        if outcome is not None:
+    for name, outcome in trace.stages:
+        if name != "locate":
             failed = None if outcome.failure is None else str(outcome.failure)
             yield Hop(
                 stage=name,

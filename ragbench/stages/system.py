@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ragbench.core.trace import STAGES
 from ragbench.errors import ConfigError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
@@ -21,7 +22,6 @@ from ragbench.stages.rag import (
     retrieve_stage,
 )
 from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, Stage
-from ragbench.stages.stored import STAGES
 from ragbench.stages.validate import VALIDATE, validate_stage, validator_fingerprint
 from ragbench.validators.validator import Validator
 

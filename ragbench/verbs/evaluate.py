@@ -17,7 +17,7 @@ from ragbench.core.trace import Entry
 from ragbench.errors import InterfaceError, InterruptedRunError, RunError
 from ragbench.io.read import Selection
 from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.journal import Journal, StoredCase
+from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import (
     Manifest,
     read_manifest,
@@ -34,7 +34,7 @@ from ragbench.stages.begin import (
     KnownManifest,
     begin,
     dated,
-    earlier_matching,
+    earlier_settings,
     journal_of,
 )
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
@@ -148,12 +148,13 @@ def evaluate(
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     # A metric that cannot be computed is reported before anything runs.
     Plan([metric for metric in chosen if not metric.is_judged], matching=matching)
+    folder, calls = RunFolder(path=out), limits or CallSettings()
+    earlier = {} if fresh else earlier_settings(folder.manifest)
     system = system_of(
         rag, name=rag_name, description=rag_description, top_k=top_k, validator=validator,
-        locator=locator, post_retrieval=dated(post_retrieval, out, fresh=fresh),
+        locator=locator, post_retrieval=dated(post_retrieval, earlier),
     )  # fmt: skip
     asked = Asked(system=system, metrics=chosen, matching=matching, judge=_judge(chosen, judging))
-    folder, calls = RunFolder(path=out), limits or CallSettings()
     with ExitStack() as stack:
         watch = stack.enter_context(watch or Watch())
         if stack.enter_context(folder.locked()):
@@ -162,15 +163,17 @@ def evaluate(
         draw = Draw(cases, selection or Selection(), source, stopped, GoldSpace())
         journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
         begun = begin(asked, journal, draw, folder, name=name, watch=watch, trust=trust_stored)
-        scoring = _scoring(
-            asked, begun.with_notes((*notes, *draw.notes())), journal, draw.gold, folder
-        )
+        noted = begun.with_notes((*notes, *draw.notes()))
+        scoring = _scoring(asked, noted, journal, draw.gold, folder, earlier.get("matching"))
         _look_for_gold(folder, scoring.known.manifest, journal, corpus, matching)
         stages = [*begun.stages, scoring.stage]
         if asked.judge is not None:
             stages.append(asked.judge.stage(scoring.stage.table))
         giving_up = GivingUp(after=calls.give_up_after)
-        over = _either(stopped, giving_up)
+
+        def over() -> bool:
+            return stopped() or bool(giving_up.because)
+
         if workers is not None and workers.engine != "local":
             stages = stack.enter_context(_staffed(stages, workers, calls, top_k, over, rag, watch))
         running = Running(
@@ -191,14 +194,24 @@ def evaluate(
 
 
 def _scoring(
-    asked: Asked, manifest: Manifest, journal: Journal, gold: GoldSpace, folder: RunFolder
+    asked: Asked,
+    manifest: Manifest,
+    journal: Journal,
+    gold: GoldSpace,
+    folder: RunFolder,
+    earlier: str | None,
 ) -> _Scoring:
-    table = CellTable(journal, _scored(asked.metrics, asked.judge), asked.matching)
-    earlier = earlier_matching(folder.manifest)
+    judge = asked.judge
+    scored = [
+        ScoredMetric.of(metric, b"" if judge is None else judge_key(judge.info, metric))
+        for metric in asked.metrics
+    ]
+    table = CellTable(journal, scored, asked.matching)
     known = KnownManifest(manifest, folder.manifest)
     tally = MatchingTally(gold) if asked.matching is Matching.AUTO else None
-    if tally is not None and earlier is not None:
-        table.matching = earlier  # likely still right: cells that are stored need no work then
+    if tally is not None and earlier is not None and earlier in [*Matching]:
+        # Likely still right: cells that are stored need no work then.
+        table.matching = Matching(earlier)
     stage = ScoreStage(table=table, decided=known.decide, tally=tally)
     return _Scoring(stage=stage, known=known, journal=journal, metrics=asked.metrics, folder=folder)
 
@@ -246,7 +259,10 @@ class _Scoring:
 def _asked_all(stages: Sequence[Stage], running: Running, scoring: _Scoring) -> ReportBuilder:
     """Takes every case through every stage, and counts it."""
     builder = scoring.builder()
-    windows = (_rows(window) for window in running.journal.cases())
+    windows = (
+        [Row(stored.number, stored.case, stored.digest) for stored in window]
+        for window in running.journal.cases()
+    )
     try:
         run_stages(windows, stages, running, lambda row: builder.add(_traced(row)))
     except InterruptedRunError:
@@ -254,11 +270,6 @@ def _asked_all(stages: Sequence[Stage], running: Running, scoring: _Scoring) -> 
             raise RunError(running.giving_up.because) from None
         raise
     return builder
-
-
-def _either(stopped: Callable[[], bool], giving_up: GivingUp) -> Callable[[], bool]:
-    """Whether the user, or the system that is asked, has ended the run."""
-    return lambda: stopped() or bool(giving_up.because)
 
 
 def _report(builder: ReportBuilder, folder: RunFolder, journal: Journal) -> Report:
@@ -315,19 +326,8 @@ def _judge(metrics: Sequence[Metric], judging: Judging | None) -> Judge | None:
     return judge_of(metrics, judging)
 
 
-def _scored(metrics: Sequence[Metric], judge: Judge | None) -> list[ScoredMetric]:
-    return [
-        ScoredMetric.of(metric, b"" if judge is None else judge_key(judge.info, metric))
-        for metric in metrics
-    ]
-
-
 def _traced(row: Row) -> TracedCase:
     return TracedCase(row.trace, row.cells, row.judgements, row.digest, row.matches)
-
-
-def _rows(window: Sequence[StoredCase]) -> list[Row]:
-    return [Row(stored.number, stored.case, stored.digest) for stored in window]
 
 
 @contextmanager

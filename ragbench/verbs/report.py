@@ -35,7 +35,7 @@ from ragbench.stages.canaries import read_canaries
 from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_tally import JudgeTally
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
-from ragbench.stages.run_tally import Declining, RunTally, failures_of, stage_outcomes
+from ragbench.stages.run_tally import Declining, RunTally, failures_of
 from ragbench.stages.stored import StoredTraces, TracedCase
 from ragbench.stages.story import story_of
 
@@ -202,7 +202,7 @@ def _repeated(path: Path, metrics: Sequence[Metric]) -> Repeated:
         cells: dict[str, tuple[bytes, tuple[Cell, ...]]] = {}
         for case in open_traces(folder, with_texts=False):
             cells[case.trace.case.id] = (case.fingerprint, _complete(case))
-            for stage, outcome in stage_outcomes(case.trace):
+            for stage, outcome in case.trace.stages:
                 if outcome.seconds is not None:
                     seconds.setdefault(stage, []).append(outcome.seconds)
         later.append(cells)
@@ -263,7 +263,7 @@ def _row(
         language=trace.case.language,
         retrieved_ids=ids,
         response=None if answer is None else answer.response,
-        stages={stage: outcome.status for stage, outcome in stage_outcomes(trace)},
+        stages={stage: outcome.status for stage, outcome in trace.stages},
         failures=tuple(failures_of(trace, cells)),
         cells=cells,
         judgements=case.judgements,
