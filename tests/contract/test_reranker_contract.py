@@ -21,8 +21,8 @@ from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.catalogue import RERANKERS
 from ragbench.post.operator import ranked
 from ragbench.post.rerank import Reranker
-from tests.unit.post.rerankers.rerank_server import serving
-from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
+from tests.unit.post.rerank_server import serving
+from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 
 class LengthChat:

@@ -20,8 +20,8 @@ from ragbench.llm.settings import resolve
 from tests.llm_server import FaultServer
 from tests.unit.embedders.tiny_encoder import write_tiny_encoder
 from tests.unit.llm.builders import InMemory
-from tests.unit.post.rerankers.models import model_folder
-from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
+from tests.unit.post.models import model_folder
+from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 
 def test_hashing_counts_words_and_is_the_same_everywhere() -> None:

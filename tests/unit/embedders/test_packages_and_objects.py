@@ -16,7 +16,7 @@ from ragbench import Document, index, open_embedder, open_engine
 from ragbench.embedders.embedder import Windowed, too_long
 from ragbench.embedders.loaded import FastembedEmbedder
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
-from tests.unit.post.rerankers.models import model_folder
+from tests.unit.post.models import model_folder
 
 OBJECTS = """
 class LangChain:

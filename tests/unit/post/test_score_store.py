@@ -14,7 +14,7 @@ from ragbench.errors import RunError
 from ragbench.post.rerank import NotedScores, Rerank
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.score_store import ScoreStore, StoredReranker, with_stored_scores
-from tests.unit.post.rerankers.builders import chunk
+from tests.unit.post.builders import chunk
 
 QUERY = Query(text="which?")
 A, B, C = chunk("a", "x"), chunk("b", "xxx"), chunk("c", "xx")

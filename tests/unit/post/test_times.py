@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragbench import PostRetrieval, Query, RetrievalResult
 from ragbench.errors import DataError, InputError
@@ -17,10 +19,10 @@ from ragbench.post.operator import OperatorInput, ranked
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.rerankers.weighted import Factor, TimeWeightedReranker, WeightedReranker
-from ragbench.post.times import age_text, known_time
+from ragbench.post.times import age_text, ages_in_hours, known_time, parse_time
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
-from tests.unit.post.operators.builders import chunk
+from tests.unit.post.builders import chunk
 
 NOW = datetime(2024, 6, 2, tzinfo=UTC)
 
@@ -39,6 +41,8 @@ NOW = datetime(2024, 6, 2, tzinfo=UTC)
         (20240501, "2024-05-01", "day"),
         ("Tue, 07 May 2024 22:00:00 -0400", "2024-05-08", "time"),
         (1714560000, "2024-05-01", "time"),
+        (datetime(2024, 5, 1, 12), "2024-05-01", "time"),
+        (date(2024, 5, 1), "2024-05-01", "day"),
         ("1714560000000000000", "2024-05-01", "time"),
     ],
 )
@@ -48,7 +52,31 @@ def test_a_time_is_as_precise_as_it_was_told(value: object, shown: str, precisio
     assert (known.shown, known.precision) == (shown, precision)
 
 
-@pytest.mark.parametrize("value", ["May", "10:30", "summer", "", "x" * 1000, True, None, [2024]])
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        NOON,
+        NOON.replace(tzinfo=None),
+        NOON.astimezone(timezone(timedelta(hours=8))),
+        "2024-05-01T12:00:00",
+        " 2024-05-01T14:00:00+02:00 ",
+        1714564800,
+        1714564800.0,
+        1714564800000,
+        "1714564800",
+    ],
+)
+def test_one_point_in_time_in_many_spellings(value: object) -> None:
+    assert parse_time(value) == NOON
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["May", "10:30", "summer", "", "x" * 1000, True, None, [2024], float("nan"), 1e300, "inf"],
+)
 def test_what_names_no_year_is_no_time(value: object) -> None:
     assert known_time(value) is None
 
@@ -73,8 +101,8 @@ def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> Non
 
 
 def dated(now: datetime | None, **metadata: Any) -> tuple[list[str], tuple[str, ...]]:
-    given = ranked([chunk("a", "Text.", **metadata)])
-    context = OperatorInput(query=Query(text="?", now=now), chunks=tuple(given))
+    found = ranked([chunk("a", "Text.", **metadata)])
+    context = OperatorInput(query=Query(text="?", now=now), chunks=tuple(found))
     output = Temporal(field="at").apply(context)
     return [entry.chunk.text for entry in output.chunks], output.notes
 
@@ -119,15 +147,6 @@ def test_only_what_reads_the_time_is_dated() -> None:
     assert PostRetrieval(operators=(Rerank(reranker=WeightedReranker()),)).dated(NOW).now is None
 
 
-def test_ages_from_the_newest_chunk_are_said() -> None:
-    given = [chunk("a", "A", 0.5, timestamp="2024-06-01")]
-    reranker = TimeWeightedReranker()
-    assert reranker.score(Query(text="?"), given).notes == (
-        "no 'now' is set: ages were counted from the newest chunk",
-    )
-    assert reranker.score(Query(text="?", now=NOW), given).notes == ()
-
-
 class Dated(NotingRAG):
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
         return RetrievalResult(["Text."], context_metadata=[{"timestamp": 2019}])
@@ -151,3 +170,12 @@ def test_a_run_counts_from_its_date_records_it_and_keeps_it(tmp_path: Path) -> N
 def test_numbers_are_read_without_looking_through_all_years_and_days() -> None:
     """20,000 of them took an hour when each was sought in a range as a float."""
     assert all(known_time(at * 49_999.5) for at in range(20_000))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.one_of(st.none(), st.integers(0, 10**9)), min_size=1, max_size=8))
+def test_ages_are_never_negative(times: list[int | None]) -> None:
+    ages = ages_in_hours([chunk(str(at), t=time) for at, time in enumerate(times)], "t", None)
+    assert [age is None for age in ages] == [time is None for time in times]
+    assert all(age is None or age >= 0 for age in ages)
+    assert not [age for age in ages if age is not None] or 0 in ages

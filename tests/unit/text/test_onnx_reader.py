@@ -4,7 +4,7 @@ import pytest
 
 from ragbench.errors import ConfigError
 from ragbench.text.onnx_pairs import PairReader
-from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
+from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 pytestmark = pytest.mark.extra("onnx")
 

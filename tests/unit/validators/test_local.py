@@ -22,7 +22,7 @@ from ragbench.validators.local import (
     fitted_query,
     fitting_windows,
 )
-from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
+from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 pytestmark = pytest.mark.extra("onnx")
 NOTHING = "No relevant information found in retrieved data."

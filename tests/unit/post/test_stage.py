@@ -1,24 +1,26 @@
-"""The stage: operators one after the other, what each did, and what happens when one fails."""
+"""The stage: operators one after the other, over chunks and over plain mappings; failures."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from ragbench import PostRetrieval, Query, RagbenchError, build_operator
 from ragbench.errors import ConfigError, InputError, MissingExtraError
 from ragbench.post.build import Resources
-from ragbench.post.catalogue import OPERATORS, types_by_action
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
-from ragbench.post.operator import Operator, OperatorInput, OperatorOutput, RankedChunk
+from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.lexical import LexicalReranker
-from tests.unit.post.operators.builders import Scripted, Shelf, chunk, ids
+from tests.unit.post.builders import Shelf, chunk, ids
 
 CHUNKS = [chunk("a", "Ask HR.", 0.9), chunk("b", "Ask IT.", 0.5), chunk("c", "Ask us.", 0.1)]
 QUERY = Query(text="Whom?")
@@ -71,25 +73,6 @@ def test_the_last_format_writes_the_text() -> None:
     done = stage.run(QUERY, CHUNKS[:2])
     assert (done.history_text, done.formatted) == ("- Ask HR.\n- Ask IT.", True)
     assert done.texts == ["- Ask HR.\n- Ask IT."]
-
-
-@pytest.mark.parametrize("name", sorted(set(types_by_action()) - {"rerank"}))
-def test_nothing_retrieved_stays_nothing(name: str) -> None:
-    settings: dict[str, dict[str, Any]] = {
-        "filter.threshold": {"min_score": 0},
-        "filter.top_k": {"k": 1},
-        "filter.percentile": {"percentile": 50},
-        "filter.token_budget": {"budget": 5},
-        "merge.multi_query": {"queries": [{"query": "{question}"}]},
-        "augment.metadata": {"fields": ["x"]},
-        "compress.extractive": {"budget": 5},
-    }
-    resources = Resources(service=Shelf(), chat=Scripted([]))
-    for kind in types_by_action()[name] or [""]:
-        given = {"action": name, "type": kind} if kind else {"action": name}
-        operator = build_operator(given | settings.get(f"{name}.{kind}", {}), resources)
-        done = PostRetrieval(operators=(operator,), on_error="raise").run(QUERY, [])
-        assert done.chunks == ()
 
 
 # --- failures
@@ -211,60 +194,110 @@ def test_a_tokenizer_of_the_same_name_with_another_vocabulary_is_another_one(
     assert len(identities) == 2
 
 
-# --- the catalogue
+# --- execute(): the operators document's mappings in and out
 
 
-def test_every_operator_of_the_catalogue_exists_under_its_name() -> None:
-    for name in OPERATORS.builtin:
-        found = OPERATORS.load(name)
-        assert isinstance(found, type)
-        assert callable(getattr(found, "apply", None)), name
+def stage(*operators: dict[str, Any], score_field: str | None = None) -> PostRetrieval:
+    resources = Resources(service=Shelf(linked={"e1": [chunk("new", "New.", 0.3)]}))
+    return PostRetrieval(
+        operators=tuple(build_operator(each, resources) for each in operators),
+        score_field=score_field,
+    )
+
+
+DATA: dict[str, Any] = {
+    "question": "Whom?",
+    "query_embedding": [1.0, 0.0],
+    "session": 7,
+    "memory_data": [
+        {"text": "Far.", "score": 0.9, "entry_id": "e1", "metadata": {"embedding": [0.0, 1.0]}},
+        {"text": "Near.", "score": 0.1, "tag": "t", "metadata": {"embedding": [1.0, 0.0]}},
+        {"text": "Bare."},
+    ],
+}
+
+
+def test_items_are_reranked_by_the_embeddings_given_and_keep_their_keys() -> None:
+    before = copy.deepcopy(DATA)
+    data = stage({"action": "rerank", "type": "semantic", "top_k": 2}).execute(DATA)
+    assert before == DATA
+    assert data["session"] == 7
+    assert data["memory_data"][0] == {
+        "text": "Near.",
+        "score": pytest.approx(1.0),
+        "tag": "t",
+        "metadata": {"embedding": [1.0, 0.0]},
+    }
+    assert data["history_text"].startswith("Near.\n\n")
+
+
+def test_the_score_goes_into_the_metadata_only_on_request() -> None:
+    operator = {"action": "filter", "type": "top_k", "k": 1}
+    assert stage(operator).execute(DATA)["memory_data"][0]["metadata"].keys() == {"embedding"}
+    data = stage(operator, score_field="rerank_score").execute(DATA)
+    assert data["memory_data"][0]["metadata"]["rerank_score"] == 0.9
+    assert "rerank_score" not in DATA["memory_data"][0]["metadata"]
+
+
+def test_what_the_service_adds_becomes_an_item() -> None:
+    data = stage({"action": "merge", "type": "link_expand", "first": 1}).execute(DATA)
+    assert data["memory_data"][-1] == {"id": "new", "text": "New.", "score": 0.3, "metadata": {}}
+
+
+def test_an_item_that_nothing_was_known_of_stays_bare() -> None:
+    data = stage({"action": "none"}).execute({"memory_data": [{"text": "Bare."}]})
+    assert data["memory_data"] == [{"text": "Bare.", "metadata": {}}]
+    assert data["history_text"] == "Bare."
+
+
+@pytest.mark.parametrize("data", [{}, {"memory_data": None}, {"memory_data": []}])
+def test_nothing_is_a_history_without_text(data: dict[str, Any]) -> None:
+    found = stage({"action": "filter", "type": "top_k", "k": 3}).execute(data)
+    assert (found["memory_data"], found["history_text"]) == ([], "")
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("data", "message"),
     [
-        (7, "a mapping with an 'action', not 7"),
-        ({}, "'action' is missing. Known: none, rerank, filter"),
-        ({"action": "filtre"}, "Did you mean 'filter'"),
-        ({"action": "filter"}, "filter: the setting 'type' is missing. Known: threshold"),
-        (
-            {"action": "filter", "type": "topk"},
-            "unknown type 'topk' of filter. Did you mean 'top_k'",
-        ),
-        ({"action": "filter", "type": "top_k"}, "filter.top_k: the setting 'k' is missing"),
-        ({"action": "filter", "type": "top_k", "k": "3"}, "k must be a whole number"),
-        ({"action": "filter", "type": "top_k", "k": 3, "n": 1}, "unknown setting 'n'. Known: k"),
-        ({"action": "none", "type": "x"}, "unknown setting 'type'"),
-        ({"action": "rerank"}, "rerank: the setting 'type' is missing. Known: cross_encoder"),
-        ({"action": "rerank", "type": "lexic"}, "Did you mean 'lexical'"),
-        ({"action": "rerank", "type": "lexical", "top_k": 0}, "top_k must be at least 1"),
-        ({"action": "rerank", "type": "lexical", "b": 7}, "b must lie between 0 and 1"),
-        ({"action": "merge", "type": "multi_query", "queries": [{"query": "x"}]}, "method search"),
-        ({"action": "merge", "type": "link_expand"}, "method neighbours"),
-        ({"action": "merge", "type": "link_expand", "service": 1}, "'service' is not a setting"),
-        ({"action": "filter", "type": "llm"}, "needs a language model"),
-        ({"action": "filter", "type": "llm", "chat": "x"}, "'chat' is not a setting"),
-        (
-            {"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"},
-            "token counter",
-        ),
+        ({"memory_data": "text"}, "memory_data must be a list, not str"),
+        ({"memory_data": ["text"]}, r"memory_data\[0\] must be a mapping, not str"),
+        ({"memory_data": [{"text": "a"}, {}]}, r"memory_data\[1\]: text must be a text, not None"),
+        ({"memory_data": [{"text": "a", "score": "x"}]}, "score must be a finite number, not 'x'"),
+        ({"memory_data": [{"text": "a", "score": float("nan")}]}, "finite number, not nan"),
+        ({"memory_data": [{"text": "a", "metadata": 3}]}, "metadata must be a mapping, not int"),
+        ({"question": 3}, "question must be a text, not int"),
     ],
 )
-def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        build_operator(given)
+def test_what_is_no_memory_is_refused_with_its_place(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        stage({"action": "none"}).execute(data)
 
 
-def test_rerankers_are_configured_flat_or_apart() -> None:
-    flat = build_operator({"action": "rerank", "type": "lexical", "b": 0.5, "top_k": 3})
-    apart = build_operator(
-        {"action": "rerank", "reranker": {"name": "lexical", "b": 0.5}, "top_k": 3}
-    )
-    assert flat == apart == Rerank(reranker=LexicalReranker(b=0.5), top_k=3)
+def sent(*items: dict[str, Any], operators: tuple[dict[str, Any], ...] = ()) -> list[Any]:
+    done = stage(*operators).execute({"question": "?", "memory_data": list(items)})
+    return list(done["memory_data"])
 
 
-def test_an_operator_of_the_users_own_is_taken_as_it_is() -> None:
-    mine = Raising(error=RuntimeError())
-    assert isinstance(mine, Operator)
-    assert build_operator(mine) is mine
+def test_items_that_share_an_id_keep_their_own_keys() -> None:
+    first = {"id": "x", "text": "One.", "source": "S1"}
+    second = {"id": "x", "text": "Two.", "source": "S2"}
+    found = sent(first, second)
+    assert [(item["id"], item["text"], item["source"]) for item in found] == [
+        ("x", "One.", "S1"),
+        ("x", "Two.", "S2"),
+    ]
+
+
+def test_a_position_never_collides_with_a_given_id() -> None:
+    items = [{"id": "1", "text": "A.", "src": "A"}, {"text": "B.", "src": "B"}]
+    found = sent(*items, operators=({"action": "filter", "type": "dedup"},))
+    assert [(item["text"], item["src"]) for item in found] == [("A.", "A"), ("B.", "B")]
+    turned = sent(*reversed(items), operators=({"action": "filter", "type": "dedup"},))
+    assert [(item["text"], item["src"]) for item in turned] == [("B.", "B"), ("A.", "A")]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, Fraction, int, float])
+def test_scores_of_any_kind_of_number(kind: Any) -> None:
+    (item,) = sent({"text": "A.", "score": kind(1)})
+    assert item["score"] == 1.0
+    assert type(item["score"]) is float

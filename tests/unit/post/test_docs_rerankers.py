@@ -11,7 +11,7 @@ import yaml
 from ragbench import build_reranker
 from ragbench.post.catalogue import RERANKERS
 
-PAGE = (Path(__file__).parents[4] / "docs" / "rerankers.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "rerankers.md").read_text("utf-8")
 
 
 def blocks(language: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 __all__ = ["model_folder"]
 
 VARIABLE = "RAGBENCH_TEST_MODELS"
-_USUAL = Path(__file__).parents[4] / ".venv" / "models"
+_USUAL = Path(__file__).parents[3] / ".venv" / "models"
 
 
 def model_folder(name: str) -> Path:

@@ -14,8 +14,8 @@ from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import HTTPRagError
 from ragbench.post.operator import ranked
 from ragbench.post.rerankers.http import HttpReranker
-from tests.unit.post.rerankers.builders import chunk, order, query
-from tests.unit.post.rerankers.rerank_server import Answer, serving
+from tests.unit.post.builders import chunk, order, query
+from tests.unit.post.rerank_server import Answer, serving
 
 pytestmark = pytest.mark.extra("http")
 

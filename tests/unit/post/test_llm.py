@@ -19,7 +19,7 @@ from ragbench.post.rerankers.llm import (
     parse_grade,
     parse_permutation,
 )
-from tests.unit.post.rerankers.builders import ScriptedChat, chunk, notes, order, query
+from tests.unit.post.builders import Scripted, chunk, order, query, scored
 
 
 class SortingChat:
@@ -53,7 +53,7 @@ def test_orders_as_models_write_them(answer: str, places: list[int]) -> None:
     assert parse_permutation(answer, 3) == places
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.text("[]0123456789> ,a", max_size=40), st.integers(1, 12))
 def test_what_is_read_is_always_a_permutation(answer: str, size: int) -> None:
     try:
@@ -69,15 +69,15 @@ def test_an_answer_without_an_order_is_an_error() -> None:
 
 
 def test_listwise_asks_once_for_few() -> None:
-    chat = ScriptedChat("[2] > [1]")
+    chat = Scripted(["[2] > [1]"])
     chunks = [chunk("a", "red"), chunk("b", "blue")]
     reranker = LlmListwiseReranker(chat=chat)
     assert list(reranker.score(query("which colour?"), chunks)) == [0.5, 1.0]
-    assert "Question: which colour?\n\n[1]\nred\n\n[2]\nblue\n" in chat.asked[0]
+    assert "Question: which colour?\n\n[1]\nred\n\n[2]\nblue\n" in chat.heard[0]
 
 
 def test_listwise_does_not_ask_about_one() -> None:
-    assert list(LlmListwiseReranker(chat=ScriptedChat()).score(query(), [chunk("a")])) == [1.0]
+    assert list(LlmListwiseReranker(chat=Scripted([])).score(query(), [chunk("a")])) == [1.0]
 
 
 def test_windows_carry_the_best_to_the_front() -> None:
@@ -89,7 +89,7 @@ def test_windows_carry_the_best_to_the_front() -> None:
     assert sorted(ordered) == sorted(one.id for one in chunks)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.integers(1, 25), st.integers(2, 8), st.integers(1, 8))
 def test_every_candidate_is_shown(size: int, window: int, step: int) -> None:
     chat = SortingChat()
@@ -102,12 +102,12 @@ def test_every_candidate_is_shown(size: int, window: int, step: int) -> None:
 
 def test_long_chunks_are_cut_and_it_is_said() -> None:
     chunks = [chunk("a", "xxxxyyyy"), chunk("b", "zz")]
-    chat = ScriptedChat("[1]")
+    chat = Scripted(["[1]"])
     listwise = LlmListwiseReranker(chat=chat, max_characters=4)
-    assert notes(listwise, query(), chunks) == ("1 of 2 chunks were cut to 4 characters",)
-    assert "[1]\nxxxx\n" in chat.asked[0]
-    pointwise = LlmPointwiseReranker(chat=ScriptedChat("1", "1"), max_characters=4)
-    assert notes(pointwise, query(), chunks) == ("1 of 2 chunks were cut to 4 characters",)
+    assert scored(listwise, query(), chunks).notes == ("1 of 2 chunks were cut to 4 characters",)
+    assert "[1]\nxxxx\n" in chat.heard[0]
+    pointwise = LlmPointwiseReranker(chat=Scripted(["1", "1"]), max_characters=4)
+    assert scored(pointwise, query(), chunks).notes == ("1 of 2 chunks were cut to 4 characters",)
 
 
 @pytest.mark.parametrize(
@@ -180,21 +180,21 @@ def test_structure_is_asked_for_where_the_endpoint_has_it() -> None:
 def test_what_a_model_thinks_is_not_its_answer() -> None:
     chunks = [chunk("a"), chunk("b"), chunk("c")]
     thinks = '<think>{"order": [1, 2, 3]} is a draft</think>{"order": [3, 1, 2]}'
-    reranker = LlmListwiseReranker(chat=ScriptedChat(thinks))
+    reranker = LlmListwiseReranker(chat=Scripted([thinks]))
     assert order(reranker, query(), chunks) == ["c", "a", "b"]
-    grades = ScriptedChat('<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', "3")
+    grades = Scripted(['<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', "3"])
     assert order(LlmPointwiseReranker(chat=grades), query(), chunks) == ["c", "b", "a"]
 
 
 def test_a_cut_off_thought_is_an_error() -> None:
     with pytest.raises(LLMReplyError, match="empty"):
-        LlmPointwiseReranker(chat=ScriptedChat("<think>hm 3")).score(query(), [chunk("a")])
+        LlmPointwiseReranker(chat=Scripted(["<think>hm 3"])).score(query(), [chunk("a")])
 
 
 def test_pointwise_asks_about_each() -> None:
-    chat = ScriptedChat("2", "4", "3")
+    chat = Scripted(["2", "4", "3"])
     chunks = [chunk("a"), chunk("b"), chunk("c")]
     reranker = LlmPointwiseReranker(chat=chat, highest=4)
     assert list(reranker.score(query("why?"), chunks)) == [0.5, 1.0, 0.75]
-    assert ["text of a" in asked for asked in chat.asked] == [True, False, False]
-    assert all("Question: why?" in asked for asked in chat.asked)
+    assert ["Text of a" in asked for asked in chat.heard] == [True, False, False]
+    assert all("Question: why?" in asked for asked in chat.heard)

@@ -14,7 +14,7 @@ from ragbench.post.build import load_post_retrieval, load_variants
 from ragbench.post.catalogue import OPERATORS
 from ragbench_cli.main import main
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "post_retrieval.md").read_text("utf-8")
 BLOCK = re.compile(
     r"(?:^`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S

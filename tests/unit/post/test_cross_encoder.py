@@ -17,9 +17,9 @@ from ragbench.post.rerankers.cross_encoder import CrossEncoderReranker, best_win
 from ragbench.post.words import QueryWords
 from ragbench.text.onnx_model import find_onnx_files
 from ragbench.text.sentences import split_sentences
-from tests.unit.post.rerankers.builders import chunk, order, query
-from tests.unit.post.rerankers.models import model_folder
-from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
+from tests.unit.post.builders import chunk, order, query
+from tests.unit.post.models import model_folder
+from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 pytestmark = pytest.mark.extra("onnx")
 
@@ -244,7 +244,7 @@ def test_windows_in_any_script(text: str, query: str, best: str) -> None:
     assert windows(text, query, words=4, count=1) == [best]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.text("ab. \n", max_size=60), st.integers(1, 6), st.integers(1, 3), st.booleans())
 def test_windows_are_whole_sentences_apart(text: str, words: int, count: int, cut: bool) -> None:
     spans = best_windows(QueryWords.among("a b", [text]), text, words=words, count=count, cut=cut)

@@ -1,0 +1,649 @@
+"""Operators and rerankers from files and mappings; every mistake with its line; the catalogue."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from ragbench import (
+    Chunk,
+    Query,
+    build_operator,
+    build_reranker,
+    load_pipeline,
+    rerank,
+)
+from ragbench.core.chat import ChatModel
+from ragbench.errors import ConfigError, DataError
+from ragbench.io.settings import from_settings
+from ragbench.ledger.identity import described
+from ragbench.plugins import Registry
+from ragbench.post.build import Resources, load_post_retrieval, load_variants
+from ragbench.post.catalogue import OPERATORS, RERANKERS, Listed, ListedSetting, listed
+from ragbench.post.filter import Nothing, TopK
+from ragbench.post.merge import QueryMerge, SecondaryQuery
+from ragbench.post.operator import Operator
+from ragbench.post.rerank import Rerank, Reranker
+from ragbench.post.rerankers.fusion import LinearFusionReranker, ReciprocalRankFusionReranker
+from ragbench.post.rerankers.lexical import LexicalReranker
+from ragbench.post.rerankers.llm import LlmListwiseReranker
+from ragbench.post.rerankers.weighted import Factor, WeightedReranker
+from tests.unit.post.builders import FixedScores, Scripted, Shelf, chunk, ids
+
+
+def saved(folder: Path, text: str) -> Path:
+    path = folder / "stage.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def problems(path: Path, load: object = load_post_retrieval) -> list[tuple[int | None, str | None]]:
+    assert callable(load)
+    with pytest.raises(DataError) as caught:
+        load(path)
+    return [(problem.line, problem.field) for problem in caught.value.problems]
+
+
+def test_a_file_becomes_a_stage(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path,
+        """
+        on_error: raise
+        score_field: rerank_score
+        operators:
+          - {action: filter, type: top_k, k: 2}
+          - action: merge
+            type: multi_query
+            queries:
+              - {query: "{question} again", top_k: 3}
+        """,
+    )
+    shelf = Shelf()
+    stage = load_post_retrieval(path, Resources(service=shelf))
+    queries = (SecondaryQuery(query="{question} again", top_k=3),)
+    assert stage.operators == (TopK(k=2), QueryMerge(service=shelf, queries=queries))
+    assert (stage.on_error, stage.score_field) == ("raise", "rerank_score")
+
+
+def test_json_is_yaml_too(tmp_path: Path) -> None:
+    path = saved(tmp_path, '{"operators": [{"action": "none"}]}')
+    assert load_post_retrieval(path).operators[0].name == "none"
+
+
+def test_all_problems_are_told_with_their_lines(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path,
+        """on_error: skip
+operatrs: 3
+operators:
+  - action: rerank
+    type: lexicall
+  - action: filter
+    type: top_k
+    k: 0
+  - {action: filter, type: token_budget, budget: many}
+  - action: merge
+    type: link_expand
+  - action: format
+    type: template
+    template: "{foo}"
+    header: "{text}"
+  - 7
+score_field: [1]
+""",
+    )
+    assert problems(path) == [
+        (1, "on_error"),
+        (2, "operatrs"),
+        (5, "type"),
+        (8, "k"),
+        (9, "budget"),
+        (10, "operators"),
+        (14, "template"),
+        (15, "header"),
+        (16, "operators"),
+        (17, "score_field"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "stage.yaml: is empty"),
+        ("- 1", "stage.yaml:1: expected 'name: value' entries, found a list"),
+        ("operators: 3", "stage.yaml:1: field 'operators': expected a list, found 3"),
+        ("on_error: keep", "stage.yaml:1: the key 'operators' is missing"),
+        ("a: [", "stage.yaml:1: is not YAML"),
+        ("operators: []\noperators: []", "stage.yaml:2: the key 'operators' is given twice"),
+        ("operators: &a [*a]", "stage.yaml:1: an alias leads into itself"),
+        ("operators: 2024-13-01", "is not YAML: month must be in"),
+        ("operators: !!python/object:os.system {}", "could not determine a constructor"),
+        ("operators: " + "[" * 5000, "is n"),
+    ],
+)
+def test_what_is_no_stage_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        load_post_retrieval(saved(tmp_path, text))
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read: No such file"):
+        load_post_retrieval(tmp_path / "no.yaml")
+    (tmp_path / "stage.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="is not UTF-8"):
+        load_post_retrieval(tmp_path / "stage.yaml")
+
+
+MODULE = """
+class Model:
+    name = "mine"
+
+    def complete(self, messages):
+        return '{"keep": [2]}'
+
+
+def shelf():
+    raise RuntimeError("closed")
+
+
+number = 3
+"""
+
+
+def test_a_file_names_its_language_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_model.py").write_text(MODULE, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = saved(tmp_path, "chat: my_model.py:Model\noperators: [{action: filter, type: llm}]")
+    done = load_post_retrieval(path).run(Query(text="?"), [chunk("a"), chunk("b")])
+    assert ids(done.chunks) == ["b"]
+    bad = saved(
+        tmp_path,
+        "chat: my_model.py:number\nservice: my_model.py:shelf\noperators: []",
+    )
+    with pytest.raises(DataError) as caught:
+        load_post_retrieval(bad)
+    assert [problem.message for problem in caught.value.problems] == [
+        "'my_model.py:number' is not a ChatModel: it lacks what one has",
+        "'my_model.py:shelf' raised RuntimeError: closed",
+    ]
+
+
+def test_variants_have_names_and_stages(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path,
+        """
+        variants:
+          - {name: none, operators: []}
+          - name: two
+            operators: [{action: filter, type: top_k, k: 2}]
+        """,
+    )
+    first, second = load_variants(path)
+    assert (first.name, first.stage.operators) == ("none", ())
+    assert (second.name, second.stage.operators) == ("two", (TopK(k=2),))
+
+
+def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path,
+        """variants:
+  - operators: []
+  - {name: a, operators: []}
+  - {name: a, operators: []}
+  - name: b
+    operators: [{action: filter, type: top_k, k: 0}]
+    more: 1
+  - 3
+""",
+    )
+    found = problems(path, load_variants)
+    assert (2, "name") in found
+    assert (4, "name") in found
+    assert (6, "k") in found
+    assert (7, "more") in found
+    assert (8, "variants") in found
+
+
+@pytest.mark.parametrize("text", ["variants: []", "operators: []", "variants: 3"])
+def test_no_variants_are_refused(tmp_path: Path, text: str) -> None:
+    assert problems(saved(tmp_path, text), load_variants)
+
+
+# --- operators from mappings
+
+
+def test_every_operator_of_the_catalogue_exists_under_its_name() -> None:
+    for name in OPERATORS.builtin:
+        found = OPERATORS.load(name)
+        assert isinstance(found, type)
+        assert callable(getattr(found, "apply", None)), name
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (7, "a mapping with an 'action', not 7"),
+        ({}, "'action' is missing. Known: none, rerank, filter"),
+        ({"action": "filtre"}, "Did you mean 'filter'"),
+        ({"action": "filter"}, "filter: the setting 'type' is missing. Known: threshold"),
+        (
+            {"action": "filter", "type": "topk"},
+            "unknown type 'topk' of filter. Did you mean 'top_k'",
+        ),
+        ({"action": "filter", "type": "top_k"}, "filter.top_k: the setting 'k' is missing"),
+        ({"action": "filter", "type": "top_k", "k": "3"}, "k must be a whole number"),
+        ({"action": "filter", "type": "top_k", "k": 3, "n": 1}, "unknown setting 'n'. Known: k"),
+        ({"action": "none", "type": "x"}, "unknown setting 'type'"),
+        ({"action": "rerank"}, "rerank: the setting 'type' is missing. Known: cross_encoder"),
+        ({"action": "rerank", "type": "lexic"}, "Did you mean 'lexical'"),
+        ({"action": "rerank", "type": "lexical", "top_k": 0}, "top_k must be at least 1"),
+        ({"action": "rerank", "type": "lexical", "b": 7}, "b must lie between 0 and 1"),
+        ({"action": "merge", "type": "multi_query", "queries": [{"query": "x"}]}, "method search"),
+        ({"action": "merge", "type": "link_expand"}, "method neighbours"),
+        ({"action": "merge", "type": "link_expand", "service": 1}, "'service' is not a setting"),
+        ({"action": "filter", "type": "llm"}, "needs a language model"),
+        ({"action": "filter", "type": "llm", "chat": "x"}, "'chat' is not a setting"),
+        (
+            {"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"},
+            "token counter",
+        ),
+    ],
+)
+def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build_operator(given)
+
+
+def test_rerankers_are_configured_flat_or_apart() -> None:
+    flat = build_operator({"action": "rerank", "type": "lexical", "b": 0.5, "top_k": 3})
+    apart = build_operator(
+        {"action": "rerank", "reranker": {"name": "lexical", "b": 0.5}, "top_k": 3}
+    )
+    assert flat == apart == Rerank(reranker=LexicalReranker(b=0.5), top_k=3)
+
+
+def test_an_operator_of_the_users_own_is_taken_as_it_is() -> None:
+    mine = Nothing()
+    assert isinstance(mine, Operator)
+    assert build_operator(mine) is mine
+
+
+# --- rerankers from mappings
+
+
+def test_a_name_alone_takes_all_defaults() -> None:
+    assert build_reranker("lexical") == LexicalReranker()
+
+
+def test_settings_are_the_fields() -> None:
+    given = {"name": "lexical", "method": "idf", "k1": 2, "title_weight": 0}
+    assert build_reranker(given) == LexicalReranker(method="idf", k1=2.0, title_weight=0)
+    assert given["name"] == "lexical"
+
+
+def test_rerankers_and_factors_within_rerankers() -> None:
+    built = build_reranker(
+        {
+            "name": "rrf",
+            "given_weight": 1,
+            "weights": [1, 0.5],
+            "rerankers": ["lexical", {"name": "weighted", "factors": [{"field": "likes"}, {}]}],
+        }
+    )
+    assert built == ReciprocalRankFusionReranker(
+        rerankers=(
+            LexicalReranker(),
+            WeightedReranker(factors=(Factor(field="likes"), Factor())),
+        ),
+        weights=(1.0, 0.5),
+        given_weight=1.0,
+    )
+
+
+def test_a_reranker_is_taken_as_it_is() -> None:
+    mine = FixedScores(1)
+    assert build_reranker(mine) is mine
+    fused = build_reranker({"name": "rrf", "rerankers": [mine]})
+    assert isinstance(fused, ReciprocalRankFusionReranker)
+    assert fused.rerankers == (mine,)
+
+
+def test_a_language_model_is_handed_over() -> None:
+    chat = Scripted([])
+    built = build_reranker({"name": "llm_listwise", "window": 4, "step": 2}, chat=chat)
+    assert built == LlmListwiseReranker(chat=chat, window=4, step=2)
+    nested = build_reranker({"name": "rrf", "rerankers": ["llm_pointwise"]}, chat=chat)
+    assert isinstance(nested, ReciprocalRankFusionReranker)
+    assert nested.rerankers[0].name == "llm_pointwise"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
+        ({"k1": 1}, "needs a 'name'. Known: cross_encoder"),
+        (7, "a name or a mapping"),
+        (
+            {"name": "lexical", "k": 1},
+            r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus, k1",
+        ),
+        ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
+        ({"name": "lexical", "k1": float("inf")}, "k1 must be a number"),
+        ({"name": "lexical", "k1": True}, "k1 must be a number"),
+        ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
+        ({"name": "lexical", "method": "tfidf"}, "must be one of bm25, idf, not 'tfidf'"),
+        ({"name": "lexical", "b": 2}, "b must lie between 0 and 1"),
+        ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
+        ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
+        ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
+        ({"name": "rrf", "rerankers": ["lexcal"]}, "Did you mean 'lexical'"),
+        ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
+        ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
+        pytest.param(
+            {"name": "http", "url": "http://h/rerank", "headers": "x"},
+            "headers must be a mapping",
+            marks=pytest.mark.extra("http"),
+        ),
+        pytest.param(
+            {"name": "http", "url": "http://h/rerank", "sleep": 1},
+            "unknown setting 'sleep'",
+            marks=pytest.mark.extra("http"),
+        ),
+        ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
+        ({"name": "llm_listwise", "chat": "x"}, "'chat' is not a setting"),
+    ],
+)
+def test_errors_say_what_is_wrong_and_what_exists(given: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build_reranker(given)
+
+
+def test_few_settings_have_no_default() -> None:
+    needed = {
+        name: {
+            field.name
+            for field in fields(RERANKERS.load(name))
+            if field.init and field.default is MISSING and field.default_factory is MISSING
+        }
+        for name in RERANKERS.builtin
+    }
+    assert {name: sorted(names) for name, names in needed.items() if names} == {
+        "cross_encoder": ["model"],
+        "http": ["url"],
+        "linear": ["rerankers"],
+        "llm_listwise": ["chat"],
+        "llm_pointwise": ["chat"],
+        "rrf": ["rerankers"],
+    }
+
+
+def test_any_callable_can_be_registered_by_another_package() -> None:
+    def factory(scale: float = 1.0) -> Reranker:
+        return FixedScores(scale)
+
+    assert isinstance(from_settings(factory, {"scale": 2.0}, where="mine"), FixedScores)
+    with pytest.raises(ConfigError, match=r"mine: .*'scle'"):
+        from_settings(factory, {"scle": 2.0}, where="mine")
+
+
+def test_optional_and_unknown_types_pass() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Settings:
+        path: Path
+        limit: int | None = None
+        chat: ChatModel | None = None
+
+    built = from_settings(Settings, {"path": Path("x"), "limit": None}, where="s")
+    assert built == Settings(path=Path("x"))
+    with pytest.raises(ConfigError, match="s: limit must be a whole number"):
+        from_settings(Settings, {"path": Path("x"), "limit": "3"}, where="s")
+
+
+# --- a user's own, by their place
+
+SOURCE = '''
+from dataclasses import dataclass
+
+from ragbench.post.rerank import Reranker
+
+
+@dataclass(frozen=True)
+class Shorter:
+    """Short chunks first."""
+
+    power: float = 1.0
+    """How steeply."""
+    inner: Reranker | None = None
+
+    name = "shorter"
+
+    def score(self, query, chunks):
+        return [-(len(chunk.text) ** self.power) for chunk in chunks]
+
+
+class Plain:
+    name = "plain"
+
+    def __init__(self, factor=1):
+        self.factor = factor
+
+    def score(self, query, chunks):
+        return [self.factor * len(chunk.text) for chunk in chunks]
+
+
+class Refuses(Plain):
+    def __init__(self):
+        raise OSError("no such model")
+
+
+class NoScore:
+    name = "none"
+
+
+ready = Plain(3)
+'''
+CHUNKS = [Chunk(id="long", text="a long text"), Chunk(id="short", text="short")]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, with rerankers in a file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def ordered(given: object) -> list[str]:
+    return [entry.chunk.id for entry in rerank("q", CHUNKS, build_reranker(given)).chunks]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
+    assert ordered("mine.py:Shorter") == ["short", "long"]
+    assert ordered("mine:Plain") == ["long", "short"]
+    assert ordered({"name": "mine.py:Plain", "factor": -1}) == ["short", "long"]
+    assert ordered("mine.py:ready") == ["long", "short"]
+
+
+@pytest.mark.usefixtures("here")
+def test_its_settings_are_its_fields_and_rerankers_stand_within_it() -> None:
+    built: Any = build_reranker(
+        {"name": "mine.py:Shorter", "power": 2, "inner": {"name": "mine.py:Plain", "factor": 5}}
+    )
+    assert (built.power, built.inner.factor) == (2.0, 5)
+    fused = build_reranker({"name": "linear", "rerankers": ["mine.py:Shorter"]})
+    assert isinstance(fused, LinearFusionReranker)
+    assert fused.rerankers[0].name == "shorter"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
+        ("mine.py:xyz", "there is no 'xyz'. Did you mean Plain or Refuses or Shorter?"),
+        ("mine.py:NoScore", "it needs an attribute 'name' and a method score()"),
+        ("mine.py:Refuses", "'mine.py:Refuses' raised OSError: no such model"),
+        ("none.py:X", "there is no file 'none.py'"),
+        ({"name": "mine.py:Shorter", "powr": 1}, "unknown setting 'powr'. Did you mean 'power'?"),
+        ({"name": "mine.py:Shorter", "power": "x"}, "mine.py:Shorter: power must be a number"),
+        ({"name": "mine.py:Plain", "other": 1}, "unexpected keyword argument 'other'"),
+        ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
+    ],
+)
+def test_what_is_wrong_with_it_is_told(given: object, told: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        build_reranker(given)
+    assert told in str(error.value)
+
+
+STAGE = """\
+operators:
+  - {action: rerank, type: "mine.py:Plain", factor: -2, top_k: 1}
+"""
+
+
+def test_it_stands_in_files_of_post_retrieval_variants_and_pipelines(here: Path) -> None:
+    (here / "stage.yaml").write_text(STAGE, encoding="utf-8")
+    stage = load_post_retrieval(here / "stage.yaml")
+    assert [entry.chunk.id for entry in stage.run("q", CHUNKS).chunks] == ["short"]
+    variants = "variants:\n" + "".join(
+        f"  - {{name: {name}, operators: [{{action: rerank, type: 'mine.py:{name}'}}]}}\n"
+        for name in ("Plain", "Shorter")
+    )
+    (here / "variants.yaml").write_text(variants, encoding="utf-8")
+    found = [variant.stage.run("q", CHUNKS) for variant in load_variants(here / "variants.yaml")]
+    assert [entry.chunks[0].chunk.id for entry in found] == ["long", "short"]
+    folder = here / "project"
+    folder.mkdir()
+    (folder / "theirs.py").write_text(SOURCE, encoding="utf-8")
+    (folder / "corpus.jsonl").write_text(
+        "".join(json.dumps({"id": one.id, "text": one.text}) + "\n" for one in CHUNKS),
+        encoding="utf-8",
+    )
+    (folder / "rag.yaml").write_text(
+        "indexing: {corpus: corpus.jsonl}\n"
+        "retrieval: bm25\n"
+        "post_retrieval:\n"
+        "  - {action: rerank, type: 'theirs.py:Plain', factor: -1}\n",
+        encoding="utf-8",
+    )
+    after = load_pipeline(folder / "rag.yaml").post_retrieval
+    assert after is not None and after.operators[0].name == "rerank.plain"
+
+
+def test_a_mistake_is_told_with_its_line(here: Path) -> None:
+    (here / "stage.yaml").write_text(STAGE.replace("factor", "facto"), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        load_post_retrieval(here / "stage.yaml")
+    assert "stage.yaml:2" in str(error.value) and "'facto'" in str(error.value)
+
+
+def test_the_folder_of_a_file_is_where_its_rerankers_are_looked_for(here: Path) -> None:
+    (here / "sub").mkdir()
+    (here / "mine.py").rename(here / "sub" / "mine.py")
+    given = {"action": "rerank", "type": "mine.py:Shorter"}
+    assert build_operator(given, Resources(folder=here / "sub")).name == "rerank.shorter"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("setting", [("mine.py:Plain", "factor"), ("mine.py:Shorter", "power")])
+def test_its_identity_holds_its_settings_whatever_its_class(setting: tuple[str, str]) -> None:
+    place, name = setting
+    one, same, other = (
+        described(build_reranker({"name": place, name: value})) for value in (1, 1, 2)
+    )
+    assert one == same != other
+
+
+def test_its_identity_holds_its_code(here: Path) -> None:
+    before = described(build_reranker("mine.py:Plain"))
+    (here / "mine.py").write_text(SOURCE.replace("self.factor *", "2 *"), encoding="utf-8")
+    assert described(build_reranker("mine.py:Plain")) != before
+
+
+# --- what is listed
+
+
+def setting(name: str, listing: Listed) -> ListedSetting:
+    return next(one for one in listing.settings if one.name == name)
+
+
+def named(registry: Registry) -> dict[str, Listed]:
+    return {one.name: one for one in listed(registry)}
+
+
+@pytest.mark.parametrize("registry", [OPERATORS, RERANKERS])
+def test_everything_is_listed_with_a_meaning(registry: Registry) -> None:
+    found = named(registry)
+    assert list(found) == list(registry.targets())
+    for one in found.values():
+        assert one.summary.endswith("."), one
+        assert "`" not in one.summary
+        assert [item.name for item in one.settings if not item.summary] == []
+
+
+def test_settings_are_told_as_a_file_would_hold_them() -> None:
+    operators, rerankers = named(OPERATORS), named(RERANKERS)
+    policy = setting("policy", operators["filter.token_budget"])
+    assert (policy.type, policy.default, policy.choices) == (
+        "one of drop, truncate",
+        "drop",
+        ("drop", "truncate"),
+    )
+    assert setting("counter", operators["filter.token_budget"]).default == "approximate"
+    budget = setting("budget", operators["filter.token_budget"])
+    assert (budget.needed, budget.type, budget.default) == (True, "whole number", None)
+    assert setting("rerankers", rerankers["rrf"]).type == "list of reranker"
+    factors = setting("factors", rerankers["weighted"])
+    assert factors.type == "list of mapping of field, weight, default"
+    assert factors.default == [{"field": "score", "weight": 1.0, "default": 0.5}]
+    assert [one.name for one in rerankers["http"].settings if one.name == "sleep"] == []
+
+
+def test_what_a_file_cannot_hold_is_a_need() -> None:
+    operators, rerankers = named(OPERATORS), named(RERANKERS)
+    assert operators["filter.llm"].needs == ("a language model",)
+    assert operators["merge.multi_query"].needs == ("a service with search(query, top_k)",)
+    assert rerankers["cross_encoder"].needs == ("extra onnx",)
+    assert rerankers["lexical"].needs == ()
+
+
+def recent(years: int, field: str = "year", *, limit=3) -> None:  # type: ignore[no-untyped-def]  # a plug-in without types
+    """Keeps what is new.
+
+    More is not told.
+    """
+
+
+@dataclass(frozen=True)
+class Made:
+    mode: Literal["a", "b"] | None = None
+    names: Sequence[str] = ()
+
+
+def test_plug_ins_of_any_kind_are_listed() -> None:
+    here = __name__
+    registry = Registry(kind="things", builtin={"f": f"{here}:recent", "d": f"{here}:Made"})
+    function, made = listed(registry)
+    assert function.summary == "Keeps what is new."
+    assert [(one.name, one.needed, one.default) for one in function.settings] == [
+        ("years", True, None),
+        ("field", False, "year"),
+        ("limit", False, 3),
+    ]
+    mode = setting("mode", made)
+    assert (mode.type, mode.choices, mode.summary) == ("one of a, b", ("a", "b"), "")
+    assert setting("names", made).default == []
