@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.gate_tables import Table, percent, print_tables
 from ragbench import FigureLimits, GateConfig, MetricGate
-from ragbench.core.gate_result import CheckKind, GateOutcome, GateResult, Ground
+from ragbench.core.gate_result import GateOutcome, GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
@@ -233,40 +233,6 @@ def joint_power(rng: Generator, pairs: int) -> Iterator[list[str]]:
         yield [f"{drop:g}", percent(joint), percent(holm)]
 
 
-def followed(rng: Generator, pairs: int) -> Iterator[list[str]]:
-    """Who is told so many cases, and two true drops that they settle, draws so many anew."""
-    rows = ((BINARY, 50, 0.05), (BINARY, 50, 0.0), (BINARY, 200, 0.05), (CONTINUOUS, 20, 0.0),
-            (CONTINUOUS, 50, 0.05), (CONTINUOUS, 50, 0.0), (CLUSTERED, 200, 0.05))  # fmt: skip
-    for world, cases, drop in rows:
-        settled: dict[str, list[bool]] = {"shown": [], "ruled out": []}
-        told: list[int] = []
-        beyond = 0
-        for _ in range(pairs):
-            checks = judged(world, cases, drop, 0.02, rng).checks
-            (asked,) = [each for each in checks if each.kind is CheckKind.DROP]
-            if asked.outcome is not GateOutcome.INCONCLUSIVE or asked.drop is None:
-                continue
-            needed = asked.drop.needed
-            if needed is None or needed.shown is None or needed.ruled_out is None:
-                beyond += 1
-                continue
-            told.append(needed.cases)
-            count = -(-needed.cases // world.cluster_size) * world.cluster_size
-            for name, true in (("shown", needed.shown), ("ruled out", needed.ruled_out)):
-                settled[name].append(is_settled(world, count, max(0.0, true), rng))
-        yield [
-            world.name, str(cases), f"{drop:g}", str(len(told)), str(beyond),
-            f"{int(np.median(told)):,}", percent(settled["ruled out"]), percent(settled["shown"]),
-        ]  # fmt: skip
-
-
-def is_settled(world: World, cases: int, drop: float, rng: Generator) -> bool:
-    (found,) = [
-        each for each in judged(world, cases, drop, 0.02, rng).checks if each.kind is CheckKind.DROP
-    ]
-    return found.ground in (Ground.SHOWN, Ground.RULED_OUT)
-
-
 TABLES: dict[str, Table] = {
     "red": (
         "Red though nothing changed (exit 1 or 3)",
@@ -288,12 +254,6 @@ TABLES: dict[str, Table] = {
         "Eight correlated metrics, 50 cases, tolerance 0",
         ("true drop of all", "joint", "Holm"),
         joint_power,
-    ),
-    "followed": (
-        "Following the advice (goal 80%)",
-        ("system", "cases", "true drop", "followed", "told nothing", "cases told, median",
-         "settled if unchanged", "settled at the drop told"),
-        followed,
     ),
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.gate.settle import SettleQuestion, Settling
+from ragbench.verbs.settle import SettleQuestion, Settling
 
 Array = NDArray[np.float64]
 Row = tuple[int, float, float, float]

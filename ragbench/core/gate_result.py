@@ -78,23 +78,6 @@ class CheckKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NeededCases:
-    """Cases that would settle an undecided drop."""
-
-    cases: int
-    """So many, counted with those at hand."""
-    chance: float
-    """With which it is then settled, where the true drop is one of the two below."""
-    shown: float | None
-    """The true drop is at least this: it is called worse. None where not even a total loss is."""
-    ruled_out: float | None
-    """The true drop is at most this, a negative one being a gain: it is ruled out. None where not
-    even the largest gain is."""
-    alike: bool = False
-    """No spread was seen: the number holds if further cases do as these."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Drop:
     """What the cases measured in both runs say of a loss.
 
@@ -136,8 +119,9 @@ class Drop:
     """Cases that were not measured in both runs, by reason."""
     detectable_drop: float | None
     """True loss that these cases would have shown with the power asked for."""
-    needed: NeededCases | None
-    """What would settle it; None when it is settled, or when no number would."""
+    needed: int | None
+    """Cases, those at hand included, that would settle it in 4 of 5 runs if nothing has changed;
+    None when it is settled, or when no number would."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

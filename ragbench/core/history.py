@@ -121,6 +121,3 @@ class FittedLimit:
     seen: float | None
     """True drop that the gate then shows in ``power`` of runs; None where the runs came out alike,
     so that their noise says nothing, or where so few clusters can never show a drop."""
-    strict: float | None
-    """Smallest tolerance at which an unchanged run passes ``--strict`` in ``power`` of runs; None
-    where there is none, or nothing varied."""

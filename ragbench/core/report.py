@@ -11,8 +11,7 @@ from ragbench.core.attribution import Attribution, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause, GoldSearch, Matched
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, Failure, Judgement, Status
-from ragbench.core.repeats import Repeats
+from ragbench.core.outcome import Cell, Failure, Judgement, Repeats, Status
 from ragbench.core.story import CaseStory
 from ragbench.core.validation import ValidationTable, Verdict
 

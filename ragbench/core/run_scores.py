@@ -10,8 +10,7 @@ from typing import Any
 from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Cell, Status
-from ragbench.core.repeats import Repeats, coverage_of
+from ragbench.core.outcome import Cell, Repeats, Status, coverage_of
 from ragbench.core.report import Latency, StageCount
 
 GOLD = "gold: "

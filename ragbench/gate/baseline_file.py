@@ -15,8 +15,7 @@ from typing import Any, cast
 
 from ragbench.core.history import MainRun
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Cell, Status
-from ragbench.core.repeats import Repeats
+from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import StageCount
 from ragbench.core.run_scores import MetricColumn, RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
@@ -24,7 +23,7 @@ from ragbench.gate.stored_json import Json, column_of, read_json, understood
 from ragbench.io.atomic import written_whole
 
 FORMAT = 2
-"""Version of the file format. Files of format 1 hold one run, and are read, too."""
+"""Version of the file format."""
 
 _MARK = "ragbench_baseline"
 
@@ -157,11 +156,14 @@ def is_baseline(content: Json) -> bool:
 
 
 def baseline_from(content: Json) -> Baseline:
-    if content[_MARK] not in (1, FORMAT):
-        raise ValueError(f"its format is {content[_MARK]}, this ragbench reads up to {FORMAT}")
+    if content[_MARK] != FORMAT:
+        raise ValueError(
+            f"its format is {content[_MARK]}, this ragbench reads {FORMAT}: make it anew with "
+            "ragbench baseline set RUN"
+        )
     metrics = tuple(column_of(metric) for metric in content["metrics"])
-    runs = _only_run(content, metrics) if content[_MARK] == 1 else _runs(content)
-    kept = content["kept"] if content[_MARK] == FORMAT else 1
+    runs = tuple(MainRun(**run) for run in content["runs"])
+    kept = content["kept"]
     if not 1 <= kept <= len(runs):
         raise ValueError(f"it keeps {kept} of {len(runs)} runs")
     asked = sum(run.repeats for run in runs[-kept:])
@@ -178,24 +180,6 @@ def baseline_from(content: Json) -> Baseline:
         cases=tuple(_read_case(id_, case, names, asked) for id_, case in content["cases"].items()),
         origins=tuple(map(Origin.from_json, content["origins"])) if "origins" in content else None,
     )
-
-
-def _runs(content: Json) -> tuple[MainRun, ...]:
-    return tuple(MainRun(**run) for run in content["runs"])
-
-
-def _only_run(content: Json, metrics: Sequence[MetricColumn]) -> tuple[MainRun, ...]:
-    fingerprints: Mapping[str, str] = content["fingerprints"]
-    run = MainRun(
-        date=None,
-        commit=content["commit"],
-        dirty=content["dirty"],
-        cases=fingerprints.get("dataset"),
-        judge=fingerprints.get("judge"),
-        matching=content["matching"],
-        scores={column.name: column.score for column in metrics if column.score is not None},
-    )
-    return (run,)
 
 
 def _block(key: str, brackets: str, entries: Iterable[str]) -> str:

@@ -65,7 +65,7 @@ def demands_of(
     if wrong:
         raise ConfigError("\n".join(wrong))
     budgets = config.latency or config.max_cost or config.max_tokens
-    if not demands and not budgets and config.max_unproved is None:
+    if not demands and not budgets:
         raise ConfigError(
             "nothing is demanded of this run. Name a baseline (--baseline) to look for drops, or "
             "limits (--min 'recall@5=0.8'), or write them into ragbench.yaml"
@@ -236,47 +236,6 @@ def _budget_check(
             missing=missing,
         )
     )
-
-
-def proof_check(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
-    """Whether too many judgements are not proved by what they quote, where that is demanded."""
-    if config.max_unproved is None:
-        return
-    names = {_QUOTING} | {
-        column.name
-        for column in run.metrics
-        if any(_status(case, column.name) is Status.UNPROVED for case in run.cases)
-    }
-    cells = [_status(case, name) for case in run.cases for name in names]
-    unproved = cells.count(Status.UNPROVED)
-    count = unproved + cells.count(Status.MEASURED)
-    if count:
-        counted = "judgements are unproved"
-        yield _share_check("unproved", unproved / count, config.max_unproved, "max", count, counted)
-        return
-    yield worded(
-        GateCheck(
-            kind=CheckKind.COVERAGE,
-            subject="unproved",
-            outcome=_outcome_of(Ground.NOT_STORED),
-            ground=Ground.NOT_STORED,
-            observed=None,
-            limit=config.max_unproved,
-            bound="max",
-            cases=0,
-            unit="share",
-            missing=f"judgements that have to quote (metric {_QUOTING})",
-        )
-    )
-
-
-_QUOTING = "support"
-"""The metric whose judge has to quote; a user's own is known by cells that are unproved."""
-
-
-def _status(case: ScoredCase, metric: str) -> Status | None:
-    cell = case.scores.get(metric)
-    return None if cell is None else cell.status
 
 
 def _outcome_of(ground: Ground) -> GateOutcome:

@@ -101,8 +101,6 @@ class GateConfig:
     """Largest cost of the judge's answers, by `EXTENTS`, in the currency of its price."""
     max_tokens: Mapping[str, float] = field(default_factory=dict[str, float])
     """Largest number of tokens that the RAG reports (metric ``total_tokens``), by `EXTENTS`."""
-    max_unproved: float | None = None
-    """Largest share of judgements that their quotes do not prove; None: whatever."""
     max_unmeasured: float = 0.05
     """Largest tolerated drop of the share of cases that a metric is measured on."""
     min_common: float = 0.5
@@ -112,7 +110,7 @@ class GateConfig:
 _GONE = dict.fromkeys(
     (
         "alpha", "power", "confidence", "resamples", "seed", "correction", "cluster", "floors",
-        "require_same",
+        "require_same", "max_unproved",
     ),
     "this option is gone, and what was its default holds: remove the line",
 ) | {
@@ -123,7 +121,7 @@ _LIMITS = ("min", "max", "max_drop")
 _METRIC = (*_LIMITS, "informational", "slices")
 _GATE = (
     "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", "undecided",
-    "max_unmeasured", "min_common", "max_cost", "max_tokens", "max_unproved",
+    "max_unmeasured", "min_common", "max_cost", "max_tokens",
 )  # fmt: skip
 
 
@@ -153,7 +151,6 @@ def _gate(section: Section) -> GateConfig:
         "max_drop": section.number("max_drop", low=0.0, high=1.0, high_excluded=True),
         "max_error_rate": section.number("max_error_rate", low=0.0, high=1.0),
         "max_unmeasured": section.number("max_unmeasured", low=0.0, high=1.0, high_excluded=True),
-        "max_unproved": section.number("max_unproved", low=0.0, high=1.0),
         "max_cost": _extents(section, "max_cost"),
         "max_tokens": _extents(section, "max_tokens"),
         "min_common": section.number("min_common", low=0.0, high=1.0),

@@ -13,15 +13,13 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     Ground,
-    NeededCases,
 )
-from ragbench.core.repeats import Repeats
+from ragbench.core.outcome import Repeats
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.gate.checks import MetricDemand
 from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
-from ragbench.stats.decide import POWER, ChangeKind, Decision, RegressionQuestion, decide_family
-from ragbench.stats.outlook import Outlook
+from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
 from ragbench.stats.paired import CaseScores, LeftOut, PairedSample, pair
 from ragbench.stats.permutation import SignFlipMethod
 
@@ -302,19 +300,7 @@ def _drop(paired: _Paired, decision: Decision) -> Drop:
         worse=sample.lost,
         left_out=_left_out(sample.left_out),
         detectable_drop=decision.detectable_drop,
-        needed=_needed(decision.needed),
-    )
-
-
-def _needed(found: Outlook | None) -> NeededCases | None:
-    if found is None:
-        return None
-    return NeededCases(
-        cases=found.cases,
-        chance=POWER,
-        shown=found.shown,
-        ruled_out=found.ruled_out,
-        alike=found.alike,
+        needed=decision.needed,
     )
 
 

@@ -1,10 +1,10 @@
-"""The run to hold a run against."""
+"""The run to compare a run with, and how old it is."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from ragbench.core.run_scores import RunScores
@@ -12,33 +12,8 @@ from ragbench.errors import RunMismatchError
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.manifest import Manifest, read_manifest
 
-
-def commits_between(earlier: str, later: str, folder: Path) -> int | None:
-    """The number of commits that ``later`` has and ``earlier`` lacks.
-
-    None when ``earlier`` is not an ancestor of ``later``, or git does not know one of them (as in a
-    shallow clone), or there is no git.
-    """
-    if earlier == later:
-        return 0
-    if _git(folder, "merge-base", "--is-ancestor", earlier, later) is None:
-        return None
-    count = _git(folder, "rev-list", "--count", f"{earlier}..{later}")
-    return None if count is None else int(count)
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+OLD_DAYS = 90
+"""A baseline that is older is warned of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,28 +28,17 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     """Finds the latest earlier run of the same system on the same dataset with the same metrics.
 
     The dataset may have gained or lost cases since: those in common are compared.
-
-    Where commits are known, the run whose commit lies nearest behind this run's goes first; runs of
-    other branches do not count then. Where none is known to lie behind it, and among runs of one
-    commit, the one that was written last before this run is taken.
-
-    None when there is none.
     """
     home = path if path.is_dir() else path.parent
     manifest_file = RunFolder(path=home).manifest
     if not manifest_file.is_file():
         return None
     written = manifest_file.stat().st_mtime
-    candidates = [
-        candidate for candidate in _candidates(home, folders) if _is_alike(candidate.manifest, run)
-    ]
-    distances = {candidate.path: _distance(candidate, run, home) for candidate in candidates}
-    behind = [c for c in candidates if (distances[c.path] or 0) > 0 or _is_earlier(c, written)]
-    known = [candidate for candidate in behind if distances[candidate.path] is not None]
-    if known:
-        nearest = min(known, key=lambda c: (distances[c.path] or 0, -c.written, c.path.name))
-        return nearest.path
-    earlier = [candidate for candidate in behind if _is_earlier(candidate, written)]
+    earlier = (
+        candidate
+        for candidate in _candidates(home, folders)
+        if candidate.written < written and _is_alike(candidate.manifest, run)
+    )
     latest = max(earlier, key=lambda c: (c.written, c.path.name), default=None)
     return None if latest is None else latest.path
 
@@ -103,12 +67,31 @@ def _is_alike(manifest: Manifest, run: RunScores) -> bool:
     return manifest.rag.name == run.rag and mine <= theirs
 
 
-def _distance(candidate: _Candidate, run: RunScores, folder: Path) -> int | None:
-    commit = (candidate.manifest.git or {}).get("commit")
-    if run.commit is None or not isinstance(commit, str):
+def age_note(run: RunScores, baseline: RunScores) -> str | None:
+    """What the baseline is made of, and how much older than this run its newest run is.
+
+    Seen from the run and not from today, so that the same files give the same verdict.
+    """
+    count, days = len(baseline.made_of), _days(baseline.date, run.date)
+    if count < 2 and not days:
         return None
-    return commits_between(commit, run.commit, folder)
+    made = f"the mean of {count} runs" if count > 1 else "one run"
+    dates = [made_of.date[:10] for made_of in baseline.made_of if made_of.date is not None]
+    if dates:
+        made += f", {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
+    text = f"The baseline is {made}"
+    if days:
+        newest = "the newest" if count > 1 else "it"
+        text += f"; {newest} is {'1 day' if days == 1 else f'{days:,} days'} older than this run"
+    old = " That is old: add today's main with: ragbench baseline add RUN"
+    return f"{text}.{old if (days or 0) > OLD_DAYS else ''}"
 
 
-def _is_earlier(candidate: _Candidate, written: float) -> bool:
-    return candidate.written < written
+def _days(earlier: str | None, later: str | None) -> int | None:
+    if earlier is None or later is None:
+        return None
+    try:
+        first, last = (datetime.fromisoformat(text).astimezone() for text in (earlier, later))
+    except ValueError:  # a date that somebody wrote by hand
+        return None
+    return (last - first).days if last >= first else None

@@ -25,7 +25,6 @@ from ragbench.gate.checks import (
     coverage_check,
     demands_of,
     floor_checks,
-    proof_check,
 )
 from ragbench.gate.comparable import Comparability, compare_inputs
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
@@ -186,7 +185,6 @@ def gate(
         *_drops(compared, demands, config),
         coverage_check(run, demands, config),
         *budget_checks(run, config),
-        *proof_check(run, config),
     ]
     if baseline is not None and compared.run is not None:
         checks.append(common_check(len(compared.run.cases), baseline, config))

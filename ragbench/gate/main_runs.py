@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
-from ragbench.core.outcome import Cell
-from ragbench.core.repeats import Repeats
+from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, BaselineCase

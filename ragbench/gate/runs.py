@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ragbench.core.attribution import Cause
 from ragbench.core.origin import Origin
-from ragbench.core.outcome import Cell, Status
-from ragbench.core.repeats import Repeats
+from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import (
     MetricColumn,

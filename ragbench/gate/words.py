@@ -17,8 +17,6 @@ from ragbench.core.gate_result import (
     Refusal,
 )
 
-_NOTHING = 0.02
-"""A true drop below this share of what is tolerated is worded as no change."""
 _SHOWN = 2
 """How many reasons a headline has room for."""
 
@@ -95,13 +93,13 @@ def _independent(drop: Drop) -> str:
 def _passed(counted: Sequence[GateCheck]) -> str:
     """How many passed; what could not be decided is as loud as they are."""
     passed = sum(check.outcome is GateOutcome.PASSED for check in counted)
-    told = "1 check passed" if passed == 1 else f"{passed:,} checks passed"
+    text = "1 check passed" if passed == 1 else f"{passed:,} checks passed"
     open_drops = [check for check in counted if check.is_open_drop]
     if open_drops:
         seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
         rest = f"; and {len(open_drops) - _SHOWN:,} more" if len(open_drops) > _SHOWN else ""
-        told += f", {len(open_drops):,} undecided: {seen}{rest}"
-    return told
+        text += f", {len(open_drops):,} undecided: {seen}{rest}"
+    return text
 
 
 def _refused(refusals: Sequence[Refusal]) -> str:
@@ -168,20 +166,22 @@ def _rest(check: GateCheck) -> str:
         Ground.HALVED: ": fewer than half",
         Ground.EXACTLY_TOLERATED: ": every case lost exactly what is tolerated, which no number of "
         "cases can tell from more or from less",
-        Ground.TOO_FEW_CLUSTERS: f": {_independent(drop)} can never show a drop",
+        Ground.TOO_FEW_CLUSTERS: f": {_independent(drop)} can never show a drop, more are needed",
         Ground.RARE_GAINS: f": {tolerated} is unlikely to be chance, but {_independent(drop)} are "
         "too few to rule out rare large gains that make up for it",
         Ground.RARE_LOSSES: f": {tolerated} is unlikely, but {_independent(drop)} are too few to "
         "rule out a rare large one",
         Ground.OPEN: f": {tolerated} is neither shown nor ruled out",
     }[ground]
-    advice = _settling(drop, check.unit) if check.outcome is GateOutcome.INCONCLUSIVE else ""
+    advice = ""
+    if check.outcome is GateOutcome.INCONCLUSIVE and drop.needed is not None:
+        advice = f". {cases(drop.needed)} would settle it in 4 of 5 runs if nothing has changed"
     return f"{_interval(drop, check.unit)}{text}{_again(check)}{advice}"
 
 
 def _again(check: GateCheck) -> str:
-    told = again_text(check)
-    return f" ({told})" if told else ""
+    text = again_text(check)
+    return f" ({text})" if text else ""
 
 
 def again_text(check: GateCheck) -> str:
@@ -218,30 +218,3 @@ def _p(value: float, resolution: float = 0.0) -> str:
     if value <= resolution:
         return f"p <= {resolution:.1g}"
     return f"p = {value:.2g}" if value >= 1e-6 else "p < 1e-06"
-
-
-def _settling(drop: Drop, unit: str) -> str:
-    """What would settle it, and for which true drops that holds."""
-    needed = drop.needed
-    if needed is None:
-        return ""
-    told = f"{cases(needed.cases)}"
-    if needed.alike:
-        return f". {told} that all do as these would settle it"
-    true = [_unharmed(needed.ruled_out, drop, unit), _harmed(needed.shown, unit)]
-    told += f" would settle it with a chance of {needed.chance:.0%}"
-    return f". {told} if {' or '.join(filter(None, true))}" if any(true) else ""
-
-
-def _unharmed(most: float | None, drop: Drop, unit: str) -> str:
-    if most is None:
-        return ""
-    if abs(most) < _NOTHING * (drop.tolerance or 1.0):
-        return "nothing has changed"
-    if most < 0.0:
-        return f"there is a true gain of at least {figure(-most, unit)}"
-    return f"the true drop is at most {figure(most, unit)}"
-
-
-def _harmed(least: float | None, unit: str) -> str:
-    return "" if least is None else f"the true drop is at least {figure(least, unit)}"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell
-from ragbench.core.repeats import Repeats
+from ragbench.core.outcome import Cell, Repeats
 from ragbench.stats.repeats import variance_components
 
 _LITTLE = 0.1

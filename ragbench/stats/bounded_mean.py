@@ -3,6 +3,10 @@
 A t test or a bootstrap trusts the spread that it sees. Where most cases do not change and a few
 could break completely, a sample without such a case shows no spread at all, and "not worse" would
 be declared far too often. This test adds one cluster in which everything broke.
+
+Turned around, it asks whether gains so rare that none was seen could make up for a loss. Swapping
+two runs describes noise, and not a change that takes a little from nearly every case and gives much
+to a few: its mean may not have moved, and a sample that holds none of the few is certain of a loss.
 """
 
 from __future__ import annotations
@@ -21,6 +25,12 @@ if TYPE_CHECKING:
 # Of the sum over a grid: halving it changes a p-value of 1e-3 by 1e-14, one of 1e-11 by 1e-17.
 _STEP = 1.0 / 16.0
 _NEGLIGIBLE = 1e-17
+RARE_GAINS = 0.15
+"""Largest p-value that a loss may keep against rare large gains; see `decide_family`."""
+_RARE = 0.05
+"""Up to this share of clusters that gain, gains count as rare."""
+_FEW = 0.1
+"""Up to this share of upward moves, of all that moved, rare gains are looked for."""
 
 
 def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: float) -> float:
@@ -113,3 +123,30 @@ def _saddle(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> float:
 def _sum(terms: NDArray[np.float64]) -> float:
     """A sum in one order everywhere: that of a dot product depends on the machine's library."""
     return float(terms.sum())
+
+
+def rare_gains_p_value(
+    totals: ClusterTotals, tolerance: float, *, scale: float | None
+) -> float | None:
+    """p-value of "the loss is not larger than tolerated", one more cluster gaining all of it.
+
+    None where rare gains cannot be what was missed.
+    """
+    if scale is None or not _gains_are_rare(totals, tolerance, scale=scale):
+        return None
+    return bounded_mean_p_value(totals.turned(), tolerance, lowest=-scale)
+
+
+def _gains_are_rare(totals: ClusterTotals, tolerance: float, *, scale: float | None) -> bool:
+    """Whether gains so rare that none was seen could make up for the loss that was.
+
+    Not where one cluster in twenty, gaining the whole scale, would not make up for it; and not
+    where gains were seen: more than a tenth of what moved.
+    """
+    if scale is None:
+        return False
+    moved = [total for total in totals.shifted(tolerance) if total]
+    made_up = _RARE / (1.0 - _RARE) * (scale + tolerance) * totals.cases
+    if -math.fsum(moved) > made_up * (1.0 + 1e-9):
+        return False
+    return sum(total > 0.0 for total in moved) <= _FEW * len(moved)

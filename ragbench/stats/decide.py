@@ -8,19 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ragbench.errors import ConfigError
-from ragbench.stats.bounded_mean import bounded_mean_p_value
+from ragbench.stats.bounded_mean import RARE_GAINS, bounded_mean_p_value, rare_gains_p_value
 from ragbench.stats.clusters import ClusterTotals, check_share
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.family import FINENESS, FamilyTest, family_test
 from ragbench.stats.mean import Interval, student_interval, student_p_value
-from ragbench.stats.outlook import Outlook, outlook
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
-from ragbench.stats.power import Spread, detectable
-from ragbench.stats.rare_gains import RARE_GAINS, gains_are_rare, rare_gains_p_value
-
-POWER = 0.8
-"""Share of samples in which a detectable drop is found, where nothing else is said."""
+from ragbench.stats.power import POWER, Spread, cases_to_settle, detectable
 
 
 class ChangeKind(StrEnum):
@@ -69,16 +64,14 @@ class Decision:
     """The test for a drop larger than tolerated, alone."""
     p_worse: float
     """Its p-value, corrected for the family."""
-    p_rare_gains: float | None
-    """p-value of the same question where a few gains as large as the scale may not have been seen;
-    None where it was not asked."""
     p_not_worse: float
     """p-value of the test that the drop is smaller than tolerated; not corrected."""
     detectable_drop: float | None
     """True drop of the mean that this sample would have called worse with the power asked for:
     the tolerance included, at the level within the family. None where it cannot be known."""
-    needed: Outlook | None
-    """What would settle an undecided question. None when it is settled, or nothing would."""
+    needed: int | None
+    """Cases that would settle an undecided question with the power asked for, if nothing has
+    changed. None when it is settled, or when no number would."""
 
     @property
     def hides_rare_gains(self) -> bool:
@@ -266,22 +259,14 @@ def _decision(
     family: FamilyTest,
 ) -> Decision:
     totals, tolerance, scale = evidence.totals, question.tolerance, question.largest_drop
-    change, rare = _change(question, evidence, alpha)
+    change = _change(question, evidence, alpha)
     spread = Spread.of(totals, -tolerance)
     found = None
     if spread is not None:
         found = detectable(spread, totals.clusters, alpha=family.level, power=power)
     needed = None
     if change is ChangeKind.CANNOT_TELL:
-        needed = outlook(
-            totals,
-            tolerance,
-            largest_drop=scale,
-            alpha=alpha,
-            level=family.level,
-            power=power,
-            weakest=RARE_GAINS if gains_are_rare(totals, tolerance, scale=scale) else None,
-        )
+        needed = cases_to_settle(totals, tolerance, largest_drop=scale, alpha=alpha, power=power)
     return Decision(
         change=change,
         difference=evidence.difference,
@@ -292,20 +277,15 @@ def _decision(
         family=family.size,
         test=evidence.test,
         p_worse=evidence.p_worse,
-        p_rare_gains=rare,
         p_not_worse=evidence.p_safe,
         detectable_drop=None if found is None else found + tolerance,
         needed=needed,
     )
 
 
-def _change(
-    question: RegressionQuestion, evidence: _Evidence, alpha: float
-) -> tuple[ChangeKind, float | None]:
-    """The answer; and the p-value against rare large gains, where it was asked."""
+def _change(question: RegressionQuestion, evidence: _Evidence, alpha: float) -> ChangeKind:
     if evidence.p_worse <= alpha:
         rare = rare_gains_p_value(evidence.totals, question.tolerance, scale=question.largest_drop)
         is_shown = rare is None or rare <= RARE_GAINS
-        return (ChangeKind.WORSE if is_shown else ChangeKind.CANNOT_TELL), rare
-    is_safe = evidence.p_safe <= alpha
-    return (ChangeKind.NOT_WORSE if is_safe else ChangeKind.CANNOT_TELL), None
+        return ChangeKind.WORSE if is_shown else ChangeKind.CANNOT_TELL
+    return ChangeKind.NOT_WORSE if evidence.p_safe <= alpha else ChangeKind.CANNOT_TELL

@@ -45,7 +45,7 @@ class FamilyTest:
     resolution: float
     """Smallest p-value that drawn signs can give; 0 where every arrangement was counted."""
     size: int
-    """Tests that could reach the level at all: the family that the correction is for."""
+    """Tests in which anything differs from the null: the family that the correction is for."""
     level: float
     """Level of a single test that asks as much as the family does of its strongest one. For
     planning: ``alpha / size`` where the tests are independent, ``alpha`` where they are one."""
@@ -66,13 +66,12 @@ def family_test(
     statistic of draw r over the tests that are not yet rejected, ``p = (1 + #{D_r >= observed}) /
     (1 + draws)``, stepping down from the largest observed one.
 
-    A test of k clusters that changed has no p-value below ``2^-k``. Tests for which that is above
-    ``alpha / K``, with the smallest K that leaves at most K tests, can never be rejected: they are
-    left out of the family (Tarone) and keep ``K`` times their own p-value.
+    Tests in which no cluster differs from the null have a p-value of 1. Slices that are too small
+    to reach the level need no other care: their statistic is at most the root of the number of
+    their clusters, which the largest of many tests exceeds.
 
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", sections 2.6 and 6.2
-    (step-down maxT); Tarone 1990, "A Modified Bonferroni Method for Discrete Data";
-    (b + 1) / (m + 1): Phipson & Smyth 2010.
+    (step-down maxT); (b + 1) / (m + 1): Phipson & Smyth 2010.
 
     Args:
         null_means: look for a mean below this, one a test; None: for one away from 0.
@@ -90,8 +89,8 @@ def family_test(
         resamples=draws,
         seed=seed,
     )
-    able, factor = _testable(alone, alpha, sides=2 if two_sided else 1)
-    p_values = [min(1.0, factor * test.p_value) for test in alone]
+    able = [place for place, test in enumerate(alone) if test.informative]
+    p_values = [1.0] * len(alone)
     if len(able) < 2:
         for position in able:
             p_values[position] = alone[position].p_value
@@ -116,17 +115,6 @@ def family_test(
         size=len(able),
         level=level,
     )
-
-
-def _testable(tests: Sequence[SignFlipTest], alpha: float, sides: int) -> tuple[list[int], int]:
-    """Who could be rejected, and Tarone's K."""
-    best = [min(1.0, sides * math.ldexp(1.0, -min(test.informative, 1000))) for test in tests]
-    factor = 1
-    while True:
-        able = [position for position, least in enumerate(best) if least <= alpha / factor]
-        if len(able) <= factor:
-            return able, factor
-        factor += 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from statistics import NormalDist
 
 from ragbench.core.validation import Share
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals, Label, check_share
-
-
-class IntervalMethod(StrEnum):
-    """How the ends of an interval were found."""
-
-    STUDENT = "student-t"
-    """Student-t with cluster-robust standard errors, degrees of freedom = clusters - 1."""
-    PERCENTILE = "percentile"
-    """Percentiles of a bootstrap over clusters."""
-    BCA = "bca"
-    """Bias-corrected and accelerated percentiles of a bootstrap over clusters."""
-    EQUAL_VALUES = "equal-values"
-    """Exact bound for values that are all equal, from the ends of their scale."""
-    NONE = "none"
-    """There is no interval; the note says why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,94 +29,17 @@ class Interval:
     """Number of values."""
     clusters: int
     """Number of independent observations."""
-    method: IntervalMethod
-    """How the ends were found."""
-    note: str = ""
-    """Why another method was used than the one asked for, or why there is no interval."""
-
-
-# From here on the normal expansion of the quantile is exact to about 1e-14.
-_MANY = 2000
-
-
-def student_cdf(value: float, degrees: int) -> float:
-    """P(T <= value) for Student's t with a whole number of degrees of freedom.
-
-    Source: Abramowitz & Stegun 1964, 26.7.3 and 26.7.4 (finite sums in the angle
-    ``atan(value / sqrt(degrees))``).
-
-    Args:
-        degrees: degrees of freedom, at least 1.
-    """
-    angle = math.atan2(value, math.sqrt(degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    odd = degrees % 2
-    term = cosine if odd else 1.0
-    terms = [] if degrees == 1 else [term]
-    for step in range(3 if odd else 2, degrees - 1, 2):
-        term *= cosine * cosine * (step - 1) / step
-        terms.append(term)
-    inside = sine * math.fsum(terms)
-    share = 2.0 / math.pi * (angle + inside) if odd else inside
-    return min(1.0, max(0.0, 0.5 + 0.5 * share))
 
 
 @functools.lru_cache(maxsize=4096)
 def student_quantile(probability: float, degrees: int) -> float:
-    """The t with P(T <= t) = probability.
+    """The t with P(T <= t) = probability, for this many degrees of freedom."""
+    from scipy.special import stdtrit
 
-    Source: Newton's method on :func:`student_cdf`, started at and for many degrees of freedom
-    replaced by the expansion of Abramowitz & Stegun 1964, 26.7.5.
-
-    Args:
-        probability: between 0 and 1, both excluded.
-        degrees: degrees of freedom, at least 1.
-
-    Raises:
-        ConfigError: an argument is out of range.
-    """
     check_share(probability, name="probability")
     if degrees < 1:
         raise ConfigError(f"degrees of freedom are {degrees}: at least 1 is needed")
-    if probability < 0.5:
-        return -student_quantile(1.0 - probability, degrees)
-    if degrees == 1:
-        return math.tan(math.pi * (probability - 0.5))
-    if degrees >= _MANY:
-        return _expansion(NormalDist().inv_cdf(probability), degrees)
-    return _solve(probability, degrees)
-
-
-def _expansion(normal: float, degrees: int) -> float:
-    z, square = normal, normal * normal
-    terms = (
-        z * (square + 1) / 4,
-        z * (5 * square**2 + 16 * square + 3) / 96,
-        z * (3 * square**3 + 19 * square**2 + 17 * square - 15) / 384,
-        z * (79 * square**4 + 776 * square**3 + 1482 * square**2 - 1920 * square - 945) / 92160,
-    )
-    return z + math.fsum(term / degrees**power for power, term in enumerate(terms, start=1))
-
-
-def _solve(probability: float, degrees: int) -> float:
-    """Bisection kept inside a bracket, sped up by Newton steps that stay in it."""
-    low, high = 0.0, 2.0
-    while student_cdf(high, degrees) < probability and high < 1e9:
-        low, high = high, high * 2.0
-    scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
-    height = math.exp(scale) / math.sqrt(degrees * math.pi)
-    value = (low + high) / 2.0
-    for _ in range(100):
-        missing = probability - student_cdf(value, degrees)
-        low, high = (value, high) if missing > 0 else (low, value)
-        density = height * (1.0 + value * value / degrees) ** (-(degrees + 1) / 2)
-        following = value + missing / density if density > 0 else low
-        if not low <= following <= high:
-            following = (low + high) / 2.0
-        if abs(following - value) <= 1e-15 * max(1.0, value):
-            return following
-        value = following
-    return value
+    return float(stdtrit(degrees, probability))
 
 
 def mean_interval(
@@ -146,7 +51,8 @@ def mean_interval(
 ) -> Interval:
     """Mean of the values and the range in which the true mean is to be expected.
 
-    Student-t with cluster-robust standard errors. Uses the standard library only.
+    Student-t with cluster-robust standard errors. Without a spread (one cluster, or equal values
+    whose scale has no ends) there is no interval.
 
     Source: Miller 2024, "Adding Error Bars to Evals", sections 2.1 and 2.2; Cameron & Miller 2015.
 
@@ -163,22 +69,13 @@ def student_interval(
     check_share(confidence, name="confidence")
     mean, error = totals.mean, totals.standard_error
     low = high = None
-    method, note = IntervalMethod.NONE, ""
-    if mean is None:
-        note = "no case was measured"
-    elif error is None:
-        note = "one cluster says nothing about the spread between clusters"
-    elif error > 0.0:
+    if mean is not None and error:
         reach = student_quantile(0.5 + confidence / 2, totals.clusters - 1) * error
-        low, high, method = mean - reach, mean + reach, IntervalMethod.STUDENT
+        low, high = mean - reach, mean + reach
         if bounds is not None:
             low, high = max(low, min(bounds[0], mean)), min(high, max(bounds[1], mean))
-    elif bounds is None:
-        note = "all values are equal: their spread is not known"
-    else:
+    elif mean is not None and error is not None and bounds is not None:
         low, high = _equal_values(mean, totals.clusters, confidence, bounds)
-        method = IntervalMethod.EQUAL_VALUES
-        note = "all values are equal: the interval follows from the ends of the scale"
     return Interval(
         mean=mean,
         low=low,
@@ -187,8 +84,6 @@ def student_interval(
         standard_error=error,
         cases=totals.cases,
         clusters=totals.clusters,
-        method=method,
-        note=note,
     )
 
 
@@ -200,10 +95,12 @@ def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
 
     Source: Cameron & Miller 2015, section VI.D (t with clusters - 1 degrees of freedom).
     """
+    from scipy.special import stdtr
+
     mean, error = totals.mean, totals.standard_error
     if mean is None or not error:
         return 0.5
-    return student_cdf(-(mean - null_mean) / error, totals.clusters - 1)
+    return float(stdtr(totals.clusters - 1, -(mean - null_mean) / error))
 
 
 def _equal_values(

@@ -33,16 +33,6 @@ class LeftOut:
     unmeasured_in_both: int = 0
     """Both hold it; neither measured it."""
 
-    @property
-    def total(self) -> int:
-        return (
-            self.only_in_baseline
-            + self.only_in_candidate
-            + self.unmeasured_in_baseline
-            + self.unmeasured_in_candidate
-            + self.unmeasured_in_both
-        )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairedSample:

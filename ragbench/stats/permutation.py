@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.clusters import ClusterTotals, Label
+from ragbench.stats.clusters import ClusterTotals
 from ragbench.stats.draws import WORD, random_bits, signs_for, to_fixed_point
 
 if TYPE_CHECKING:
@@ -56,42 +56,6 @@ class SignFlipTest:
     """Seed of the draws; None when all were counted."""
 
 
-def sign_flip_test(
-    values: Sequence[float],
-    clusters: Sequence[Label] | None = None,
-    *,
-    null_mean: float = 0.0,
-    alternative: Alternative = "two-sided",
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> SignFlipTest:
-    """Tests the mean of paired differences by flipping the signs of whole clusters.
-
-    If the two runs were the same system, then swapping them within a cluster would change
-    nothing: every arrangement of signs is as likely as the observed one. The p-value is the share
-    of arrangements whose mean lies at least as far out. It is exact for any such distribution,
-    ties and tiny samples included, and it needs no variance. Against ``null_mean`` it tests the
-    differences after subtracting it; for data that could be swapped, an alternative ``less``
-    against a mean below 0 (a tolerated drop) has at most the nominal level, because the p-value
-    only grows when values are raised. Otherwise it assumes symmetry around the null mean.
-
-    Up to 28 informative clusters, and whenever all informative clusters have the same size of
-    total, all arrangements are counted. Otherwise m are drawn and b of them lie as far out:
-    p = (b + 1) / (m + 1).
-
-    Source: Fisher 1935, "The Design of Experiments", section 21; in information retrieval
-    Smucker, Allan & Carterette 2007; (b + 1) / (m + 1): Phipson & Smyth 2010; counting by halves:
-    Horowitz & Sahni 1974.
-
-    Args:
-        alternative: ``less``, ``greater`` or ``two-sided``.
-    """
-    totals = ClusterTotals.of(values, clusters)
-    return sign_flip_tests(
-        [totals], null_means=[null_mean], alternative=alternative, resamples=resamples, seed=seed
-    )[0]
-
-
 def sign_flip_tests(
     samples: Sequence[ClusterTotals],
     *,
@@ -100,9 +64,23 @@ def sign_flip_tests(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[SignFlipTest, ...]:
-    """Several sign-flip tests that share their draws.
+    """Tests means of paired differences by flipping the signs of whole clusters.
 
-    The outcome of each is the same as that of :func:`sign_flip_test` on it alone.
+    If the two runs were the same system, then swapping them within a cluster would change
+    nothing: every arrangement of signs is as likely as the observed one. The p-value is the share
+    of arrangements whose mean lies at least as far out. It is exact for any such distribution,
+    ties and tiny samples included, and it needs no variance. Against a null mean it tests the
+    differences after subtracting it; for data that could be swapped, an alternative ``less``
+    against a mean below 0 (a tolerated drop) has at most the nominal level, because the p-value
+    only grows when values are raised. Otherwise it assumes symmetry around the null mean.
+
+    Up to 28 informative clusters, and whenever all informative clusters have the same size of
+    total, all arrangements are counted. Otherwise m are drawn and b of them lie as far out:
+    p = (b + 1) / (m + 1). The tests share their draws; each is what it would be alone.
+
+    Source: Fisher 1935, "The Design of Experiments", section 21; in information retrieval
+    Smucker, Allan & Carterette 2007; (b + 1) / (m + 1): Phipson & Smyth 2010; counting by halves:
+    Horowitz & Sahni 1974.
     """
     import numpy as np
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 from ragbench.errors import ConfigError
 from ragbench.stats.clusters import ClusterTotals, check_share
 from ragbench.stats.mean import student_quantile
 
+POWER = 0.8
+"""Share of samples in which what is looked for is found, where nothing else is said."""
 # Larger samples are not an answer that anybody could use.
 _MOST_CLUSTERS = 10**9
+_WORTH = 2
+"""So many times the cases at hand, at least, is an answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +61,7 @@ class Spread:
 
 
 def detectable(
-    spread: Spread, clusters: int, *, alpha: float = 0.05, power: float = 0.8
+    spread: Spread, clusters: int, *, alpha: float = 0.05, power: float = POWER
 ) -> float | None:
     """The smallest true distance from the null mean that a one-sided test finds in ``power``.
 
@@ -87,7 +92,7 @@ def detectable(
 
 
 def clusters_to_detect(
-    distance: float, spread: Spread, *, alpha: float = 0.05, power: float = 0.8
+    distance: float, spread: Spread, *, alpha: float = 0.05, power: float = POWER
 ) -> SampleSize | None:
     """The smallest sample whose :func:`detectable` distance is at most ``distance``.
 
@@ -112,7 +117,7 @@ def clusters_to_rule_out(
     *,
     reach: float | None = None,
     alpha: float = 0.05,
-    power: float = 0.8,
+    power: float = POWER,
 ) -> SampleSize | None:
     """The smallest sample that shows "not worse" in ``power`` of all samples.
 
@@ -129,8 +134,6 @@ def clusters_to_rule_out(
 
     None when no sample of a usable size does, as for a margin of 0.
     """
-    from statistics import NormalDist
-
     if reach is None:
         return clusters_to_detect(margin, spread, alpha=alpha, power=power)
     check_share(alpha, name="alpha")
@@ -146,6 +149,40 @@ def clusters_to_rule_out(
 
     clusters = smallest_count(is_enough) if margin > 0.0 else None
     return None if clusters is None else spread.sample_size(clusters)
+
+
+def cases_to_settle(
+    totals: ClusterTotals,
+    tolerance: float,
+    *,
+    largest_drop: float | None,
+    alpha: float = 0.05,
+    power: float = POWER,
+) -> int | None:
+    """Cases, those at hand included, that rule an undecided drop out if nothing has changed.
+
+    The spread is estimated from the cases at hand: it is enlarged by ``c / (z_alpha + z_power)``,
+    with c the ``power`` quantile of a noncentral t with G - 1 degrees of freedom and noncentrality
+    z_alpha, so that the chance holds on average over such estimates.
+
+    Source: Julious & Owen 2006, "Sample size calculations for clinical studies allowing for
+    uncertainty about the variance".
+
+    None where no number would (nothing is tolerated), and where no spread is seen.
+    """
+    from scipy.special import nctdtrit
+
+    spread = Spread.of(totals, -tolerance)
+    if spread is None:
+        return None
+    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(power)
+    factor = float(nctdtrit(totals.clusters - 1, critical, power)) / (critical + beyond)
+    spread = replace(spread, per_cluster=spread.per_cluster * max(1.0, factor))
+    reach = None if largest_drop is None else largest_drop - tolerance
+    found = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha, power=power)
+    if found is None:
+        return None
+    return spread.sample_size(max(found.clusters, _WORTH * totals.clusters)).cases
 
 
 def smallest_count(is_enough: Callable[[int], bool], *, most: int = _MOST_CLUSTERS) -> int | None:

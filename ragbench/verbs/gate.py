@@ -14,9 +14,8 @@ from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import RunScores, ScoredCase, clustered_by_gold
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.age import age_note
 from ragbench.gate.config import AUTO, GateConfig
-from ragbench.gate.find_baseline import find_baseline
+from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.runs import read_origins, read_run
 from ragbench.ledger.codec import question_digest
@@ -227,7 +226,7 @@ def gate_run(
         baseline = _baseline(Path(config.baseline), run, rejudge=rejudge, judging=judging)
     if rejudge and baseline is not None:
         notes.append("The baseline's stored outputs were scored anew with this run's metrics.")
-    age = None if baseline is None else age_note(run, baseline, Path())
+    age = None if baseline is None else age_note(run, baseline)
     if age is not None:
         notes.append(age)
     return gate(run, baseline, config, notes=notes)

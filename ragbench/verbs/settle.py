@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ragbench.core.gate_result import GateCheck, GateResult
+from ragbench.core.gate_result import GateCheck, GateResult, Settled
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import with_settled
-from ragbench.gate.settle import SettleQuestion, Settling
+from ragbench.stats.betting import MeanBet
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
 
 Ask = Callable[[int, Sequence[str], Sequence[str]], tuple[RunScores, RunScores]]
 """Asks both systems: the round, the metrics, the cases drawn; gives the baseline's scores and the
@@ -99,3 +108,181 @@ def _told(settling: Settling) -> str:
         f"{name} {known.change} (drop {known.drop or 0.0:+.3f})"
         for name, known in settling.settled().items()
     )
+
+
+_EVENLY = 0.5
+"""Share of the draws that any case may get: no case weighs more than twice its share."""
+_STILL = 1e-3
+"""Smallest spread of a case that is assumed, as a share of the scale."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettleQuestion:
+    """Did this metric fall by more than is tolerated, on these cases?"""
+
+    metric: str
+    tolerance: float
+    scale: float
+    """Largest drop that a case can take."""
+    differences: Mapping[str, float]
+    """What two runs said, by case; a negative one is a loss. They choose which cases are asked
+    about, and are no evidence: the gate has judged them already."""
+
+
+class Settling:
+    """Draws cases, takes in what both systems said, and decides.
+
+    A case is drawn with replacement, with a chance q that grows with the spread of its
+    differences so far; half of all draws are spread evenly. With D the new difference, c what the
+    case's earlier ones promise, and n the number of cases, ``mean(c) + (D - c) / (n q)`` has the
+    mean difference over the cases as its mean, whatever q and c are; the bets of
+    `ragbench.stats.betting` are made on it. So it may be stopped at any time.
+
+    Source: weighting and centring as in Horvitz & Thompson 1952 and Cassel, Särndal & Wretman 1976
+    (difference estimator); with betting: Shekhar, Xu, Lipton, Liang & Ramdas 2023, "Risk-Limiting
+    Financial Audits via Weighted Sampling without Replacement".
+
+    Args:
+        questions: one a metric, at least one.
+        alpha: any metric is called worse by mistake with at most this chance (the level of each is
+            ``alpha / len(questions)``); each is called not worse by mistake with at most this.
+        seed: of the draws.
+    """
+
+    def __init__(self, questions: Sequence[SettleQuestion], *, alpha: float, seed: int = 0) -> None:
+        import numpy as np
+
+        self._ids = sorted({id_ for question in questions for id_ in question.differences})
+        self._seed = seed
+        self._rounds = 0
+        self._asked: set[str] = set()
+        places = {id_: place for place, id_ in enumerate(self._ids)}
+        self._metrics = [
+            _Metric.of(question, places, alpha, len(questions)) for question in questions
+        ]
+        self._chances = np.full(len(self._ids), 1.0 / len(self._ids))
+        self._drawn: list[int] = []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a metric is worse, or all are settled: further answers would change nothing."""
+        said = [metric.change for metric in self._metrics]
+        return "worse" in said or "open" not in said
+
+    def draw(self, count: int) -> list[str]:
+        """The next cases to ask about, with repetition; the same ones after the same answers."""
+        import numpy as np
+
+        spread = sum(metric.weights(len(self._ids)) for metric in self._metrics)
+        wanted = np.sqrt(spread)
+        even = 1.0 / len(self._ids)
+        self._chances = _EVENLY * even + (1.0 - _EVENLY) * wanted / wanted.sum()
+        source = np.random.PCG64([self._seed, self._rounds])
+        uniform = (source.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        ends = np.cumsum(self._chances)
+        found = np.searchsorted(ends / ends[-1], uniform, side="right")
+        self._drawn = [int(place) for place in found]
+        self._rounds += 1
+        return [self._ids[place] for place in self._drawn]
+
+    def see(self, answers: Sequence[Mapping[str, float | None]]) -> None:
+        """Takes in the differences of the cases that were drawn last."""
+        self._asked.update(self._ids[place] for place in self._drawn)
+        for metric in self._metrics:
+            values = [answer.get(metric.question.metric) for answer in answers]
+            metric.see(self._drawn, values, self._chances)
+
+    def settled(self) -> dict[str, Settled]:
+        """What is known by now, by metric."""
+        return {metric.question.metric: metric.record(len(self._asked)) for metric in self._metrics}
+
+
+@dataclass(kw_only=True, slots=True)
+class _Metric:
+    """One metric: what each case said so far, and the bets."""
+
+    question: SettleQuestion
+    places: Array
+    """1 where the case has this metric."""
+    sums: Array
+    squares: Array
+    counts: Array
+    prior: float
+    bet: MeanBet
+    level_worse: float
+    level_safe: float
+    unmeasured: int = 0
+
+    @classmethod
+    def of(
+        cls, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
+    ) -> _Metric:
+        import numpy as np
+
+        held, sums = np.zeros(len(places)), np.zeros(len(places))
+        for id_, difference in question.differences.items():
+            held[places[id_]] = 1.0
+            sums[places[id_]] = difference
+        usual = float((sums**2).sum() / held.sum())
+        return cls(
+            question=question,
+            places=held,
+            sums=sums,
+            squares=sums**2,
+            counts=held.copy(),
+            prior=max(usual, (_STILL * question.scale) ** 2),
+            bet=MeanBet(limit=-question.tolerance, scale=question.scale),
+            level_worse=alpha / family,
+            level_safe=alpha,
+        )
+
+    @property
+    def size(self) -> float:
+        return float(self.places.sum())
+
+    def centres(self) -> Array:
+        """What each case promises: its mean, with one difference of 0 added."""
+        return self.sums / (self.counts + 1.0) * self.places
+
+    def weights(self, pool: int) -> Array:
+        """The variance that each case adds to the mean difference, on the metric's own scale."""
+        centres = self.centres()
+        around = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
+        found: Array = (around + self.prior) / (self.counts + 1.0) * self.places
+        return found * (pool / self.size / self.question.scale) ** 2
+
+    def see(self, drawn: Sequence[int], values: Sequence[float | None], chances: Array) -> None:
+        centres, scale = self.centres(), self.question.scale
+        promised = float(centres.sum()) / self.size
+        reach = self.places / (self.size * chances)
+        lowest = promised + float(((-scale - centres) * reach).min())
+        highest = promised + float(((scale - centres) * reach).max())
+        for place, value in zip(drawn, values, strict=True):
+            if not self.places[place]:
+                self.bet.see(promised, lowest=lowest, highest=highest)
+                continue
+            self.unmeasured += value is None
+            found = value or 0.0
+            away = (found - float(centres[place])) * float(reach[place])
+            self.bet.see(promised + away, lowest=lowest, highest=highest)
+            self.sums[place] += found
+            self.squares[place] += found**2
+            self.counts[place] += 1.0
+
+    @property
+    def change(self) -> str:
+        if self.bet.p_below <= self.level_worse:
+            return "worse"
+        return "not worse" if self.bet.p_above <= self.level_safe else "open"
+
+    def record(self, cases: int) -> Settled:
+        return Settled(
+            change=self.change,
+            asked=self.bet.count,
+            cases=cases,
+            unmeasured=self.unmeasured,
+            drop=None if self.bet.mean is None else 0.0 - self.bet.mean,
+            p_worse=self.bet.p_below,
+            p_not_worse=self.bet.p_above,
+            level=self.level_worse,
+        )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ragbench.core.against import Against
 from ragbench.core.attribution import CauseCount
-from ragbench.core.comparison import CaseDifference
+from ragbench.core.comparison import Against, CaseDifference
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,

@@ -87,7 +87,7 @@ def set_(
 def _fitted(scores: Sequence[RunScores], limits: Path | None) -> tuple[FittedLimit, ...]:
     """What these cases can show; nothing with one run."""
     from ragbench.errors import ConfigError
-    from ragbench.gate.tolerance import fitted_limits
+    from ragbench.gate.history import fitted_limits
 
     if limits is not None and len(scores) < 2:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
@@ -103,7 +103,7 @@ def _write_limits(
     import shlex
 
     from ragbench.io.atomic import written_whole
-    from ragbench.views.limits_yaml import limits_yaml
+    from ragbench.views.history import limits_yaml
 
     sources = [run.source for run in scores]
     words = ["ragbench", "baseline", "set", *sources, "-o", str(baseline_file)]
@@ -119,7 +119,7 @@ def _write_limits(
 
 
 def _say_limits(fitted: Sequence[FittedLimit]) -> None:
-    from ragbench.views.limits_yaml import limit_line
+    from ragbench.views.history import limit_line
 
     for limit in fitted:
         console.say(f"{limit.metric}: {limit_line(limit)}")

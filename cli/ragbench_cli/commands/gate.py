@@ -21,7 +21,7 @@ from ragbench_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ragbench.core.against import Against
+    from ragbench.core.comparison import Against
     from ragbench.core.gate_result import GateResult
     from ragbench.gate.config import GateConfig
     from ragbench.stages.judge import Judging
@@ -235,7 +235,7 @@ def _decided(
 def _against(verdict: GateResult) -> Against | None:
     """The run's cases held against the baseline's; None where there is none with such cases."""
     from ragbench.errors import RunMismatchError
-    from ragbench.gate.against import held_against
+    from ragbench.gate.compare import held_against
     from ragbench.gate.runs import read_run
 
     if verdict.baseline is None:
@@ -248,7 +248,7 @@ def _against(verdict: GateResult) -> Against | None:
 
 
 def _markdown(verdict: GateResult, against: Against | None) -> str:
-    from ragbench.gate.against import reported_causes
+    from ragbench.gate.compare import reported_causes
     from ragbench.views.gate_markdown import verdict_markdown
 
     return verdict_markdown(verdict, reported_causes(Path(verdict.run.source)), against)

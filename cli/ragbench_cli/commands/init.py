@@ -138,10 +138,10 @@ def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
     import shlex
 
     from ragbench.gate.baseline_file import baseline_bytes
+    from ragbench.gate.history import fitted_limits
     from ragbench.gate.main_runs import baseline_of
     from ragbench.gate.runs import read_run
-    from ragbench.gate.tolerance import fitted_limits
-    from ragbench.views.limits_yaml import limits_yaml
+    from ragbench.views.history import limits_yaml
 
     scores = [read_run(run) for run in runs]
     fitted = fitted_limits(scores)

@@ -43,7 +43,7 @@ def command(
       ragbench report branch --against main --html page.html
     """
     from ragbench.errors import ConfigError
-    from ragbench.gate.against import held_against
+    from ragbench.gate.compare import held_against
     from ragbench.gate.runs import read_run
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.report import report_of

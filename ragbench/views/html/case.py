@@ -9,7 +9,7 @@ from urllib.parse import quote as percent_encoded
 
 from markupsafe import Markup
 
-from ragbench.core.against import Against, CaseBefore
+from ragbench.core.comparison import Against, CaseBefore
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Judgement
 from ragbench.core.report import CaseRow

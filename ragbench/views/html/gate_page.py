@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragbench.core.against import Against
+from ragbench.core.comparison import Against
 from ragbench.core.gate_result import CaseChange, GateCheck, GateOutcome, GateResult
 from ragbench.views.gate import (
     after_text,

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.core.against import Against
 from ragbench.core.attribution import Answer, Cause, CauseCount
-from ragbench.core.comparison import CaseKind
+from ragbench.core.comparison import Against, CaseKind
 from ragbench.core.report import CaseRow, Report
 from ragbench.views.comparison import counts_text
 from ragbench.views.html.case import CaseBlocks

@@ -9,7 +9,7 @@ from ragbench.core.comparison import CaseKind
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
-from ragbench.gate.against import held_against
+from ragbench.gate.compare import held_against
 from tests.unit.gate.builders import column, run_of
 
 

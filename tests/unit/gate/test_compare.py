@@ -522,18 +522,6 @@ def test_only_runs_that_measured_a_metric_are_compared_on_it() -> None:
     assert pairs == {"m": [("a", "b"), ("a", "c"), ("b", "c")], "n": [("a", "c")]}
 
 
-def test_what_could_never_be_significant_in_three_pairs_corrects_nothing() -> None:
-    """Six losses give no p below 2 / 2^6, above .05 / 3: three times that is told, no joint p."""
-    runs = [
-        run({"m": [1.0] * 10 + [0.0] * 2, "n": [1.0] * 12}),
-        run({"m": [0.0] * 10 + [1.0] * 2, "n": [0.0] * 6 + [1.0] * 6}),
-    ]
-    found = {one.name: one.differences[0] for one in compare([*runs, runs[0]]).metrics}
-    assert found["n"].p_value == 2 / 2**6
-    assert found["n"].p_corrected == 3 * 2 / 2**6
-    assert compare([*runs, runs[0]]).settings["family"] == 2  # m, of a and b, and of b and c
-
-
 def noise(seed: int, names: str) -> RunScores:
     """Forty cases: too many arrangements of signs to count, so they are drawn."""
     source = random.Random(seed)

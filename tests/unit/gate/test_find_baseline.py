@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,31 +13,7 @@ from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo,
 from tests.unit.gate.builders import run
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> list[str]:
-    """Commits c0, c1, c2 in a line, and one on a branch that leaves at c0."""
-
-    def git(*arguments: str) -> str:
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        done = subprocess.run(
-            ["git", "-C", str(tmp_path), *identity, *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    def commit(name: str) -> str:
-        git("commit", "--quiet", "--allow-empty", "--message", name)
-        return git("rev-parse", "HEAD")
-
-    git("init", "--quiet", "--initial-branch=main")
-    line = [commit(f"c{k}") for k in range(3)]
-    git("checkout", "--quiet", "-b", "other", line[0])
-    return [*line, commit("branch")]
-
-
-def store(folder: Path, name: str, time: int, commit: str | None = None, **changes: str) -> Path:
+def store(folder: Path, name: str, time: int, **changes: str) -> Path:
     """A run folder as far as the search looks at it."""
     place = folder / name
     place.mkdir(parents=True)
@@ -49,7 +24,7 @@ def store(folder: Path, name: str, time: int, commit: str | None = None, **chang
         metrics=(MetricInfo(name=facts["metric"], version=1),),
         settings={},
         packages={},
-        git=None if commit is None else {"commit": commit, "dirty": False},
+        git=None,
     )
     write_manifest(manifest, place / "manifest.json")
     (place / "report.json").write_text("{}", "utf-8")
@@ -57,38 +32,17 @@ def store(folder: Path, name: str, time: int, commit: str | None = None, **chang
     return place
 
 
-def of(commit: str | None = None) -> RunScores:
-    return run({"m": [1]}, commit=commit)
+def of() -> RunScores:
+    return run({"m": [1]})
 
 
-def test_without_commits_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
+def test_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
     store(tmp_path, "first", 100)
     last = store(tmp_path, "last", 200)
     mine = store(tmp_path, "mine", 300)
     store(tmp_path, "later", 400)
     assert find_baseline(mine, of(), [tmp_path]) == last
     assert find_baseline(mine / "report.json", of(), [tmp_path, tmp_path]) == last
-
-
-def test_with_commits_the_nearest_one_behind_is_taken(tmp_path: Path, history: list[str]) -> None:
-    runs = tmp_path / "reports"
-    c0, c1, c2, branch = history
-    far = store(runs, "far", 500, c0)
-    mine = store(runs, "mine", 300, c2)
-    store(runs, "branch", 200, branch)
-    assert find_baseline(mine, of(c2), [runs]) == far
-    near = store(runs, "near", 100, c1)
-    assert find_baseline(mine, of(c2), [runs]) == near
-    store(runs, "same-commit-later", 400, c2)
-    assert find_baseline(mine, of(c2), [runs]) == near
-    same = store(runs, "same-commit-earlier", 250, c2)
-    assert find_baseline(mine, of(c2), [runs]) == same
-
-
-def test_commits_that_git_does_not_know_leave_the_time(tmp_path: Path) -> None:
-    earlier = store(tmp_path, "earlier", 100, "0" * 40)
-    mine = store(tmp_path, "mine", 200, "1" * 40)
-    assert find_baseline(mine, of("1" * 40), [tmp_path]) == earlier
 
 
 def test_a_dataset_that_has_grown_is_the_same_dataset(tmp_path: Path) -> None:

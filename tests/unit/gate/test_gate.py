@@ -64,8 +64,8 @@ def test_two_metrics_are_corrected_together() -> None:
     verdict = gate(run(scores), before, both)
     check = drop_of(verdict, "m")
     assert check.drop is not None
-    assert verdict.outcome is PASSED  # 2^-5 is above 5 % / 2: neither can show anything
-    assert (check.outcome, check.drop.p_worse, check.drop.family) == (CANNOT_TELL, 2 / 32, 0)
+    assert verdict.outcome is PASSED
+    assert (check.outcome, check.drop.p_worse, check.drop.family) == (CANNOT_TELL, 63 / 1024, 2)
 
 
 def test_a_metric_on_which_nothing_moved_corrects_nothing() -> None:
@@ -149,44 +149,15 @@ def test_what_is_undecided_passes_loudly_and_blocks_when_strict() -> None:
         assert drop_of(other, "m").outcome is CANNOT_TELL
 
 
-def test_what_would_settle_it_comes_with_the_true_drops_that_it_settles() -> None:
-    before, now = run({"m": [1, 0] * 10}), run({"m": [0, 1] + [1, 0] * 9})
-    check = drop_of(gate(now, before, config(m={"max_drop": 0.05})), "m")
-    assert check.drop is not None
-    needed = check.drop.needed
-    assert needed is not None
-    assert needed.shown is not None
-    assert (needed.chance, needed.alike) == (0.8, False)
-    assert needed.cases > 20
-    assert check.reason.endswith(
-        f". {needed.cases:,} cases would settle it with a chance of 80% if nothing has changed or "
-        f"the true drop is at least {needed.shown:.3f}"
-    )
-
-
-def test_where_nothing_is_tolerated_only_a_gain_or_a_loss_settles_it() -> None:
-    before, now = run({"m": [1, 0] * 10}), run({"m": [0, 1] + [1, 0] * 9})
-    check = drop_of(gate(now, before, config(m={"max_drop": 0.0})), "m")
-    assert check.drop is not None
-    needed = check.drop.needed
-    assert needed is not None
-    assert needed.shown is not None
-    assert needed.ruled_out is not None
-    assert check.reason.endswith(
-        f". 80 cases would settle it with a chance of 80% if there is a true gain of at least "
-        f"{-needed.ruled_out:.3f} or the true drop is at least {needed.shown:.3f}"
-    )
-
-
 @pytest.mark.parametrize(
     ("now", "clusters", "ground", "told"),
     [
         ([0.0] * 8, ["a", "b", "c", "d"] * 2, Ground.TOO_FEW_CLUSTERS,
-         "8 cases in 4 clusters can never show a drop. 10 cases that all do as these would settle"),
+         "8 cases in 4 clusters can never show a drop, more are needed"),
         ([0.95] * 8, None, Ground.EXACTLY_TOLERATED, "every case lost exactly what is tolerated"),
         ([0.0], None, Ground.TOO_FEW_CLUSTERS, "1 independent case can never show a drop"),
         ([0.9] * 8, None, Ground.RARE_GAINS, "too few to rule out rare large gains"),
-        ([0.96] * 8, None, Ground.OPEN, "287 cases that all do as these would settle it"),
+        ([0.96] * 8, None, Ground.OPEN, "is neither shown nor ruled out"),
         ([1.0, 0.99] * 6, None, Ground.RARE_LOSSES, "too few to rule out a rare large one"),
         ([1.0] * 8, None, Ground.UNCHANGED, "none of 8 cases changed"),
         (["abstained"] * 8, None, Ground.NOTHING_MEASURED, "no case was measured in both runs"),
@@ -204,6 +175,29 @@ def test_at_the_border_each_has_its_own_sentence(
     assert check.ground is ground
     assert told in check.reason
     assert "tolerate more than nothing" not in check.reason
+
+
+def test_an_undecided_check_says_how_many_cases_would_settle_it() -> None:
+    before, now = run({"m": [1, 0] * 10}), run({"m": [0, 1] + [1, 0] * 9})
+    check = drop_of(gate(now, before, config(m={"max_drop": 0.05})), "m")
+    assert check.drop is not None
+    assert check.drop.needed is not None
+    assert check.drop.needed > 20
+    assert check.reason.endswith(
+        f". {check.drop.needed:,} cases would settle it in 4 of 5 runs if nothing has changed"
+    )
+    untold = drop_of(gate(now, before, config(m={"max_drop": 0.0})), "m")
+    assert untold.drop is not None
+    assert untold.drop.needed is None
+
+
+def test_a_total_loss_on_seven_documents_fails_however_many_metrics_are_named() -> None:
+    names = [f"m{place}" for place in range(8)]
+    clusters = [f"d{place % 7}" for place in range(70)]
+    now, before = (
+        run({name: [value] * 70 for name in names}, clusters=clusters) for value in (0.0, 1.0)
+    )
+    assert gate(now, before, GateConfig()).outcome is FAILED
 
 
 def test_a_large_sample_without_change_is_shown_to_be_not_worse() -> None:
@@ -527,28 +521,6 @@ def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
     assert reasons == {
         "the run stores no cost of judging", "the run stores no tokens (metric total_tokens)"
     }  # fmt: skip
-
-
-def test_too_many_unproved_judgements_fail() -> None:
-    now = run({"support": [1.0] * 6 + ["unproved"] * 4, "m": [1.0] * 10})
-    verdict = gate(now, None, config({"max_unproved": 0.3}))
-    assert verdict.outcome is FAILED
-    assert verdict.headline == "unproved 4 of 10 judgements are unproved (40.0%), more than 30.0%"
-    assert gate(now, None, config({"max_unproved": 0.4})).outcome is PASSED
-
-
-def test_proved_judgements_are_counted_and_a_run_without_any_proves_nothing() -> None:
-    [proved] = [
-        check
-        for check in gate(run({"support": [1.0] * 6}), None, config({"max_unproved": 0.1})).checks
-        if check.subject == "unproved"
-    ]
-    assert (proved.outcome, proved.observed, proved.cases) == (PASSED, 0.0, 6)
-    for other in ({"m": [1.0]}, {"support": ["failed", "abstained"]}):
-        verdict = gate(run(other), None, config({"max_unproved": 0.1, "max_error_rate": 1.0}))
-        assert verdict.outcome is CANNOT_TELL
-        [unknown] = [check for check in verdict.checks if check.subject == "unproved"]
-        assert unknown.reason == "the run stores no judgements that have to quote (metric support)"
 
 
 def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
@@ -942,15 +914,6 @@ def test_times_that_were_not_stored_cannot_be_told() -> None:
     check = drop_of(verdict, "retrieve p95")
     assert (verdict.outcome, check.ground, check.cases) == (CANNOT_TELL, Ground.NOT_STORED, 0)
     assert "shared" not in check.reason
-
-
-def test_a_users_metric_with_one_unproved_cell_has_to_be_proved() -> None:
-    now = run({"mine": ["unproved", 1.0, 0.5, "skipped"]})
-    verdict = gate(now, None, config({"max_unproved": 0.3}, mine={"minimum": 0.1}))
-    check = drop_of(verdict, "unproved")
-    assert (check.observed, check.cases, check.outcome) == (1 / 3, 3, FAILED)
-    nothing = gate(run({"m": [1.0]}), None, config({"max_unproved": 0.3}))
-    assert drop_of(nothing, "unproved").cases == 0
 
 
 @pytest.mark.parametrize(

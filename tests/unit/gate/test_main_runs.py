@@ -12,12 +12,11 @@ import pytest
 
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
-from ragbench.core.outcome import Cell
-from ragbench.core.repeats import Repeats
+from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.age import age_note
 from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
+from ragbench.gate.find_baseline import age_note
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import KEPT, MOST_KEPT, REMEMBERED, baseline_of, with_run
 from tests.unit.gate.builders import column, run, run_of
@@ -68,22 +67,6 @@ def test_the_file_reads_back_and_what_is_alike_stands_once(tmp_path: Path) -> No
     again = read_baseline(path)
     assert baseline_bytes(again) == baseline_bytes(baseline)
     assert again.scores("x").values("m") == baseline.scores("x").values("m")
-
-
-def test_a_file_of_the_first_format_is_one_run(tmp_path: Path) -> None:
-    path = tmp_path / "old.json"
-    path.write_text(
-        '{"ragbench_baseline": 1, "dataset": "quiz", "rag": "rag", "commit": "c0", "dirty": false,'
-        ' "matching": "id", "fingerprints": {"dataset": "d1"}, "stages": [], "metrics":'
-        ' [{"metric": "m", "version": 1, "group": "retriever", "direction": "higher", "low": 0,'
-        ' "high": 1, "unit": "", "aggregate": null, "score": 0.5}],'
-        ' "cases": {"q1": {"fingerprint": "f", "scores": {"m": 0.5}}}}',
-        "utf-8",
-    )
-    baseline = read_baseline(path)
-    assert baseline.kept == 1
-    assert baseline.scores("x").values("m") == {"q1": 0.5}
-    assert with_run(baseline, main_run([0.5])).baseline.kept == 2
 
 
 @pytest.mark.parametrize(
@@ -263,19 +246,17 @@ def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
         (None, "2 runs, 2026-03-01 to 2026-03-02."),
     ],
 )
-def test_the_age_is_that_of_the_newest_run_seen_from_this_one(
-    tmp_path: Path, date: str | None, told: str
-) -> None:
+def test_the_age_is_that_of_the_newest_run_seen_from_this_one(date: str | None, told: str) -> None:
     baseline = baseline_of([main_run([1], day=1), main_run([1], day=2)]).scores("b")
-    note = age_note(main_run([1], date=date), baseline, tmp_path)
+    note = age_note(main_run([1], date=date), baseline)
     assert note is not None
     assert told in note
     assert ("old:" in note) is ("185" in told)
 
 
-def test_nothing_is_told_of_an_age_that_is_not_known(tmp_path: Path) -> None:
+def test_nothing_is_said_of_an_age_that_is_unknown() -> None:
     baseline = baseline_of([run_of([], column("m"))]).scores("b")
-    assert age_note(main_run([1]), baseline, tmp_path) is None
+    assert age_note(main_run([1]), baseline) is None
 
 
 # --- the edges of what is averaged and what begins anew

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from ragbench.gate.settle import SettleQuestion, Settling
 from ragbench.stats.betting import MeanBet
+from ragbench.verbs.settle import SettleQuestion, Settling
 
 
 def question(

@@ -47,12 +47,9 @@ def test_a_small_loss_of_every_case_may_hide_rare_large_gains() -> None:
     """Of 20 cases that lose .012 each, one in fifty may gain .6: then nothing was lost."""
     decision = decide(question([-0.012] * 20, tolerance=0.0))
     assert decision.p_worse == pytest.approx(2**-20)
-    assert decision.p_rare_gains == pytest.approx(1.012**-20)
     assert decision.change is ChangeKind.CANNOT_TELL
     assert decision.hides_rare_gains
     # ln(0.15) / ln(1.012) = -159.04
-    assert decision.needed is not None
-    assert (decision.needed.cases, decision.needed.alike) == (160, True)
     assert decide(question([-0.012] * 159, tolerance=0.0)).change is ChangeKind.CANNOT_TELL
     assert decide(question([-0.012] * 160, tolerance=0.0)).change is ChangeKind.WORSE
 
@@ -82,8 +79,6 @@ def test_five_clusters_settle_what_four_cannot() -> None:
     decision = decide(question(drops, clusters=labels))
     assert decision.change is ChangeKind.CANNOT_TELL
     assert not decision.can_show
-    assert decision.needed is not None
-    assert decision.needed.cases == 50
     five = decide(question([-1.0] * 50, clusters=[str(place % 5) for place in range(50)]))
     assert five.change is ChangeKind.WORSE
 
@@ -110,63 +105,14 @@ def test_cannot_tell_says_what_would_settle_it() -> None:
     assert decision.change is ChangeKind.CANNOT_TELL
     assert decision.detectable_drop is not None
     assert 0.1 < decision.detectable_drop < 0.4
-    needed = decision.needed
-    assert needed is not None
-    assert needed.cases > 200
-    assert needed.ruled_out == pytest.approx(0.0, abs=1e-4)
-    # As far on the other side of what is tolerated; the added cluster makes ruling out harder.
-    assert needed.shown is not None
-    assert 0.09 < needed.shown < 0.11
+    assert decision.needed is not None
+    assert decision.needed > 200
 
 
-def test_where_nothing_is_tolerated_four_times_as_many_cases_see_half_the_change() -> None:
+def test_where_nothing_is_tolerated_no_number_of_cases_rules_a_drop_out() -> None:
     decision = decide(question([-0.5, 0.25, -0.25, 0.0, 0.25, -0.25] * 4, tolerance=0.0))
-    assert decision.change is ChangeKind.CANNOT_TELL
-    needed = decision.needed
-    assert needed is not None
-    assert needed.cases == 96
-    assert needed.ruled_out is not None
-    assert needed.ruled_out < 0.0  # only a gain would show that nothing was lost
-    assert needed.shown is not None
+    assert (decision.change, decision.needed) == (ChangeKind.CANNOT_TELL, None)
     assert decision.detectable_drop is not None
-    assert 0.45 < needed.shown / decision.detectable_drop < 0.7
-
-
-def test_where_there_are_cases_enough_already_the_truth_lies_near_the_limit() -> None:
-    """With 4,000 cases that lost .05, and .05 tolerated: more are asked for, not as many."""
-    moves = [-0.5, 0.4, -0.35, 0.25] * 1000
-    decision = decide(question(moves, tolerance=0.05))
-    assert decision.change is ChangeKind.CANNOT_TELL
-    needed = decision.needed
-    assert needed is not None
-    assert needed.cases == 16_000
-    assert needed.ruled_out is not None
-    assert needed.shown is not None
-    assert 0.03 < needed.ruled_out < 0.05 < needed.shown < 0.07
-
-
-def test_where_nothing_moved_the_rule_of_three_says_how_many_cases_are_enough() -> None:
-    """.95^58 is .0510, .95^59 .0485: so many in a row without a loss of everything in one of 20."""
-    needed = decide(question([0.0] * 20)).needed
-    assert needed is not None
-    assert (needed.cases, needed.alike, needed.shown) == (59, True, None)
-    pairs = decide(question([0.0] * 20, clusters=[str(at // 2) for at in range(20)])).needed
-    assert pairs is not None
-    assert pairs.cases == 118
-    assert decide(question([0.0] * 20, largest_drop=None)).needed is None
-
-
-@pytest.mark.parametrize("largest_drop", [1.0, None])
-def test_copies_in_a_cluster_settle_nothing_sooner(largest_drop: float | None) -> None:
-    moves = [-0.1, 0.05, -0.2, 0.1, 0.0, -0.05, 0.02, -0.3, 0.1, -0.12]
-    twice = [move for move in moves for _ in range(2)]
-    names = [str(at // 2) for at in range(20)]
-    alone = decide(question(moves, largest_drop=largest_drop)).needed
-    copied = decide(question(twice, largest_drop=largest_drop, clusters=names)).needed
-    assert alone is not None and copied is not None
-    assert copied.cases == 2 * alone.cases
-    assert copied.shown == pytest.approx(alone.shown)
-    assert copied.ruled_out == pytest.approx(alone.ruled_out)
 
 
 def test_clusters_are_the_observations() -> None:

@@ -110,40 +110,25 @@ def mostly_ties(draw: np.random.Generator, cases: int, drop: float) -> Array:
 
 
 @pytest.mark.parametrize(
-    ("world", "size", "cases", "drop", "tolerance"),
-    [
-        (noisy, 1, 50, 0.0, 0.02),
-        (noisy, 1, 20, 0.03, 0.0),
-        (noisy_documents, 5, 100, 0.03, 0.02),
-        (mostly_ties, 1, 50, 0.02, 0.02),
-        (mostly_ties, 1, 50, 0.0, 0.0),
-    ],
+    ("world", "size", "cases"),
+    [(noisy, 1, 50), (noisy_documents, 5, 100), (mostly_ties, 1, 50)],
 )
-def test_following_the_advice_settles_it_as_often_as_told(
-    world: Draw, size: int, cases: int, drop: float, tolerance: float
+def test_following_the_advice_settles_an_unchanged_system_in_four_of_five(
+    world: Draw, size: int, cases: int
 ) -> None:
-    """Who is told N cases, and that they settle two true drops, takes N; 80% was promised."""
     draw = np.random.default_rng(4)
 
-    def asked(count: int, true: float) -> RegressionQuestion:
-        sample = question(world(draw, count, true), size=size).sample
-        return RegressionQuestion(sample=sample, tolerance=tolerance, largest_drop=1.0)
+    def asked(count: int) -> RegressionQuestion:
+        sample = question(world(draw, count, 0.0), size=size).sample
+        return RegressionQuestion(sample=sample, tolerance=0.02, largest_drop=1.0)
 
-    settled: dict[str, list[bool]] = {"shown": [], "ruled out": []}
-    while len(settled["shown"]) < 120:
-        told = decide(asked(cases, drop), resamples=500).needed
-        if told is None or told.alike:
-            continue
-        assert told.shown is not None
-        assert told.ruled_out is not None
-        count = -(-told.cases // size) * size
-        shown = decide(asked(count, told.shown), resamples=500)
-        ruled_out = decide(asked(count, told.ruled_out), resamples=500)
-        settled["shown"].append(shown.change is ChangeKind.WORSE)
-        settled["ruled out"].append(ruled_out.change is ChangeKind.NOT_WORSE)
-    for name, found in settled.items():
-        # 80% and three standard errors; a change may bring less spread than was planned for.
-        assert 0.69 <= sum(found) / len(found) <= 0.97, name
+    settled: list[bool] = []
+    while len(settled) < 120:
+        needed = decide(asked(cases), resamples=500).needed
+        if needed is not None:
+            again = decide(asked(-(-needed // size) * size), resamples=500)
+            settled.append(again.change is ChangeKind.NOT_WORSE)
+    assert 0.69 <= sum(settled) / len(settled) <= 0.97
 
 
 def test_ten_clusters_show_a_loss_too_large_for_rare_gains_to_hide() -> None:

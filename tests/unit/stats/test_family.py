@@ -35,13 +35,25 @@ def test_two_metrics_on_different_cases_are_two_tests() -> None:
     assert found.p_values == pytest.approx((1 - (1 - 1 / 64) ** 2,) * 2)
 
 
-def test_who_can_never_reach_the_level_is_left_out() -> None:
-    """Five changed cases give 2^-5 at best: enough alone, too little beside another test."""
+def test_small_tests_cost_a_large_one_nothing() -> None:
+    """Twelve losses of twelve reach sqrt(12); five can reach sqrt(5), and only the reverse."""
     able, small = sample([-1.0] * 12), sample([-1.0] * 5, first=12)
-    found = family_test([able, small], null_means=[0.0, 0.0])
-    assert found.size == 1
-    assert found.p_values == (2**-12, 2 / 32)
+    found = family_test([able, small], null_means=[0.0, 0.0], resamples=20_000)
+    assert found.size == 2
+    assert found.p_values[0] == pytest.approx(2**-12, abs=2**-12)
+    assert found.p_values[1] == pytest.approx(2**-5, abs=0.02)
     assert family_test([small], null_means=[0.0]).p_values == (1 / 32,)
+
+
+def test_a_total_loss_that_many_metrics_show_on_few_clusters_is_one_loss() -> None:
+    """Nine metrics that are one, on seven documents: one arrangement of 2^7 is as bad."""
+    found = family_test([sample([-1.0] * 7)] * 9, null_means=[0.0] * 9)
+    assert found.p_values == (1 / 128,) * 9
+
+
+def test_where_nothing_moved_nothing_is_tested() -> None:
+    found = family_test([sample([0.0] * 8), sample([-1.0] * 6)], null_means=[0.0, 0.0])
+    assert (found.size, found.p_values) == (1, (1.0, 1 / 64))
 
 
 def test_clusters_of_one_name_flip_together_on_any_slice() -> None:

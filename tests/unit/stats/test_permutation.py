@@ -11,12 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.permutation import Alternative, SignFlipMethod, sign_flip_test, sign_flip_tests
+from ragbench.stats.clusters import ClusterTotals, Label
+from ragbench.stats.permutation import Alternative, SignFlipMethod, SignFlipTest, sign_flip_tests
 
 TIED = st.sampled_from([-1.0, -2 / 3, -0.5, -1 / 3, 0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 1.0])
 SMALL = st.lists(TIED, max_size=9)
 SIDE = st.sampled_from(get_args(Alternative))
+
+
+def sign_flip_test(
+    values: list[float],
+    clusters: list[Label] | None = None,
+    *,
+    null_mean: float = 0.0,
+    **options: Any,
+) -> SignFlipTest:
+    (found,) = sign_flip_tests(
+        [ClusterTotals.of(values, clusters)], null_means=[null_mean], **options
+    )
+    return found
 
 
 def counted(values: list[float], side: str) -> float:
@@ -61,7 +74,8 @@ def test_it_is_the_exact_test_of_scipy() -> None:
 
 
 def test_clusters_flip_as_one() -> None:
-    values, clusters = [-0.1, -0.2, -0.1, -0.3], ["a", "a", "b", "b"]
+    values = [-0.1, -0.2, -0.1, -0.3]
+    clusters: list[Label] = ["a", "a", "b", "b"]
     test = sign_flip_test(values, clusters, alternative="less")
     assert (test.p_value, test.clusters) == (0.25, 2)
     assert sign_flip_test(values, alternative="less").p_value == 1 / 16
@@ -193,3 +207,39 @@ def test_no_p_value_that_was_drawn_is_below_one_of_the_draws(
     test = sign_flip_test(values, alternative=side, resamples=999, seed=7)
     assert test.p_value == 1 / 1000
     assert (test.resamples, test.seed) == (999, 7)
+
+
+COUNT = st.integers(0, 60)
+
+
+def flips(gained: int, lost: int, side: Any) -> float:
+    found = sign_flip_test([1.0] * gained + [-1.0] * lost + [0.0] * 9, alternative=side)
+    assert found.method is SignFlipMethod.BINOMIAL
+    return found.p_value
+
+
+def test_yes_no_scores_by_hand() -> None:
+    # Five losses and no gain: 1/32 on one side.
+    assert flips(0, 5, "less") == pytest.approx(1 / 32)
+    assert flips(0, 5, "two-sided") == pytest.approx(1 / 16)
+    assert flips(0, 5, "greater") == pytest.approx(1.0)
+
+
+@pytest.mark.extra("dev", package="statsmodels")
+@given(COUNT, COUNT)
+def test_of_yes_no_scores_two_sided_is_that_of_statsmodels(gained: int, lost: int) -> None:
+    reference: Any = importlib.import_module("statsmodels.stats.contingency_tables")
+    expected = reference.mcnemar([[3, gained], [lost, 4]], exact=True)
+    assert flips(gained, lost, "two-sided") == pytest.approx(float(expected.pvalue))
+
+
+@given(COUNT, COUNT, st.sampled_from(["less", "greater", "two-sided"]))
+def test_of_yes_no_scores_every_side_is_the_binomial_test_of_scipy(
+    gained: int, lost: int, side: Any
+) -> None:
+    if gained + lost == 0:
+        assert flips(0, 0, side) == 1.0
+        return
+    stats: Any = importlib.import_module("scipy.stats")
+    expected = stats.binomtest(gained, gained + lost, 0.5, alternative=side).pvalue
+    assert flips(gained, lost, side) == pytest.approx(float(expected))

@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import importlib
 import math
+from statistics import NormalDist, stdev
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import nct
 
 from ragbench.errors import ConfigError
 from ragbench.stats.clusters import ClusterTotals
 from ragbench.stats.power import (
     SampleSize,
     Spread,
+    cases_to_settle,
     clusters_to_detect,
     clusters_to_rule_out,
     detectable,
@@ -150,3 +153,43 @@ def test_half_a_step_is_lost_by_a_test_of_whole_numbers() -> None:
     assert fine is not None
     assert coarse is not None
     assert coarse - fine == pytest.approx(1.0 / (50 * 2.0))
+
+
+FEW = [-1.0] * 3 + [1.0] * 3 + [0.0] * 14
+UNEVEN = [-0.3, 0.2, 0.45, -0.7, 0.1, 0.05, -0.25, 0.3, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "tolerance"),
+    [(FEW, 0.05), (FEW, 0.1), (UNEVEN, 0.02), ([-1.0, 1.0] + [0.0] * 4, 0.1)],
+)
+def test_what_settles_it_is_what_rules_it_out_with_the_spread_enlarged(
+    values: list[float], tolerance: float
+) -> None:
+    """``n t - r - z(.8) s sqrt(n) >= z(.95) sqrt(n (s^2 + t^2) + r^2)``, by scipy's quantiles."""
+    z_alpha, z_power = NormalDist().inv_cdf(0.95), NormalDist().inv_cdf(0.8)
+    enlarged = float(nct.ppf(0.8, len(values) - 1, z_alpha)) / (z_alpha + z_power)
+    s, reach = stdev(values) * max(1.0, enlarged), 1.0 - tolerance
+
+    def is_enough(n: int) -> bool:
+        left = n * tolerance - reach - z_power * s * math.sqrt(n)
+        return left >= z_alpha * math.sqrt(n * (s**2 + tolerance**2) + reach**2)
+
+    expected = next(n for n in range(2, 1_000_000) if is_enough(n))
+    found = cases_to_settle(ClusterTotals.of(values), tolerance, largest_drop=1.0)
+    assert found == max(expected, 2 * len(values))
+
+
+def test_cases_that_move_as_one_count_as_one() -> None:
+    labels = [f"document {at // 2}" for at in range(2 * len(FEW))]
+    doubled = ClusterTotals.of([value for value in FEW for _ in range(2)], labels)
+    single = cases_to_settle(ClusterTotals.of(FEW), 0.05, largest_drop=1.0)
+    assert single is not None
+    assert cases_to_settle(doubled, 0.05, largest_drop=1.0) == 2 * single
+
+
+@pytest.mark.parametrize(("values", "tolerance"), [([], 0.05), ([-0.5] * 3, 0.05), (FEW, 0.0)])
+def test_without_a_spread_or_a_tolerance_no_number_settles_it(
+    values: list[float], tolerance: float
+) -> None:
+    assert cases_to_settle(ClusterTotals.of(values), tolerance, largest_drop=1.0) is None

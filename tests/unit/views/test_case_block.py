@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from ragbench import report_of
-from ragbench.core.against import Against, CaseBefore
 from ragbench.core.attribution import Cause
-from ragbench.core.comparison import CaseKind, IdChange, RunPair
+from ragbench.core.comparison import Against, CaseBefore, CaseKind, IdChange, RunPair
 from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.story import JudgedAnswer, JudgedClaim, JudgedSentence

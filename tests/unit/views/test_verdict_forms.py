@@ -18,7 +18,7 @@ from ragbench.core.attribution import Cause, CauseCount
 from ragbench.core.gate_result import GateOutcome, GateResult
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import ScoredCase
-from ragbench.gate.against import held_against
+from ragbench.gate.compare import held_against
 from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
 from ragbench.views.gate import (
     github_annotations,
