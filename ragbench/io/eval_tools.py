@@ -1,4 +1,4 @@
-"""Files of other evaluation tools: DeepEval, RAGChecker, promptfoo, open-rag-eval.
+"""Files of other evaluation tools: RAGAS, DeepEval, RAGChecker, promptfoo, open-rag-eval.
 
 Facts of their forms, as these tools write them:
 
@@ -20,16 +20,39 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from ragbench.io.detect import container_rows
 from ragbench.io.fields import CASE_FIELDS, OUTCOME_FIELDS, FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.values import is_missing, is_object
+from ragbench.io.values import as_list, is_missing, is_object
 
 Values = Mapping[str, object]
 
+
+def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a sample; a test set's ``eval_sample`` is unpacked.
+
+    Several turns (``user_input`` as a list) are a problem: a case asks one question.
+    """
+    del kind
+    for row in container_rows(source, problems, ("samples", "data", "cases", "examples")):
+        values = {**_object(row.values.get("eval_sample")), **row.values}
+        if is_object(values.get("eval_sample")):
+            del values["eval_sample"]
+        if isinstance(values.get("user_input"), list):
+            message = "expected one question as text, found a conversation of several turns"
+            problems.add(message, path=row.path, line=row.line, field="user_input")
+            continue
+        # RAGAS writes every field of every sample, null where it has none.
+        yield row._replace(values={n: value for n, value in values.items() if value is not None})
+
+
+# --- DeepEval and RAGChecker: a table of names
+
+_CASE_NAMES = {name: name for names in CASE_FIELDS.values() for name in names}
 _DEEPEVAL = {
+    **_CASE_NAMES,
     "input": "query",
     "actual_output": "response",
     "expected_output": "reference",
@@ -38,14 +61,18 @@ _DEEPEVAL = {
     "completion_time": "seconds",
     "input_token_count": "prompt_tokens",
     "output_token_count": "completion_tokens",
-    "tags": "tags",
-    "metadata": "metadata",
     "additional_metadata": "metadata",
     "source_file": "source_file",
     "comments": "comments",
 }
 """What is taken of a test case, by its name in snake case."""
-_DEEPEVAL_LISTS = ("retrieved_contexts", "reference_contexts")
+_RAGCHECKER = {
+    "query_id": "id",
+    "query": "query",
+    "gt_answer": "reference",
+    "response": "response",
+    "retrieved_context": "retrieved_contexts",
+}
 _MARKED = re.compile(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -56,25 +83,21 @@ def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator
     for row in container_rows(source, problems, ("testRunData.testCases", "testCases")):
         values: dict[str, object] = {}
         for name, value in row.values.items():
-            plain = _CAPITAL.sub("_", name).lower()
-            target = _DEEPEVAL.get(plain, name if plain in _CASE_NAMES else None)
+            target = _DEEPEVAL.get(_CAPITAL.sub("_", name).lower())
+            if target in ("retrieved_contexts", "reference_contexts"):
+                value = _deepeval_texts(value)
             if target is not None and (value == "" or not is_missing(value)):
-                values[target] = _deepeval_texts(value) if target in _DEEPEVAL_LISTS else value
+                values[target] = value
         yield row._replace(values=values)
 
 
-_CASE_NAMES = frozenset(name for names in CASE_FIELDS.values() for name in names)
-
-
 def _deepeval_texts(value: object) -> object:
-    if isinstance(value, str):
-        if not value or value.lstrip().startswith("["):
-            return value
+    if isinstance(value, str) and value and not value.lstrip().startswith("["):
         value = value.split("|")
     if not isinstance(value, list):
         return value
-    texts = [_deepeval_text(item) for item in cast("list[object]", value)]
-    if any(is_object(text) for text in texts):
+    texts = [_deepeval_text(item) for item in as_list(value)]
+    if any(map(is_object, texts)):
         return [text if is_object(text) else {"text": text} for text in texts]
     return texts
 
@@ -85,15 +108,6 @@ def _deepeval_text(item: object) -> object:
     if is_object(item) and isinstance(item.get("context"), str):
         return {"text": item["context"], "metadata": {"source": item.get("source")}}
     return item
-
-
-_RAGCHECKER = {
-    "query_id": "id",
-    "query": "query",
-    "gt_answer": "reference",
-    "response": "response",
-    "retrieved_context": "retrieved_contexts",
-}
 
 
 def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -109,6 +123,8 @@ def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterat
 _ERROR = 2
 """promptfoo's ``ResultFailureReason.ERROR``."""
 _ANSWER_NAMES = ("answer", "response", "output", "text", "content", "result")
+_CONTEXT_NAMES = ("context", *OUTCOME_FIELDS["retrieved_contexts"])
+_TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total": "total_tokens"}
 _WHOLE_ANSWERS = frozenset(
     {
         *("equals", "similar", "similar:cosine", "factuality", "model-graded-factuality"),
@@ -128,16 +144,16 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
         values = row.values
         test = _object(values.get("testCase"))
         given = dict(_object(values.get("vars")) or _object(test.get("vars")))
+        named = {target for target, _ in _NAMES.plan(given).bindings}
         found: dict[str, object] = {**given, **_promptfoo_answer(values)}
         if "context" in given:  # by promptfoo's convention what was retrieved
             found.setdefault("contexts", given["context"])
             del found["context"]
-        if not _is_named("query", given):
+        if "query" not in named:
             texts = [value for value in given.values() if isinstance(value, str)]
-            prompt = _object(values.get("prompt")).get("raw")
             if len(texts) == 1 or not given:
-                found["query"] = texts[0] if texts else prompt
-        if not _is_named("reference", given) and not _is_named("answers", given):
+                found["query"] = texts[0] if texts else _object(values.get("prompt")).get("raw")
+        if named.isdisjoint({"reference", "answers"}):
             found["answers"] = _promptfoo_references(test, given)
         if test.get("metadata"):
             found["metadata"] = test["metadata"]
@@ -171,41 +187,31 @@ def _prompt(values: Values) -> str:
 def _promptfoo_answer(values: Values) -> dict[str, object]:
     response = _object(values.get("response"))
     output, metadata = response.get("output"), _object(response.get("metadata"))
-    found: dict[str, object] = {}
     said = _object(output)
+    found: dict[str, object] = {}
     error = response.get("error") or values.get("error")
     if values.get("failureReason") == _ERROR or (error and output in (None, "")):
         found["error"] = error or "an error without a message"
-    elif said:
-        name = next((name for name in _ANSWER_NAMES if isinstance(said.get(name), str)), None)
-        found["response"] = json.dumps(said, ensure_ascii=False) if name is None else said[name]
-    elif isinstance(output, list):
-        found["response"] = json.dumps(output, ensure_ascii=False)
+    elif said or isinstance(output, list):
+        text = next((said[n] for n in _ANSWER_NAMES if isinstance(said.get(n), str)), None)
+        found["response"] = json.dumps(output, ensure_ascii=False) if text is None else text
     elif output is not None:
         found["response"] = output
-    for holder in (said, metadata):
-        for name in ("context", *OUTCOME_FIELDS["retrieved_contexts"]):
-            if holder.get(name):
-                found.setdefault("contexts", holder[name])
+    held = (holder[n] for holder in (said, metadata) for n in _CONTEXT_NAMES if holder.get(n))
+    if (contexts := next(held, None)) is not None:
+        found["contexts"] = contexts
     if response.get("isRefusal") is True:
         found["abstained"] = True
     if not response.get("cached"):  # else it is the cache that was timed
         found["latency_ms"] = values.get("latencyMs")
-    return {**found, **_promptfoo_usage(response, values)}
-
-
-def _promptfoo_usage(response: Values, values: Values) -> dict[str, object]:
     usage = _object(response.get("tokenUsage")) or _object(values.get("tokenUsage"))
-    names = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total": "total_tokens"}
-    # Of a cached answer only the total is told; the parts are then zero.
-    return {target: usage[name] for name, target in names.items() if usage.get(name)}
+    # Of a cached answer only the total is known; the parts are then zero.
+    return found | {target: usage[name] for name, target in _TOKENS.items() if usage.get(name)}
 
 
 def _promptfoo_references(test: Values, given: Values) -> list[str]:
     found: list[str] = []
-    asserted = test.get("assert")
-    for item in cast("list[object]", asserted) if isinstance(asserted, list) else []:
-        assertion = _object(item)
+    for assertion in map(_object, as_list(test.get("assert"))):
         value = assertion.get("value")
         if assertion.get("type") in _WHOLE_ANSWERS and isinstance(value, str):
             variable = _VARIABLE.fullmatch(value.strip())
@@ -213,10 +219,6 @@ def _promptfoo_references(test: Values, given: Values) -> list[str]:
             if isinstance(meant, str) and _VARIABLE.search(meant) is None:
                 found.append(meant)
     return list(dict.fromkeys(found))
-
-
-def _is_named(target: str, values: Values) -> bool:
-    return any(bound == target for bound, _ in _NAMES.plan(values).bindings)
 
 
 def _object(value: object) -> Values:
@@ -231,23 +233,14 @@ _NO_ANSWER, _API_ERROR = "NO_ANSWER", "API_ERROR"
 def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per query; its passages follow one another. `source.split` names a run."""
     del kind
+    names = ("query_id", "query", "query_run")
+    rows = container_rows(source, problems)
     groups = [
-        list(rows)
-        for _, rows in groupby(
-            container_rows(source, problems),
-            key=lambda row: (
-                row.values.get("query_id"),
-                row.values.get("query"),
-                row.values.get("query_run"),
-            ),
-        )
+        list(group) for _, group in groupby(rows, lambda row: [row.values.get(n) for n in names])
     ]
-    firsts = [rows[0] for rows in groups]
-    parts = [str(row.values.get("query_run") or "1") for row in firsts]
-    taken = {id(row) for row in _one_part(firsts, parts, source, problems)}
-    for rows in groups:
-        if id(rows[0]) in taken:
-            yield rows[0]._replace(values=_open_rag_eval_values(rows), cells=False)
+    parts = [str(group[0].values.get("query_run") or "1") for group in groups]
+    for group in _one_part(groups, parts, source, problems):
+        yield group[0]._replace(values=_open_rag_eval_values(group), cells=False)
 
 
 def _open_rag_eval_values(rows: Sequence[Row]) -> Values:
@@ -261,17 +254,15 @@ def _open_rag_eval_values(rows: Sequence[Row]) -> Values:
         "reference": first.get("expected_answer"),
         "retrieved_contexts": [passage["passage"] for passage in passages],
         "response": answer,
+        "abstained": True if answer == _NO_ANSWER else None,
     }
     ids = [passage.get("passage_id") for passage in passages]
     if not any(map(is_missing, ids)):
         found["retrieved_context_ids"] = ids
     if answer == _API_ERROR:
         found["error"] = f"{_API_ERROR}, as open-rag-eval recorded it"
-    found["abstained"] = True if answer == _NO_ANSWER else None
     return found
 
-
-# --- parts
 
 _ItemT = TypeVar("_ItemT")
 

@@ -127,7 +127,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="ragas",
-        reader="ragbench.io.ragas:read",
+        reader="ragbench.io.eval_tools:read_ragas",
         summary="A RAGAS EvaluationDataset or test set as JSONL, CSV or JSON.",
         records=_BY_FIELDS,
         example="testset.csv",

@@ -1,4 +1,4 @@
-"""RAGAS files and samples, read and written.
+"""RAGAS samples, prepared and written.
 
 Three things about ragas 0.4.3 shape the file:
 
@@ -17,38 +17,15 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO
 
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.io.atomic import written_whole
-from ragbench.io.detect import container_rows
 from ragbench.io.export import Exported, Scores, Tally, failed_stage
-from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import import_ragas
 
 if TYPE_CHECKING:
     from ragas import EvaluationDataset
-
-
-def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a sample; a test set's ``eval_sample`` is unpacked.
-
-    Several turns (``user_input`` as a list) are a problem: a case asks one question.
-    """
-    del kind
-    for row in container_rows(source, problems, ("samples", "data", "cases", "examples")):
-        values = row.values
-        inner = values.get("eval_sample")
-        if isinstance(inner, Mapping):
-            rest = {name: value for name, value in values.items() if name != "eval_sample"}
-            values = {**cast("Mapping[str, object]", inner), **rest}
-        if isinstance(values.get("user_input"), list):
-            message = "expected one question as text, found a conversation of several turns"
-            problems.add(message, path=row.path, line=row.line, field="user_input")
-            continue
-        # RAGAS writes every field of every sample, null where it has none.
-        known = {name: value for name, value in values.items() if value is not None}
-        yield row._replace(values=known)
 
 
 def prepare(traces: Iterable[Trace]) -> Iterator[SampleRow]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from ragbench.io.ids import derived_id
 from ragbench.io.json_files import load, read_json_lines
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.values import is_object
+from ragbench.io.values import as_list, is_object
 
 Values = Mapping[str, object]
 
@@ -50,19 +50,19 @@ def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Parag
         if value is not None:
             problems.add("expected an object with a list under 'data'", path=path)
         return
-    for number, item in enumerate(_list(data)):
+    for number, item in enumerate(as_list(data)):
         place = f"data[{number}]"
         article: Values = item if is_object(item) else {}
         title, paragraphs = article.get("title"), article.get("paragraphs")
         if not isinstance(paragraphs, list) or not isinstance(title, (str, type(None))):
             problems.add("expected 'title' and a list of 'paragraphs'", path=path, field=place)
             continue
-        for position, inner in enumerate(_list(paragraphs)):
+        for position, inner in enumerate(as_list(paragraphs)):
             paragraph: Values = inner if is_object(inner) else {}
             context, questions = paragraph.get("context"), paragraph.get("qas", [])
             inner_place = f"{place}.paragraphs[{position}]"
             if isinstance(context, str) and isinstance(questions, list):
-                yield _Paragraph(title, context, _list(questions), inner_place)
+                yield _Paragraph(title, context, as_list(questions), inner_place)
             else:
                 message = "expected 'context' as text and a list of 'qas'"
                 problems.add(message, path=path, field=inner_place)
@@ -117,7 +117,7 @@ def _squad_case(
 def _squad_answers(value: object) -> list[tuple[str, object]] | None:
     if value is not None and not isinstance(value, list):
         return None
-    answers: list[Values] = [item if is_object(item) else {} for item in _list(value)]
+    answers: list[Values] = [item if is_object(item) else {} for item in as_list(value)]
     found = [(answer.get("text"), answer.get("answer_start")) for answer in answers]
     texts = [(text, start) for text, start in found if isinstance(text, str)]
     return texts if len(texts) == len(found) else None
@@ -166,7 +166,7 @@ def flatten_squad_row(values: Values) -> Values:
     row.setdefault("answerable", bool(texts))
     if not texts:
         return row | _NO_GOLD | {"context": context}
-    pairs = zip(_list(texts), _list(starts), strict=False)
+    pairs = zip(as_list(texts), as_list(starts), strict=False)
     return row | _gold(context, [(text, start) for text, start in pairs if isinstance(text, str)])
 
 
@@ -187,17 +187,17 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
         return
     value = load(source, problems)
     whole: Values = value if is_object(value) else {}
-    documents = [one for one in _list(whole.get("documents")) if is_object(one)]
+    documents = [one for one in as_list(whole.get("documents")) if is_object(one)]
     texts = {str(one.get("document_id")): one.get("text") for one in documents}
-    for number, task in enumerate(_list(whole.get("tasks")), start=1):
+    for number, task in enumerate(as_list(whole.get("tasks")), start=1):
         if is_object(task):
             yield from _mtrag_task(Row(source.name, number, task), texts, source, problems)
 
 
 def _mtrag_task(row: Row, texts: Values, source: Source, problems: Problems) -> Iterator[Row]:
     task = row.values
-    turns = [_turn(one) for one in _list(task.get("history", task.get("input")))]
-    contexts = [one for one in _list(task.get("contexts")) if is_object(one)]
+    turns = [_turn(one) for one in as_list(task.get("history", task.get("input")))]
+    contexts = [one for one in as_list(task.get("contexts")) if is_object(one)]
     ids = [one.get("document_id", one.get("pid")) for one in contexts]
     if not turns or turns[-1]["speaker"] != "user":
         message = "expected turns of a conversation that end with the user's question"
@@ -206,7 +206,7 @@ def _mtrag_task(row: Row, texts: Values, source: Source, problems: Problems) -> 
     if len(turns) > 1:
         source.notes[_HISTORY_NOTE] = None
     labels = {name.casefold(): value for name, value in task.items()}
-    kinds = [str(one) for one in _list(labels.get("answerability"))]
+    kinds = [str(one) for one in as_list(labels.get("answerability"))]
     given = zip(contexts, ids, strict=True)
     gold = [text for one, id in given if (text := one.get("text", texts.get(str(id))))]
     rest = {name: value for name, value in task.items() if name not in _TAKEN}
@@ -214,12 +214,12 @@ def _mtrag_task(row: Row, texts: Values, source: Source, problems: Problems) -> 
         values={
             "id": task.get("task_id"),
             "query": turns[-1]["text"],
-            "reference": [_turn(one)["text"] for one in _list(task.get("targets"))],
+            "reference": [_turn(one)["text"] for one in as_list(task.get("targets"))],
             "reference_contexts": gold or None,
             "reference_context_ids": ids or None,
             "answerable": _ANSWERABLE.get(kinds[0]) if len(kinds) == 1 else None,
             "cluster": str(task.get("task_id")).partition("<::>")[0],
-            "tags": [*kinds, *map(str, _list(labels.get("multiturn", labels.get("multi-turn"))))],
+            "tags": [*kinds, *map(str, as_list(labels.get("multiturn", labels.get("multi-turn"))))],
             "metadata": {"history": turns[:-1], **rest},
         }
     )
@@ -229,11 +229,7 @@ def _turn(value: object) -> dict[str, object]:
     """A turn: an object with speaker and text, both in a list, or the text alone."""
     if is_object(value):
         return {"speaker": value.get("speaker"), "text": value.get("text")}
-    items = _list(value)
+    items = as_list(value)
     if len(items) == 2:
         return {"speaker": items[0], "text": items[1]}
     return {"speaker": None, "text": value}
-
-
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []

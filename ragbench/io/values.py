@@ -24,11 +24,32 @@ _WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
 _EXACT_INTEGERS = 2.0**53
 _CONTAINERS = frozenset({list, dict})
 _EVIDENCE_KEYS = frozenset({"text", "document_id", "start", "end"})
+_HIGHEST_GRADE = 4
+_MOST_WORDINGS = 50
 _T = TypeVar("_T")
 
 
 class ValueProblem(ValueError):
     """A value that its field cannot hold; the message says what was expected."""
+
+
+def _expected(what: str, value: object) -> ValueProblem:
+    return ValueProblem(f"expected {what}, found {describe(value)}")
+
+
+def describe(value: object) -> str:
+    """A value as the end of a sentence that begins with "expected text, found"."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return f"the number {value!r}"
+    if isinstance(value, str):
+        return f"'{value if len(value) <= 40 else value[:37] + '...'}'"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return "an object" if is_object(value) else f"a {type(value).__name__}"
 
 
 def is_missing(value: object) -> bool:
@@ -41,9 +62,22 @@ def is_missing(value: object) -> bool:
     return value is None or (type(value) is float and math.isnan(value))
 
 
+def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
+    # The plain type first: an abstract check takes ten times as long.
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def as_list(value: object) -> list[object]:
+    """The list that a value is; an empty one for anything else."""
+    return cast("list[object]", value) if isinstance(value, (list, tuple)) else []
+
+
+# --- texts and ids
+
+
 def as_text(value: object) -> str:
     if type(value) is not str:
-        raise ValueProblem(f"expected text, found {describe(value)}")
+        raise _expected("text", value)
     if "\x00" in value:
         raise ValueProblem("the text holds a NUL character")
     return value
@@ -59,20 +93,40 @@ def as_id(value: object) -> str:
         if abs(value) >= _EXACT_INTEGERS:
             raise ValueProblem(f"the number {value!r} is too large to be exact: write it as text")
         return str(int(value)) if value.is_integer() else repr(value)
-    raise ValueProblem(f"expected an id (text or a number), found {describe(value)}")
+    raise _expected("an id (text or a number)", value)
 
 
 def as_texts(value: object) -> tuple[str, ...]:
     """A list of texts; one text is a list of one. Numbers become text, nulls are left out."""
-    if _is_plain(value):
-        return tuple(value)
-    return _listed(value, _as_answer)
+    return tuple(value) if _is_plain(value) else _listed(value, _written)
 
 
 def as_ids(value: object) -> tuple[str, ...]:
-    if _is_plain(value):
-        return tuple(value)
-    return _listed(value, as_id)
+    """A list of ids or tags; one is a list of one."""
+    return tuple(value) if _is_plain(value) else _listed(value, as_id)
+
+
+def _is_plain(value: object) -> TypeGuard[list[str]]:
+    # Nearly every list is one of sound texts: seeing that first saves a call for each of them.
+    if type(value) is not list:
+        return False
+    for item in cast("list[object]", value):
+        if type(item) is not str or "\x00" in item:
+            return False
+    return True
+
+
+def _listed(value: object, convert: Callable[[object], _T]) -> tuple[_T, ...]:
+    if isinstance(value, (list, tuple)):
+        return tuple([convert(item) for item in as_list(value) if item is not None])
+    return (convert(value),)
+
+
+def _written(value: object) -> str:
+    """A text; a number as it is written."""
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return json.dumps(value)
+    return as_text(value)
 
 
 def as_answers(value: object) -> tuple[str, ...]:
@@ -81,38 +135,24 @@ def as_answers(value: object) -> tuple[str, ...]:
         return (as_text(value),)
     if is_object(value):
         # The columns of SQuAD in Hugging Face's form: {"text": [...], "answer_start": [...]}.
-        texts = value.get("text")
-        if texts is None:
+        if value.get("text") is None:
             raise ValueProblem("expected a list of answers, or an object with them under 'text'")
-        value = texts
-    if isinstance(value, (list, tuple)):
-        items = cast("list[object]", value)
-        if items and all(_is_texts(item) for item in items):
-            return _in_parts(cast("list[list[str]]", items))
-        value = [_answer_text(item) for item in items]
+        value = value["text"]
+    items = as_list(value)
+    if items and all(_is_plain(item) and item for item in items):
+        # Answers of several parts, each with its wordings, as in RGB: an answer has all parts.
+        whole = islice(product(*map(as_texts, items)), _MOST_WORDINGS)
+        return tuple(dict.fromkeys(", ".join(chosen) for chosen in whole))
+    if items:
+        value = [item.get("text", item) if is_object(item) else item for item in items]
     return tuple(dict.fromkeys(as_texts(value)))
-
-
-_MOST_WORDINGS = 50
-
-
-def _is_texts(value: object) -> bool:
-    """Whether it is a list of at least one text, and of nothing else."""
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return bool(items) and all(type(item) is str for item in items)
-
-
-def _in_parts(parts: list[list[str]]) -> tuple[str, ...]:
-    """Answers of several parts, each with its wordings, as in RGB: an answer has all parts."""
-    whole = islice(product(*map(as_texts, parts)), _MOST_WORDINGS)
-    return tuple(dict.fromkeys(", ".join(chosen) for chosen in whole))
 
 
 def as_response(value: object) -> str:
     """What a system answered, as it came, also when it is empty; a number as it is written."""
     if type(value) in (str, int, float):
-        return _as_answer(value)
-    raise ValueProblem(f"expected the response as text, found {describe(value)}")
+        return _written(value)
+    raise _expected("the response as text", value)
 
 
 def as_contexts(value: object) -> object:
@@ -127,63 +167,67 @@ def as_contexts(value: object) -> object:
     if is_object(value):
         return value
     if not isinstance(value, (list, tuple)):
-        raise ValueProblem(f"expected a list of texts or objects, found {describe(value)}")
-    items = cast("list[object]", value)
+        raise _expected("a list of texts or objects", value)
+    items = as_list(value)
     if any(is_object(item) or isinstance(item, (list, tuple)) for item in items):
         return items
-    return tuple([_as_answer(item) for item in items])
-
-
-def as_number(value: object) -> float:
-    """A finite number, also when it is written as text."""
-    number = _number(value)
-    if number is None or not math.isfinite(number):
-        raise ValueProblem(f"expected a number, found {describe(value)}")
-    return number
-
-
-def as_share(value: object) -> float:
-    """A number from 0 to 1."""
-    number = as_number(value)
-    if not 0 <= number <= 1:
-        raise ValueProblem(f"expected a number from 0 to 1, found {describe(value)}")
-    return number
-
-
-def as_numbers(value: object) -> tuple[float, ...]:
-    """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out."""
-    if not isinstance(value, (list, tuple)):
-        raise ValueProblem(f"expected a list of numbers, found {describe(value)}")
-    found: list[float] = []
-    for item in cast("list[object]", value):
-        number = _number(item)
-        if number is None:
-            raise ValueProblem(f"expected a list of numbers, found {describe(item)} in it")
-        found.append(number)
-    return tuple(found)
+    return tuple([_written(item) for item in items])
 
 
 def as_error(value: object) -> str:
     """What went wrong, as text; empty where the value says that nothing did."""
     if type(value) is str:
         return "" if value.strip().casefold() in _NO_ERROR else value.strip()
-    if is_object(value) and value:
-        message = value.get("message")
-        return message if type(message) is str else json.dumps(value, default=str)
-    if isinstance(value, (list, tuple)):
-        return json.dumps(value, default=str) if value else ""
-    return str(value) if value else ""
+    if not value:
+        return ""
+    message = value.get("message") if is_object(value) else None
+    if type(message) is str:
+        return message
+    return json.dumps(value, default=str) if type(value) in _CONTAINERS else str(value)
+
+
+# --- numbers and flags
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    return float(value)
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def as_score(value: object) -> float | None:
+    """A score as a finite number, also when it is written as text; None when it is none."""
+    number = _number(value)
+    return number if number is not None and math.isfinite(number) else None
+
+
+def as_number(value: object) -> float:
+    """A finite number, also when it is written as text."""
+    number = as_score(value)
+    if number is None:
+        raise _expected("a number", value)
+    return number
+
+
+def as_share(value: object) -> float:
+    number = as_number(value)
+    if not 0 <= number <= 1:
+        raise _expected("a number from 0 to 1", value)
+    return number
+
+
+def as_numbers(value: object) -> tuple[float, ...]:
+    """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out."""
+    if not isinstance(value, (list, tuple)):
+        raise _expected("a list of numbers", value)
+    found = [(item, _number(item)) for item in as_list(value)]
+    for item, number in found:
+        if number is None:
+            raise ValueProblem(f"expected a list of numbers, found {describe(item)} in it")
+    return tuple(number for _, number in found if number is not None)
 
 
 def as_flag(value: object) -> bool:
@@ -192,39 +236,77 @@ def as_flag(value: object) -> bool:
         return value
     if type(value) in (int, float) and value in (0, 1):
         return bool(value)
-    if type(value) is str:
-        word = value.strip().lower()
-        if word in _TRUE:
-            return True
-        if word in _FALSE:
-            return False
-    raise ValueProblem(f"expected true or false, found {describe(value)}")
+    word = value.strip().lower() if type(value) is str else ""
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    raise _expected("true or false", value)
+
+
+def as_label(value: object) -> bool | None:
+    """What a person says of a chunk or a query: yes and no, or a grade from 0 to 4.
+
+    None for what is no label, such as a score.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value > 0 if value in range(_HIGHEST_GRADE + 1) else None
+    try:
+        return as_flag(value)
+    except ValueProblem:
+        return None
+
+
+def _whole(value: object, what: str) -> int:
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)
+    if type(value) is str and _WHOLE_NUMBER.fullmatch(value):
+        return int(value)
+    raise _expected(f"a whole number as {what}", value)
+
+
+# --- objects
 
 
 def as_grades(value: object) -> dict[str, int]:
     """Relevance by id: whole numbers, 0 for judged and not relevant."""
     if not is_object(value):
-        raise ValueProblem(f"expected an object of id and grade, found {describe(value)}")
-    return {
-        as_id(key): _as_whole(grade, "grade")
-        for key, grade in value.items()
-        # Arrow gives every row the keys of all rows, null where a row has none.
-        if grade is not None
-    }
+        raise _expected("an object of id and grade", value)
+    # Arrow gives every row the keys of all rows, null where a row has none.
+    return {as_id(k): _whole(grade, "grade") for k, grade in value.items() if grade is not None}
 
 
 def as_evidence(value: object) -> tuple[Evidence, ...]:
     """Spans: texts, or objects of text, document_id, start and end."""
-    items = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
+    items = as_list(value) if isinstance(value, (list, tuple)) else [value]
     return tuple(_as_span(item) for item in items)
+
+
+def _as_span(item: object) -> Evidence:
+    if not is_object(item):
+        return Evidence(text=as_text(item))
+    if not item.keys() <= _EVIDENCE_KEYS or item.get("text") is None:
+        unknown = sorted(map(str, item.keys() - _EVIDENCE_KEYS))
+        found = f"unknown key '{unknown[0]}'" if unknown else "no text"
+        raise ValueProblem(f"expected text, document_id, start and end, found {found}")
+    document, start, end = item.get("document_id"), item.get("start"), item.get("end")
+    first = None if start is None else _whole(start, "start")
+    behind = None if end is None else _whole(end, "end")
+    if (first or 0) < 0 or (behind is not None and behind < (first or 0)):
+        raise ValueProblem(f"expected 0 <= start <= end, found start {first} and end {behind}")
+    return Evidence(
+        text=as_text(item["text"]),
+        document_id=None if document is None else as_id(document),
+        start=first,
+        end=behind,
+    )
 
 
 def as_metadata(value: object) -> dict[str, Any]:
     """An object that may be nested ``MAX_DEPTH`` deep."""
     if not is_object(value):
-        raise ValueProblem(f"expected an object, found {describe(value)}")
-    metadata: dict[str, Any] = dict(value)
-    check_depth(metadata)
+        raise _expected("an object", value)
+    check_depth(metadata := dict(value))
     return metadata
 
 
@@ -242,86 +324,7 @@ def check_depth(value: object) -> None:
     raise ValueProblem(f"nested more than {MAX_DEPTH} levels deep")
 
 
-def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    # The plain type first: an abstract check takes ten times as long.
-    return type(value) is dict or isinstance(value, Mapping)
-
-
-def _is_plain(value: object) -> TypeGuard[list[str]]:
-    # Nearly every list is one of sound texts: seeing that first saves a call for each of them.
-    if type(value) is not list:
-        return False
-    for item in cast("list[object]", value):
-        if type(item) is not str or "\x00" in item:
-            return False
-    return True
-
-
-def _listed(value: object, convert: Callable[[object], _T]) -> tuple[_T, ...]:
-    if isinstance(value, (list, tuple)):
-        items = cast("list[object]", value)
-        return tuple([convert(item) for item in items if item is not None])
-    return (convert(value),)
-
-
-def _as_answer(value: object) -> str:
-    if type(value) is int or (type(value) is float and math.isfinite(value)):
-        return json.dumps(value)
-    return as_text(value)
-
-
-def _answer_text(item: object) -> object:
-    if is_object(item):
-        return item.get("text", item)
-    return item
-
-
-def _as_whole(value: object, what: str) -> int:
-    if type(value) is int:
-        return value
-    if type(value) is float and value.is_integer():
-        return int(value)
-    if type(value) is str and _WHOLE_NUMBER.fullmatch(value):
-        return int(value)
-    raise ValueProblem(f"expected a whole number as {what}, found {describe(value)}")
-
-
-def _as_span(item: object) -> Evidence:
-    if not is_object(item):
-        return Evidence(text=as_text(item))
-    if not item.keys() <= _EVIDENCE_KEYS or item.get("text") is None:
-        unknown = sorted(map(str, item.keys() - _EVIDENCE_KEYS))
-        found = f"unknown key '{unknown[0]}'" if unknown else "no text"
-        raise ValueProblem(f"expected text, document_id, start and end, found {found}")
-    document, start, end = item.get("document_id"), item.get("start"), item.get("end")
-    first = None if start is None else _as_whole(start, "start")
-    behind = None if end is None else _as_whole(end, "end")
-    if (first or 0) < 0 or (behind is not None and behind < (first or 0)):
-        raise ValueProblem(f"expected 0 <= start <= end, found start {first} and end {behind}")
-    return Evidence(
-        text=as_text(item["text"]),
-        document_id=None if document is None else as_id(document),
-        start=first,
-        end=behind,
-    )
-
-
-def describe(value: object) -> str:
-    """A value as the end of a sentence that begins with "expected text, found"."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return f"the number {value!r}"
-    if isinstance(value, str):
-        return f"'{value if len(value) <= 40 else value[:37] + '...'}'"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    if is_object(value):
-        return "an object"
-    return f"a {type(value).__name__}"
-
+# --- cells of tables
 
 _LIST_FIELDS = frozenset(
     {
@@ -345,34 +348,23 @@ def parse_cell(target: str, cell: str) -> object:
     Ids and tags may also be separated by ``;`` or ``|``.
     """
     text = cell.strip()
+    is_list = text.startswith("[") and text.endswith("]")
     if target in _OBJECT_FIELDS:
-        return _parse_json(text, "a JSON object")
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise ValueProblem(f"expected a JSON object: {error.msg}") from error
     if target in _ID_FIELDS:
-        return _parse_list(text) if _is_bracketed(text) else _split_ids(target, text)
-    if target in _LIST_FIELDS and _is_bracketed(text):
-        return _parse_bracketed_text(target, cell, text)
-    return cell
-
-
-def _is_bracketed(text: str) -> bool:
-    return text.startswith("[") and text.endswith("]")
-
-
-def _parse_bracketed_text(target: str, cell: str, text: str) -> object:
-    # An answer such as "[citation needed]" is text; a column of contexts is a list in every row.
+        return _parse_list(text) if is_list else _split_ids(target, text)
+    if target not in _LIST_FIELDS or not is_list:
+        return cell
     try:
         return _parse_list(text)
     except ValueProblem:
+        # An answer such as "[citation needed]" is text; contexts are a list in every row.
         if target in {"reference", "answers"}:
             return cell
         raise
-
-
-def _parse_json(text: str, expected: str) -> object:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise ValueProblem(f"expected {expected}: {error.msg}") from error
 
 
 def _parse_list(text: str) -> object:
@@ -419,31 +411,3 @@ def _split_ids(target: str, text: str) -> list[str]:
         )
     separators = r"[;|,]" if target == "tags" else r"[;|]"
     return [part for part in map(str.strip, re.split(separators, text)) if part]
-
-
-def as_score(value: object) -> float | None:
-    """A score as a number, also when it is written as text; None when it is none."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) else None
-
-
-_HIGHEST_GRADE = 4
-
-
-def as_label(value: object) -> bool | None:
-    """What a person says of a chunk or a query: yes and no, or a grade from 0 to 4.
-
-    None for what is no label, such as a score.
-    """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value > 0 if value in range(_HIGHEST_GRADE + 1) else None
-    try:
-        return as_flag(value)
-    except ValueProblem:
-        return None
