@@ -146,7 +146,6 @@ class _Secrets:
         self._looked = 0.0
         self.forms: tuple[tuple[str, bool], ...] = ()
         """Each form, the longest first, and whether it is masked inside of words, too."""
-        self.bytes: tuple[bytes, ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
         with self._lock:
@@ -156,7 +155,6 @@ class _Secrets:
                 self._make()
 
     def look(self) -> None:
-        """Takes up what has come into the environment."""
         now = time.monotonic()
         if len(os.environ) == self._size and now - self._looked < _LOOK_AGAIN:
             return
@@ -174,7 +172,6 @@ class _Secrets:
             for form in _forms(value):
                 forms[form] = forms.get(form, False) or len(value) >= _IN_FULL
         self.forms = tuple(sorted(forms.items(), key=lambda item: (-len(item[0]), item[0])))
-        self.bytes = tuple(form.encode("utf-8", "surrogatepass") for form, _ in self.forms)
 
 
 _SECRETS = _Secrets()
@@ -263,11 +260,9 @@ def hidden(text: str) -> str:
 def hidden_bytes(data: bytes) -> bytes:
     """The same for UTF-8, such as JSON, CSV or Markdown. Never for a format with lengths in it."""
     _SECRETS.look()
-    for (form, anywhere), raw in zip(_SECRETS.forms, _SECRETS.bytes, strict=True):
-        if raw in data:
-            mask = MASK.encode()
-            data = data.replace(raw, mask) if anywhere else _alone_bytes(form).sub(mask, data)
-    return data
+    if not _SECRETS.forms:
+        return data
+    return hidden(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 _BEFORE = (
@@ -279,7 +274,3 @@ _BEFORE = (
 
 def _alone(form: str) -> re.Pattern[str]:
     return re.compile(rf"{_BEFORE}{re.escape(form)}(?![A-Za-z0-9])")
-
-
-def _alone_bytes(form: str) -> re.Pattern[bytes]:
-    return re.compile(_alone(form).pattern.encode("utf-8", "surrogatepass"))

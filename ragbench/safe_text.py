@@ -110,6 +110,5 @@ def shortened_line(text: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
     rest = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return ", ".join(map(shortened_line, names[:_MOST])) + rest

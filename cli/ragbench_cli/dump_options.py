@@ -98,8 +98,6 @@ SheetOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpChoice:
-    """What the options say of a dump."""
-
     path: str
     format: str | None
     map: list[str] | None

@@ -28,8 +28,6 @@ def _formats(typed: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceChoice:
-    """What the options say of it."""
-
     dataset: Annotated[
         str,
         argument(
@@ -144,8 +142,6 @@ class SourceChoice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenedSource:
-    """The source of an evaluation."""
-
     source: EntrySource
     choice: SourceChoice
 
@@ -177,7 +173,6 @@ class OpenedSource:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the report must know of it."""
         return () if self.choice.ask_again else self.info.notes
 
     def check_out(self, folder: Path) -> None:

@@ -25,12 +25,10 @@ _MARKS = ("size", "ETag", "etag", "generation", "mtime")
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an address, such as ``s3://bucket/dump.jsonl``, and not a path."""
     return _ADDRESS.match(text) is not None
 
 
 def open_address(address: str) -> BinaryIO:
-    """Opens a file for reading from front to back."""
     path = _shared_path(address)
     if path is not None:
         return path.open("rb", buffering=_BUFFER)
@@ -101,7 +99,6 @@ def _shared_path(address: str) -> Path | None:
 
 @lru_cache(maxsize=16)
 def _files(address: str) -> tuple[Any, str]:
-    """Fsspec's file system for an address, and the file's name in it."""
     try:
         core: Any = import_module("fsspec.core")
     except ModuleNotFoundError as error:

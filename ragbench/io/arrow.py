@@ -59,7 +59,6 @@ _USUAL_SPLIT = "test"
 
 
 def is_saved_folder(folder: Path) -> bool:
-    """Whether `datasets` saved this folder: one dataset, or one for each split."""
     one = (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
     return one or (folder / "dataset_dict.json").is_file()
 
@@ -166,7 +165,6 @@ def _batch_rows(file: Any, limits: ReadLimits) -> int:
 
 
 def _cells(value: object) -> Iterator[object]:
-    """The plain values of a row, however deep."""
     if isinstance(value, dict):
         for inner in cast("dict[str, object]", value).values():
             yield from _cells(inner)
@@ -201,7 +199,6 @@ def arrow_schema(scores: Scores) -> Any:
 def arrow_batches(
     traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Tally
 ) -> Iterator[Any]:
-    """Record batches of the schema, counting the cases."""
     pa: Any = require("pyarrow", extra="hf")
     names = [column.name for column in columns(scores)]
     remaining = iter(traces)
@@ -223,7 +220,6 @@ def _name(column: ExportColumn) -> str:
 
 
 def _surrogate(rows: list[dict[str, Any]]) -> str:
-    """Names the first place that cannot be stored."""
     places = (
         f"case '{row['id']}': column '{name}'"
         for row in rows

@@ -33,7 +33,6 @@ class _Masked(io.BufferedIOBase):
         return True
 
     def write(self, data: bytes) -> int:  # type: ignore[override]  # no other buffers are written
-        """Takes some bytes; those of the last line wait for its end."""
         block = bytes(data)
         at = block.rfind(b"\n") + 1
         if at or len(self._rest) > _LONGEST_LINE:
@@ -48,7 +47,6 @@ class _Masked(io.BufferedIOBase):
 
 
 _LONGEST_LINE = 1 << 24
-"""Bytes of a line after which it is no longer held back."""
 
 
 @contextmanager

@@ -26,9 +26,7 @@ from ragbench.plugins import require
 from ragbench.safe_text import shortened_line
 
 EXTRA = "documents"
-"""The extra that brings the packages."""
 MARKDOWN = frozenset({".html", ".htm", ".xhtml", ".docx"})
-"""Suffixes of what becomes Markdown."""
 
 
 class ConversionError(ValueError):
@@ -41,10 +39,7 @@ Convert = Callable[[bytes, ReadLimits], tuple[str, str | None]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Converter:
-    """How documents of one kind are read."""
-
     package: str
-    """Import name of the package that reads it."""
     convert: Convert
 
     @property
@@ -96,7 +91,6 @@ def _docx(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
 
 
 def _block(block: Any) -> str:
-    """A paragraph or a table of a Word document in Markdown."""
     if not hasattr(block, "rows"):
         text = str(block.text).strip()
         style = str(block.style.name) if block.style is not None else ""
@@ -142,7 +136,6 @@ CONVERTED: Mapping[str, Converter] = {
     ".xhtml": _WEB,
     ".docx": _WORD,
 }
-"""By suffix."""
 
 
 SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})

@@ -136,8 +136,6 @@ def build_case(found: dict[str, Any]) -> Case:
 
 @dataclass(kw_only=True, slots=True)
 class _Decoder:
-    """Rows of one source to records of one kind."""
-
     KIND: ClassVar[str]
     MAIN: ClassVar[str]
     PREFIX: ClassVar[str]
@@ -195,8 +193,6 @@ class _Decoder:
 
 @dataclass(kw_only=True, slots=True)
 class EntryDecoder(_Decoder):
-    """Rows of one source to cases with what is recorded for them."""
-
     KIND: ClassVar[str] = "cases"
     MAIN: ClassVar[str] = "query"
     PREFIX: ClassVar[str] = "q"
@@ -220,7 +216,6 @@ class EntryDecoder(_Decoder):
         return self._map.plan(self._flat(row).values)
 
     def decode(self, row: Row) -> Entry | None:
-        """The case that a row holds, or None with at least one problem noted."""
         self._count += 1
         row = self._flat(row)
         plan = self._map.plan(row.values)
@@ -255,15 +250,12 @@ class EntryDecoder(_Decoder):
 
 @dataclass(kw_only=True, slots=True)
 class DocumentDecoder(_Decoder):
-    """Rows of one source to documents."""
-
     KIND: ClassVar[str] = "documents"
     MAIN: ClassVar[str] = "text"
     PREFIX: ClassVar[str] = "d"
     RECOGNISED: ClassVar[Mapping[str, tuple[str, ...]]] = DOCUMENT_FIELDS
 
     def decode(self, row: Row) -> Document | None:
-        """The document that a row holds, or None with at least one problem noted."""
         self._count += 1
         plan = self._map.plan(row.values)
         found = read_fields(row, plan, self.problems)

@@ -46,7 +46,6 @@ _PARQUET_MAGIC = b"PAR1"
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
-"""Records that are looked at."""
 
 JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
 

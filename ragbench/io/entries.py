@@ -27,7 +27,6 @@ from ragbench.io.source import NotingReadErrors, Problems, Row, Source
 from ragbench.io.source_info import SourceInfo, looked_at
 
 LOOK = 1000
-"""Cases of the first look."""
 
 Reader = Callable[[Source, Problems], Iterator[Row]]
 
@@ -41,7 +40,6 @@ class EntrySource:
 
     info: SourceInfo
     read: Callable[[], Iterator[Entry]]
-    """Reads it from the start."""
     held: ExitStack = field(default_factory=ExitStack)
     """What is kept for it on disk, until it is closed."""
 
@@ -63,16 +61,12 @@ class EntrySource:
 
 @dataclass(kw_only=True, slots=True)
 class RowEntries:
-    """Reads rows whose fields say what they hold."""
-
     place: Source
     reader: Reader
     fields: Mapping[str, str]
     """Field of a case, or of what a system did, to field of the source."""
     corpus: str | Path | None
-    """The texts of documents, for rows that hold ids alone."""
     is_join: bool
-    """Whether the entries are to be joined with other cases."""
     stack: ExitStack
     has_answers: bool = False
 
@@ -241,7 +235,6 @@ class DumpEntries:
 
     name: str
     open_dump: Callable[[], AbstractContextManager[OpenDump]]
-    """Opens it from the start."""
     is_join: bool
 
     def opened(self, held: ExitStack) -> EntrySource:

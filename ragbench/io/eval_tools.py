@@ -78,7 +78,6 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per test case of a test run, or of a saved dataset."""
     del kind
     for row in container_rows(source, problems, ("testRunData.testCases", "testCases")):
         values: dict[str, object] = {}

@@ -19,10 +19,7 @@ from ragbench.plugins import Registry
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
-    """What the metrics of a run gave, by case."""
-
     metrics: tuple[str, ...] = ()
-    """The metrics' canonical names, in the order of their columns."""
     cells: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict[str, Mapping[str, Cell]])
     """Case id to metric name to cell. Asked for one case at a time, so it may read from disk."""
 
@@ -34,12 +31,8 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exported:
-    """What an export wrote."""
-
     paths: tuple[Path, ...]
-    """The files or the folder, the main one first."""
     written: int
-    """How many cases were written."""
     left_out: Mapping[str, int]
     """Why cases were left out, and how many for each reason; empty when none were."""
 
@@ -51,20 +44,15 @@ class Export(Protocol):
     or nothing behind. The same traces and scores give the same bytes.
     """
 
-    def __call__(self, traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-        """Writes a run."""
-        ...
+    def __call__(self, traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported: ...
 
 
 @dataclass(kw_only=True, slots=True)
 class Tally:
-    """Counts while a format writes."""
-
     written: int = 0
     left_out: dict[str, int] = field(default_factory=dict[str, int])
 
     def leave_out(self, reason: str) -> None:
-        """Counts a case that the format has no place for."""
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
     def exported(self, *paths: Path) -> Exported:
@@ -72,7 +60,6 @@ class Tally:
 
 
 def failed_stage(trace: Trace) -> str | None:
-    """The first stage that failed for a case; None when none did."""
     stages = {
         "retrieval": trace.retrieval,
         "post-retrieval": trace.post_retrieval,
@@ -90,7 +77,7 @@ EXPORTS = Registry(
         "ragas": "ragbench.io.ragas:write",
         "jsonl": "ragbench.io.own_form:write",
         "trec": "ragbench.io.trec:write",
-        "csv": "ragbench.io.delimited:write",
+        "csv": "ragbench.io.tables:write",
         "parquet": "ragbench.io.arrow:write_parquet",
         "hf": "ragbench.io.arrow:write_hugging_face",
     },
@@ -112,22 +99,17 @@ def export(
 
 
 class Kind(StrEnum):
-    """What a column holds."""
-
     TEXT = "text"
     TEXTS = "texts"
     NUMBER = "number"
     NUMBERS = "numbers"
     FLAG = "flag"
-    """True or false."""
     JSON = "json"
     """A mapping, or a list of mappings, as a JSON text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportColumn:
-    """A column of the table."""
-
     name: str
     kind: Kind
 

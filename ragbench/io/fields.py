@@ -103,7 +103,6 @@ HIT_FIELDS: Mapping[str, str] = {
 of the chunk that stands there."""
 
 ENTRY_FIELDS: Mapping[str, tuple[str, ...]] = {**CASE_FIELDS, **OUTCOME_FIELDS}
-"""Everything that a record of a case may hold."""
 
 DOCUMENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "id": (
@@ -114,7 +113,6 @@ DOCUMENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "title": ("title", "heading"),
     "metadata": ("metadata",),
 }
-"""Field of a document to the names recognised for it."""
 
 _IGNORED = re.compile(r"[\s_.\-]+")
 _MOST_PLANS = 1000
@@ -143,8 +141,6 @@ _KNOWN = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldPlan:
-    """How records with one set of field names are read."""
-
     bindings: tuple[tuple[str, str], ...]
     """Field of the record and field of the source, in the order of the source."""
     rest: tuple[str, ...]

@@ -23,26 +23,18 @@ _BY_FIELDS = "what its fields say, such as response and retrieved_contexts"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormatInfo:
-    """What a user should know of a format."""
-
     name: str
-    """As ``--format`` takes it."""
     summary: str
-    """One sentence."""
     example: str
-    """How a source of this format is named."""
     reader: str
     """Where its ``RowReader`` is: ``module:function``."""
     reads: tuple[Kind, ...] = _BOTH
-    """What it can hold."""
     records: str = ""
     """What a system did that it can hold, in a few words; empty when it can hold nothing of it."""
     suffixes: tuple[str, ...] = ()
     """Suffixes that it is recognised by; empty when it is recognised by its shape."""
     streamed: bool = True
-    """Whether memory stays flat; otherwise the whole file is loaded."""
     extra: str | None = None
-    """The ragbench extra that it needs."""
 
 
 FORMATS: tuple[FormatInfo, ...] = (
@@ -65,7 +57,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="csv",
-        reader="ragbench.io.delimited:read_csv",
+        reader="ragbench.io.tables:read_csv",
         summary="Comma-separated with a header row; lists as JSON or as Python prints them.",
         records=_BY_FIELDS,
         example="cases.csv",
@@ -73,7 +65,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="tsv",
-        reader="ragbench.io.delimited:read_tsv",
+        reader="ragbench.io.tables:read_tsv",
         summary="Tab-separated with a header row.",
         records=_BY_FIELDS,
         example="cases.tsv",
@@ -81,7 +73,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="xlsx",
-        reader="ragbench.io.workbook:read",
+        reader="ragbench.io.tables:read_workbook",
         summary="A sheet of an Excel workbook with a header row; --split names the sheet.",
         records=_BY_FIELDS,
         example="cases.xlsx",

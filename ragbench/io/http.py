@@ -31,16 +31,12 @@ VERSION_HEADER = "X-Ragbench-Version"
 
 
 class HTTPRagError(InterfaceError):
-    """An endpoint could not be reached, refused, or answered with something unusable."""
-
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
 
 
 class JsonEndpoint:
-    """Posts JSON to paths below a base URL."""
-
     def __init__(
         self,
         url: str,

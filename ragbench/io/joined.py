@@ -103,9 +103,7 @@ class _Counts:
     disagreeing: int = 0
     """Cases with the id of an answer to another question."""
     own: int = 0
-    """Cases that had something recorded themselves."""
     missing: list[str] = field(default_factory=list[str])
-    """Ids of the first cases without an answer."""
 
     @property
     def without(self) -> int:

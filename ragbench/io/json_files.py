@@ -170,12 +170,8 @@ def array_key(head: bytes, keys: Sequence[str]) -> str | None:
 
 
 class Element(NamedTuple):
-    """One element of an array."""
-
     line: int
-    """1-based line on which it begins."""
     raw: bytes
-    """Its bytes, white space around it left out."""
 
 
 def array_elements(source: Source, key: str | None, problems: Problems) -> Iterator[Element]:

@@ -24,8 +24,6 @@ _MOST_TIMES = 200
 
 
 class TooLargeError(OSError):
-    """More would be read than a limit allows."""
-
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.strerror = message
@@ -70,14 +68,12 @@ class ReadLimits:
         return cls(**{name: size_of(text) for name, text in given.items() if text})
 
     def long_record(self, what: str) -> str:
-        """The message for a record that is too long."""
         return (
             f"{what} is longer than {_shown(self.record)}, the limit for one record. Where that is "
             f"meant, allow more: ragbench --max-record SIZE ... or {RECORD_VARIABLE}=SIZE"
         )
 
     def large_file(self, what: str) -> str:
-        """The message for a file that is too large."""
         return (
             f"{what} {_shown(self.file)}, the limit for a file that is held whole or unpacked. "
             f"Where that is meant, allow more: ragbench --max-file SIZE ... or {FILE_VARIABLE}=SIZE"
@@ -135,8 +131,6 @@ class ReadLimits:
 
 
 class Unpacked(io.RawIOBase):
-    """What a gzip file holds, counted while it is read."""
-
     def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
         import gzip
 

@@ -23,14 +23,10 @@ _EXPECTED = (
 
 
 class Line(NamedTuple):
-    """One line, end of line included."""
-
     number: int
-    """1-based."""
     offset: int
     """How many bytes stand before it in the file; meaningful for UTF-8 files only."""
     raw: bytes
-    """The line in UTF-8; not checked yet when the file is UTF-8 itself."""
 
 
 def read_lines(source: Source, problems: Problems) -> Iterator[Line]:

@@ -63,8 +63,6 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
 
 @dataclass(frozen=True, slots=True)
 class CorpusTexts:
-    """Finds the text of a document."""
-
     _db: sqlite3.Connection
 
     def get(self, ids: Iterable[str]) -> dict[str, str]:
@@ -106,12 +104,8 @@ def corpus_texts(path: str | Path) -> Generator[CorpusTexts, None, None]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Queries:
-    """The queries of a file."""
-
     texts: dict[str, str]
-    """Text by id, in the order of the file."""
     notes: Mapping[str, None] = field(default_factory=dict[str, None])
-    """What had to be chosen to read it, in words."""
 
 
 def read_queries(path: str | Path, encoding: str | None = None) -> Queries:
@@ -165,7 +159,6 @@ def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
 
 
 def _query_lines(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
-    """Id and text with a tab between, or the text alone, whose line is then its id."""
     for line in read_lines(source, problems):
         text = (decode_line(line, source.name, problems) or "").strip()
         if text:
@@ -211,15 +204,12 @@ def read_ranking_records(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topics:
-    """What a run does not hold of its queries."""
-
     queries: Mapping[str, str] | None = None
     """Text by id; None where the run is joined with cases that have it."""
     grades: Mapping[str, Mapping[str, int]] | None = None
     """Grade by document, by query id; None where nobody judged."""
 
     def row(self, path: str, ranking: Ranking, *, is_recorded: bool = True) -> Row:
-        """A row of a query, best document first."""
         query, ordered = ranking.query, ranking.ordered()
         values: dict[str, object] = {"id": query}
         if is_recorded:
@@ -282,7 +272,6 @@ def find_topics(
 
 
 def _qrels(place: Source, folder: str | Path | None, problems: Problems) -> Source | None:
-    """The judgements beside a run, or those of the corpus's folder."""
     path = place.path
     beside = None if path is None else path.with_suffix(".qrels")
     if beside is not None and beside != path and beside.is_file():

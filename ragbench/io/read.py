@@ -130,9 +130,7 @@ class Named(Protocol):
     """A case, or a labelled claim."""
 
     @property
-    def id(self) -> str:
-        """What tells it from others."""
-        ...
+    def id(self) -> str: ...
 
 
 ItemT = TypeVar("ItemT", bound=Named)
@@ -147,11 +145,8 @@ class Selection:
     """
 
     limit: int | None = None
-    """Take only the first so many."""
     sample: int | None = None
-    """Draw so many at random, kept in the dataset's order."""
     seed: int = 0
-    """Seed of the draw."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.sample is not None:

@@ -51,15 +51,11 @@ class Retrieved:
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the user said of fields of a chunk; see `ragbench.io.fields.HIT_FIELDS`."""
     texts: Texts | None = None
-    """Looks up texts in a corpus, by id."""
     warnings: Counter[str] = field(default_factory=Counter[str])
-    """What was wrong with chunks so far."""
     ids_alone: int = 0
     """Records with ids whose texts nobody knows: they stay unrecorded."""
     looked_up: bool = False
-    """Whether any text was looked up."""
     unknown_ids: int = 0
-    """Ids that the corpus does not have."""
     _decoder: Decoder | None = None
 
     @property

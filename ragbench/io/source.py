@@ -36,7 +36,6 @@ class Problems:
     items: list[Problem] = field(default_factory=list[Problem])
     """The first of them: a million bad lines must not fill the memory."""
     more: int = 0
-    """How many were found besides."""
     _kinds: dict[Hashable, tuple[int, int]] = field(
         default_factory=dict[Hashable, tuple[int, int]], repr=False
     )
@@ -44,7 +43,6 @@ class Problems:
     def add(
         self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
     ) -> None:
-        """Notes one problem; the arguments are the fields of ``Problem``."""
         if len(self.items) < MOST_PROBLEMS:
             self.items.append(Problem(message=message, path=path, line=line, field=field))
         else:
@@ -76,9 +74,7 @@ class Problems:
 
 
 STDIN = "-"
-"""How a user names standard input."""
 HUB_PREFIX = "hf:"
-"""How a user names a dataset on the Hugging Face hub."""
 HEAD_BYTES = 1 << 16
 """How much of a file is looked at to recognise its format."""
 MOST_PROBLEMS = 10_000
@@ -102,13 +98,11 @@ class Source:
     address: str | None = None
     """Where a file is that is named by its address; see `ragbench.io.addresses`."""
     hub: str | None = None
-    """The dataset's name on the hub."""
     split: str | None = None
     """Which part to read, for sources that have parts."""
     encoding: str | None = None
     """How text files are encoded, when the user says; else UTF-8, or UTF-16 with its mark."""
     limits: ReadLimits = field(default_factory=ReadLimits.of_environment)
-    """What of it is refused as too large."""
     notes: dict[str, None] = field(default_factory=dict[str, None])
     """What a reader had to choose, in words and in order; shared by copies of the source."""
     is_packed: bool = field(default=False, init=False)
@@ -152,7 +146,6 @@ class Source:
         return suffixes[-1] if suffixes else ""
 
     def child(self, name: str) -> Source | None:
-        """The file of this name in the folder, plain or with ``.gz``; None when there is none."""
         if self.path is None:
             return None
         for candidate in (self.path / name, self.path / f"{name}.gz"):
@@ -200,7 +193,6 @@ class Source:
                 stream.close()
 
     def close(self) -> None:
-        """Closes what ``head`` opened and nothing has read since."""
         if self._stream is not None and self._is_its_own:
             self._stream.close()
         self._stream = None
@@ -226,7 +218,6 @@ class Source:
 
 
 def _codec_name(encoding: str) -> str:
-    """A text encoding's canonical name."""
     try:
         found = codecs.lookup(encoding)
         b"".decode(encoding)  # refuses what encodes bytes as bytes, such as base64
@@ -301,11 +292,8 @@ class Row(NamedTuple):
     """
 
     path: str
-    """The file that it stands in, as the user named it."""
     line: int | None
-    """Its 1-based line, or its number where the format has no lines."""
     values: Mapping[str, object]
-    """Its fields, as JSON values."""
     cells: bool = False
     """Whether the values are text cells, in which lists and truth values are still spelled out."""
     recorded: Mapping[str, Any] = MappingProxyType({})
@@ -320,6 +308,4 @@ class RowReader(Protocol):
     possible. It never checks fields: that is done once, for all formats.
     """
 
-    def __call__(self, source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-        """Yields the rows that hold cases, or documents, one at a time."""
-        ...
+    def __call__(self, source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]: ...

@@ -20,15 +20,12 @@ class SourceInfo:
     """How a source is read, and what a first look shows of it."""
 
     path: str
-    """As the user named it."""
     form: str
-    """Name of the format."""
     mapping: Mapping[str, str]
     """Field of a case, or of what a system did, to the field of the source that holds it."""
     unused: tuple[str, ...] = ()
     """Fields of the source that mean nothing known: they are kept as metadata."""
     looked: int = 0
-    """Cases that were looked at."""
     cases: int | None = None
     """Cases in all; None where only reading on would tell."""
     recorded: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -130,8 +130,6 @@ def _run_around(place: Source) -> Source | None:
 
 @dataclass(kw_only=True, slots=True)
 class _Opening:
-    """Opens one source."""
-
     place: Source
     fields: dict[str, str]
     corpus: str | Path | None

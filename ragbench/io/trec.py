@@ -25,7 +25,6 @@ from ragbench.io.source import Problems, Source
 from ragbench.io.values import as_score
 
 _TAG = "ragbench"
-"""What ragbench calls its runs."""
 # White space and control characters end a column or a line; a byte order mark may be eaten at the
 # start of a file; a per cent sign counts only where it would be read as an escape.
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]|%(?=[0-9A-Fa-f]{2})")
@@ -41,8 +40,6 @@ def _columns(source: Source, problems: Problems) -> Iterator[tuple[int, list[str
 
 
 class RelevanceGrade(NamedTuple):
-    """One judged document."""
-
     grade: int
     line: int
 
@@ -73,16 +70,11 @@ def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, Relev
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranking:
-    """What a file holds of a query."""
-
     query: str
     """The query's id; what ragbench escaped in its own runs is itself again."""
     line: int | None = None
-    """Where it begins, from 1; None where the file has no lines."""
     scores: dict[str, float] = field(default_factory=dict[str, float])
-    """Score by document, in the order of the file."""
     is_own: bool = False
-    """Whether ragbench wrote it."""
 
     def ordered(self) -> list[str]:
         """Documents, best first, as trec_eval orders them; equal scores keep the file's order."""

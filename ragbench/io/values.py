@@ -102,7 +102,6 @@ def as_texts(value: object) -> tuple[str, ...]:
 
 
 def as_ids(value: object) -> tuple[str, ...]:
-    """A list of ids or tags; one is a list of one."""
     return tuple(value) if _is_plain(value) else _listed(value, as_id)
 
 

@@ -24,9 +24,7 @@ class YamlFile:
     """What a file holds. JSON is YAML too."""
 
     path: str
-    """The file, as the user named it."""
     value: Any
-    """Mappings, lists, texts, numbers, booleans, dates and None."""
     lines: Mapping[Place, int]
     """The line, from 1, at which each value's key or list item stands."""
 
@@ -110,8 +108,6 @@ ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A mapping of a file, by key."""
-
     file: YamlFile
     place: Place
     values: Mapping[str, object]
@@ -137,15 +133,12 @@ class Section:
 
     @property
     def name(self) -> str:
-        """The last key on the way to it."""
         return str(self.place[-1]) if self.place else ""
 
     def note(self, message: str, *keys: str) -> None:
-        """Notes a mistake in the section, or below one of its keys."""
         self.problems.append(_problem(self.file, (*self.place, *keys), message))
 
     def has(self, key: str) -> bool:
-        """Whether something stands behind a key."""
         return self.values.get(key) is not None
 
     def inner(self, key: str) -> Section | None:
@@ -167,7 +160,6 @@ class Section:
                 self.note(f"unknown key; known are {', '.join(known)}{meant}", key)
 
     def texts(self, key: str) -> Iterator[str]:
-        """The texts of the list behind a key; none when it is not there."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, list):
             self.note(f"expected a list, found {_value_text(value)}", key)
@@ -186,7 +178,6 @@ class Section:
         return None
 
     def flag(self, key: str) -> bool | None:
-        """True or false; None when it is not there."""
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return value
@@ -194,7 +185,6 @@ class Section:
         return None
 
     def choice(self, key: str, choices: type[ChoiceT]) -> ChoiceT | None:
-        """One of the values of an enumeration; None when it is not there."""
         value = self.values.get(key)
         known = [choice.value for choice in choices]
         if value is None or value in known:

@@ -65,7 +65,6 @@ def find_case(report: Report, id: str) -> CaseRow:
 
 
 def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[CaseRow]]]:
-    """The worst cases of every loss, by the run's main metric."""
     at = worst_metric(report)
     by_cause: dict[Cause, list[CaseRow]] = {}
     for row in report.rows():

@@ -33,8 +33,6 @@ _RELEVANT = ("relevant_chunk_ids", "relevant_ids", "reference_context_ids")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawRetrieval:
-    """A query's hits, before its chunks are made."""
-
     record: DumpRecord
     query: str | None
     query_id: str | None
@@ -80,8 +78,6 @@ def _warning_text(kind: WarningKind, count: int, detail: str) -> str:
 
 @dataclass(slots=True)
 class Decoder:
-    """Makes retrievals of a dump's records."""
-
     mapping: DumpMapping
     form: DumpForm
     _find: dict[str, Getter] = field(init=False)
@@ -141,7 +137,6 @@ class Decoder:
         )
 
     def row_key(self, value: object) -> tuple[str | None, str | None]:
-        """Query and query id of a record that is one chunk."""
         return self._queries(value, 1)[0], self._ids(value, 1)[0]
 
     def is_empty(self, row: Mapping[str, object]) -> bool:

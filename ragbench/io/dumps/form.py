@@ -32,8 +32,6 @@ SCORE_NAMES = (
 
 
 class DumpRecord(NamedTuple):
-    """One record, before it is understood."""
-
     path: str
     line: int | None
     value: object
@@ -51,7 +49,6 @@ class DumpForm:
     """As ``--format`` takes it."""
     summary: str
     example: str
-    """What it looks like, shortened."""
     at: tuple[str | Getter, ...] = ()
     """Where in a response its hits may be."""
     hit: tuple[str, ...] = ()
@@ -91,7 +88,6 @@ class DumpForm:
         return [hits for hits in lists if is_list(hits)] if None not in lists else None
 
     def hits(self, value: object) -> Hits | None:
-        """The hits of one query; None when there are none that are recognised."""
         if self.is_bare and (found := self._of_list(value)) is not None:
             return found
         for place in self.at:
@@ -134,8 +130,6 @@ def _holds(value: Mapping[str, object], sign: str) -> bool:
 
 
 class Layout(StrEnum):
-    """What one record of a dump is."""
-
     QUERIES = "queries"
     """A query with its chunks, or a response."""
     ROWS = "rows"
@@ -143,10 +137,7 @@ class Layout(StrEnum):
 
 
 class ScoreKind(StrEnum):
-    """Which scores are the better ones."""
-
     SIMILARITY = "similarity"
-    """The higher ones."""
     DISTANCE = "distance"
     """The lower ones; a chunk's score is then the negative distance."""
 
@@ -160,8 +151,6 @@ MAPPABLE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpMapping:
-    """How a dump is read. Paths are in the record, those of a chunk's fields in the chunk."""
-
     format: str
     layout: Layout = Layout.QUERIES
     query: str | None = None
@@ -173,9 +162,7 @@ class DumpMapping:
     score: str | None = None
     metadata: str | None = None
     relevant: str | None = None
-    """Label of a chunk."""
     answer_present: str | None = None
-    """Label of a query."""
     scores: ScoreKind | None = None
     """None for a dump without scores."""
 

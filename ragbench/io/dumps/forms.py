@@ -492,7 +492,6 @@ def form_names() -> tuple[str, ...]:
 
 
 def find_form(name: str) -> DumpForm | str:
-    """The form of a name; a joined form's own name."""
     wanted = _ALIASES.get(name, name)
     if wanted in JOINED_FORMS:
         return wanted

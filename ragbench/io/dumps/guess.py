@@ -66,21 +66,16 @@ _DETECTED = (*(form for form in FORMS if form.special is not PLAIN.special), PLA
 
 
 class GuessedMapping(NamedTuple):
-    """A mapping, and the form whose responses are unwrapped by it."""
-
     mapping: DumpMapping
     form: DumpForm
 
 
 class _Place(NamedTuple):
-    """Where in a record the chunks are, and in which form."""
-
     path: str
     form: DumpForm
 
 
 def check_overrides(overrides: Mapping[str, str]) -> None:
-    """Refuses a mapping of a field that does not exist."""
     for name in overrides:
         if name not in MAPPABLE:
             close = get_close_matches(name, MAPPABLE, n=1)
@@ -222,7 +217,6 @@ def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 def _hit_fields(
     hits: Hits, form: DumpForm, given: Mapping[str, str], first: DumpRecord
 ) -> dict[str, str | None]:
-    """Where in a hit its fields are."""
     objects = [hit for hit in hits if is_object(hit)]
     if form.name in {"ragbench", "plain"}:
         form = PLAIN

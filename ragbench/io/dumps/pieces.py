@@ -28,7 +28,6 @@ from ragbench.io.values import ValueProblem
 PIECE_BYTES = 2 << 20
 """How much of a dump a worker reads at a time."""
 _MORE = 1 << 20
-"""How much is read at a time of a line that ends behind its piece."""
 _GAP = 1 << 20
 """Lines that lie no further apart are read together."""
 _KEPT = 100
@@ -36,33 +35,26 @@ _KEPT = 100
 
 
 class Piece(NamedTuple):
-    """A range of bytes."""
-
     start: int
     end: int
-    """Offset behind its last byte."""
 
 
 class Place(NamedTuple):
     """Where a retrieval is in a dump."""
 
     start: int
-    """Offset of its line."""
     size: int
-    """Bytes of the line."""
     number: int
     """Which retrieval of the line it is, from 0."""
 
 
 class Passed(NamedTuple):
-    """Problems beyond those that are told one by one."""
+    """Problems beyond those that are reported one by one."""
 
     problems: int
 
 
 class PlacedRetrieval(NamedTuple):
-    """A retrieval as a worker has read it."""
-
     place: Place
     line: int
     """From 1, in its piece."""
@@ -74,7 +66,6 @@ class PlacedRetrieval(NamedTuple):
 
 
 PieceItem = int | Problem | Passed | PlacedRetrieval
-"""What reading a piece gives."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,21 +73,17 @@ class SplitDump:
     """A dump that can be read by ranges, in any process."""
 
     name: str
-    """What the user called it."""
     address: str
     size: int
-    """Bytes."""
     version: tuple[str, ...]
     """What is another one once the file has changed; see
     `ragbench.io.addresses.version_of_address`."""
     limits: ReadLimits
     mapping: DumpMapping
     form: str
-    """The name of the form of its hits."""
     piece: int = PIECE_BYTES
 
     def pieces(self) -> Iterator[Piece]:
-        """Its ranges, in order; each byte is in one of them."""
         for start in range(0, self.size, self.piece):
             yield Piece(start, min(self.size, start + self.piece))
 
@@ -234,7 +221,6 @@ def _without_mark(line: Line, longest: int) -> Line:
 
 
 def _to_its_end(address: str, begun: bytes, at: int, size: int, most: int) -> bytes:
-    """A line that goes on behind its piece, or its first bytes."""
     raw = bytearray(begun)
     while at < size and len(raw) < most:
         more = read_range(address, at, min(size, at + _MORE))

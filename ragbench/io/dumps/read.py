@@ -39,7 +39,6 @@ from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
 _SAMPLE = 20
-"""Records that the mapping is guessed from."""
 _KEPT = 100
 """Problems that are kept; the others are counted."""
 _NO_QUERY = (
@@ -71,7 +70,6 @@ def _chunk(chunk: Chunk) -> dict[str, Any]:
 
 
 def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
-    """Writes rows of `dump_row`, a line each; the file appears whole or not at all."""
     written = 0
     with written_whole(path) as file:
         for row in rows:
@@ -82,10 +80,7 @@ def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
 
 @dataclass(kw_only=True, slots=True)
 class OpenDump:
-    """A dump that is read once, from front to back."""
-
     name: str
-    """What the user called it."""
     mapping: DumpMapping
     problems: Problems
     """The first problems so far; all were counted in ``malformed``."""
@@ -94,11 +89,9 @@ class OpenDump:
     repeated: int = 0
     """How many queries have an id that an earlier one has."""
     split: SplitDump | None = None
-    """How workers read it by ranges, where they can."""
     whole: str = ""
     """Why they cannot, where the dump is named by an address."""
     notes: tuple[str, ...] = ()
-    """What had to be chosen to read it, in words."""
     _retrievals: Iterator[RetrievalDump]
     _more: int = 0
 
@@ -116,14 +109,12 @@ class OpenDump:
         self._trim()
 
     def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:
-        """Takes what workers read of ``split`` in place of reading it here."""
         self.problems.items.clear()  # those of the first lines, which are read again
         self.problems.more = 0
         self._retrievals = _placed(self.name, pieces, self.mapping, self.problems)
 
     @property
     def malformed(self) -> int:
-        """How many records could not be read so far."""
         return len(self.problems) + self._more
 
     def _trim(self) -> None:
@@ -253,7 +244,6 @@ def _given_queries(
 def _joined_form(
     form: DumpForm | str | None, container: str, source: Source, texts: CorpusTexts | None
 ) -> str | None:
-    """Whether the dump holds ids alone: ``trec`` or ``beir``."""
     if isinstance(form, str):
         return form
     if form is None and container == "run":

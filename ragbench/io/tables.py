@@ -1,0 +1,278 @@
+"""Tables of text cells: CSV and TSV, read and written, and workbooks of Excel and its like.
+
+What is written stands in quotation marks where it is text, and never where it is anything else:
+``""`` is an empty text and nothing at all is not known. Lists and mappings are JSON texts. A number
+that is not finite is ``NaN``, ``Infinity`` or ``-Infinity``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from xml.etree.ElementTree import ParseError
+from zipfile import BadZipFile, ZipFile
+
+from ragbench.core.trace import Trace
+from ragbench.errors import InputError
+from ragbench.io.atomic import written_whole
+from ragbench.io.export import Exported, Scores, Tally, columns, table_row
+from ragbench.io.json_text import json_text, plain
+from ragbench.io.limits import TooLargeError
+from ragbench.io.lines import decode_line, read_lines
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.plugins import require
+
+_LONGEST_CELL = (1 << 31) - 1
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+"""The line by which Excel is told the separator."""
+
+
+def _checked_header(header: list[str], path: str, line: int, problems: Problems) -> bool:
+    """Whether the names of a table's columns differ; else each that does not is a problem."""
+    repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
+    for name in repeated:
+        problems.add("the column appears twice in the header", path=path, line=line, field=name)
+    return not repeated
+
+
+def _row(cells: list[str], header: list[str], path: str, line: int) -> Row:
+    values = dict(zip(header, cells, strict=False))
+    values.pop("", None)  # pandas writes its row numbers under an empty name
+    return Row(path, line, values, cells=True)
+
+
+# --- CSV and TSV
+
+
+def read_csv(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a record. A header without a comma may be separated by ``;``, tab or ``|``.
+
+    A line such as ``sep=;`` above the header says the separator.
+    """
+    yield from _read_delimited(source, None, problems)
+
+
+def read_tsv(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    yield from _read_delimited(source, "\t", problems)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Text:
+    """The lines of a file as text, and which of them could not be decoded."""
+
+    source: Source
+    problems: Problems
+    broken: set[int] = field(default_factory=set[int])
+    size: int = 0
+    """Bytes of the record so far; whoever reads it sets it back."""
+
+    def __iter__(self) -> Iterator[str]:
+        limits = self.source.limits
+        for line in read_lines(self.source, self.problems):
+            self.size += len(line.raw)
+            if self.size > limits.record:
+                message = limits.long_record("the record, with the lines in its cells,")
+                self.problems.add(message, path=self.source.name, line=line.number)
+                return
+            text = decode_line(line, self.source.name, self.problems)
+            if text is None:
+                # The reader still needs the line: it may stand inside a quoted cell.
+                self.broken.add(line.number)
+                text = line.raw.decode("utf-8", "replace")
+            yield text
+
+
+def _read_delimited(source: Source, delimiter: str | None, problems: Problems) -> Iterator[Row]:
+    # The module's limit of 128 kB a cell is too small for documents; it can only be set for all.
+    csv.field_size_limit(_LONGEST_CELL)
+    text = _Text(source=source, problems=problems)
+    lines = iter(text)
+    first = next(lines, "")
+    said = _SEPARATOR_LINE.fullmatch(first.strip())
+    skipped = 0 if said is None else 1
+    if said is not None:
+        first, delimiter = next(lines, ""), delimiter or said[1]
+    delimiter = delimiter or ("," if "," in first else max(",;\t|", key=first.count))
+    reader = csv.reader(chain((first,), lines), delimiter=delimiter, strict=True)
+    header: list[str] | None = None
+    end = skipped
+    while True:
+        begin, text.size = end + 1, 0
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            end = max(reader.line_num + skipped, begin)
+            problems.add(f"not valid CSV: {_explain(error)}", path=source.name, line=begin)
+            if header is None:
+                return
+            continue
+        if cells is None:
+            return
+        end = reader.line_num + skipped
+        if not cells:
+            continue
+        if header is None:
+            header = cells
+            if not _checked_header(header, source.name, begin, problems):
+                return
+        elif text.broken.isdisjoint(range(begin, end + 1)):
+            yield from _whole_row(cells, header, source.name, begin, problems)
+
+
+def _whole_row(
+    cells: list[str], header: list[str], path: str, line: int, problems: Problems
+) -> Iterator[Row]:
+    if len(cells) == len(header):
+        yield _row(cells, header, path, line)
+    else:
+        message = f"expected {len(header)} cells as in the header, found {len(cells)}"
+        problems.add(message, path=path, line=line)
+
+
+def _explain(error: csv.Error) -> str:
+    text = str(error)
+    if "unexpected end of data" in text:
+        return "a quoted cell begins in this record and never ends"
+    if "new-line character" in text:
+        return "a lone carriage return; expected line feeds (or both) at the ends of lines"
+    return text
+
+
+def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+    """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header."""
+    tally = Tally()
+    with written_whole(path, make_folders=True) as file:
+        names = [column.name for column in columns(scores)]
+        file.write(_line(names, "the header"))
+        for trace in traces:
+            row = table_row(trace, scores)
+            file.write(_line([row[name] for name in names], f"case '{trace.case.id}'"))
+            tally.written += 1
+    return tally.exported(path)
+
+
+def _line(values: Iterable[object], what: str) -> bytes:
+    text = ",".join([_cell(value) for value in values]) + "\n"
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{what} holds a lone surrogate, which CSV cannot store; export to jsonl instead"
+        ) from None
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        value = json_text(cast("list[object]", value))
+    if isinstance(value, str):
+        return '"' + value.replace('"', '""') + '"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(plain(value))
+
+
+# --- workbooks
+
+_OLD = b"\xd0\xcf\x11\xe0"
+_MOST_ROWS = 1 << 20
+"""Rows of a sheet in Excel; a damaged file may name a row far behind them."""
+_ERRORS = (BadZipFile, ParseError, KeyError, ValueError, TypeError, IndexError, EOFError)
+"""What the package raises for files that are none, or damaged."""
+
+
+def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a record of a sheet: the one that ``--split`` names, else the first.
+
+    The first row with a value is the header. Formulas count by the value that was last computed.
+    """
+    del kind
+    openpyxl = require("openpyxl", extra="excel")
+    with source.opened(problems) as stream:
+        if stream is None:
+            return
+        try:
+            yield from _sheet_rows(openpyxl, _checked(stream, source), source, problems)
+        except TooLargeError:
+            raise
+        except _ERRORS as error:
+            problems.add(f"not a readable workbook: {error}", path=source.name)
+
+
+def _checked(stream: BinaryIO, source: Source) -> BinaryIO:
+    """The file, once its directory says that it unpacks to no more than is allowed."""
+    file = stream
+    if not stream.seekable():
+        data = stream.read(source.limits.file + 1)
+        source.limits.check_held(len(data))
+        file = io.BytesIO(data)
+    if file.read(len(_OLD)) == _OLD:
+        raise ValueError("it is an .xls of old or encrypted: save it as .xlsx without a password")
+    file.seek(0)
+    with ZipFile(file) as archive:
+        source.limits.check_archive(archive)
+    file.seek(0)
+    return file
+
+
+def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problems) -> Iterator[Row]:
+    book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+    try:
+        sheet = _sheet(book, source, problems)
+        if sheet is None:
+            return
+        sheet.reset_dimensions()  # what the file says of its size need not be true
+        header: list[str] | None = None
+        for number, raw in enumerate(sheet.iter_rows(values_only=True), start=1):
+            if number > _MOST_ROWS:
+                raise ValueError(f"it names rows behind row {_MOST_ROWS:,}, the last of a sheet")
+            cells = [_cell_text(cell) for cell in cast("tuple[object, ...]", raw)]
+            if not any(cells):
+                continue
+            source.limits.check_cells(cells)
+            if header is None:
+                header = cells
+                if not _checked_header(header, source.name, number, problems):
+                    return
+            elif any(cells[len(header) :]):
+                message = f"a cell has a value behind the last column of the header, {len(header)}"
+                problems.add(message, path=source.name, line=number)
+            else:
+                missing = [""] * (len(header) - len(cells))
+                yield _row(cells + missing, header, source.name, number)
+    finally:
+        book.close()
+
+
+def _sheet(book: Any, source: Source, problems: Problems) -> Any:
+    names = [sheet.title for sheet in book.worksheets]
+    if source.split is None and len(names) > 1:
+        others = ", ".join(names[1:])
+        source.notes[f"The sheet '{names[0]}' is read; --split names another: {others}"] = None
+    wanted = source.split or next(iter(names), None)
+    if wanted in names:
+        return book[wanted]
+    problems.add(f"no sheet '{wanted}'; there are: {', '.join(names)}", path=source.name)
+    return None
+
+
+def _cell_text(cell: object) -> str:
+    """A cell as the text that a CSV file would hold."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, datetime) and cell.time() == time():
+        return cell.date().isoformat()
+    return cell.isoformat() if isinstance(cell, (datetime, date, time)) else str(cell)
