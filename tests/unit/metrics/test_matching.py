@@ -25,6 +25,19 @@ from tests.unit.metrics.builders import SKIPPED, cell, failed, retrieved, trace,
 LONG = "The Orion gateway drops idle connections after 300 seconds unless keep-alive is on."
 
 
+LETTERS = "".join(chr(ord("a") + at * 7 % 26) for at in range(60))
+"""Halves of it differ, and it is one word."""
+LONG_WORDS = "reactor turbine coolant switched operator"
+FIVE = "reactor turbine coolant switches operator"
+MISSPELLED = "warranty extension applies whenever registered customers complete inspections"
+
+
+def misspelled(count: int) -> str:
+    """Letter by letter alike (a partial ratio above 93), with so many words of its own."""
+    words = MISSPELLED.split()
+    return " ".join([*(f"{word[:3]}q{word[4:]}" for word in words[:count]), *words[count:]])
+
+
 @pytest.mark.parametrize(
     ("chunk", "gold", "expected"),
     [
@@ -50,6 +63,25 @@ LONG = "The Orion gateway drops idle connections after 300 seconds unless keep-a
         (f"{LONG[:30]} And then something else that is as long as the rest was.", LONG, False),
         (f"{LONG[-50:]} About the garden and its many flowers.", LONG, True),
         (f"About the network, in short. {LONG[:20]}", LONG, False),
+        # At least half of a gold text of 40 characters or more stands at an end of the chunk.
+        (f"## {LETTERS[:20]}", LETTERS[:40], True),
+        (f"## {LETTERS[:20]}", LETTERS[:39], False),
+        (f"## {LETTERS[:20]}", LETTERS[:41], False),
+        (f"## {LETTERS[:21]}", LETTERS[:41], True),
+        (f"## {LETTERS[:21]}", LETTERS[:42], True),
+        (LETTERS[:25], LETTERS[:41], True),
+        (f"{LETTERS[20:41]} ##", LETTERS[:41], True),
+        (f"{LETTERS[21:41]} ##", LETTERS[:41], False),
+        (LETTERS[16:41], LETTERS[:41], True),
+        (f"## {LETTERS[20:41]} ##", LETTERS[:41], False),
+        (f"## {LETTERS[:21]} ##", LETTERS[:41], False),
+        # Half of the words, and nine in ten of the characters; from 40 characters on.
+        (f"{LONG_WORDS} and more", LONG_WORDS.replace("switched", "swatched"), True),
+        (f"{LONG_WORDS} and more", "reactox turbinx coolanx switchex operatox", False),
+        ("zzzzz reactor turbine coolant switches opexator zzzzz", FIVE[:40], True),
+        ("zzzzz reactor turbine coolant switches opexato zzzzz", FIVE[:39], False),
+        (misspelled(4), MISSPELLED, True),
+        (misspelled(5), MISSPELLED, False),
     ],
 )
 def test_when_a_chunk_holds_a_gold_text(chunk: str, gold: str, expected: bool) -> None:
@@ -140,12 +172,6 @@ def test_a_number_of_a_chunk_is_not_taken_for_that_of_a_document() -> None:
     assert value("recall@1", chance, matching=Matching.DOCUMENT_ID) == 0.0
 
 
-def test_ids_win_where_the_metadata_names_something_else() -> None:
-    one = trace(gold=["u-1"], retrieval=retrieved("u-1", metadata=[{"source": "all.pdf"}]))
-    assert verdict(one).matching is Matching.ID
-    assert value("recall@1", one, matching=Matching.ID) == 1.0
-
-
 def test_further_chunks_of_a_document_are_matches_and_no_places() -> None:
     case = trace(gold=["doc", "other"]).case
     told = [{"source": "doc"}, {"source": "x"}, {"source": "doc"}, {"source": "x"}, {}, {}]
@@ -212,38 +238,6 @@ def test_what_was_matched_names_rank_gold_and_how() -> None:
     assert isinstance(nothing, Matched)
     assert (nothing.rank_of(0), nothing.missed) == (None, (0, 2))
     assert isinstance(match(Case(id="x", query="x"), result, Matching.AUTO), Skip)
-
-
-LETTERS = "".join(chr(ord("a") + at * 7 % 26) for at in range(60))
-"""Halves of it differ, and it is one word."""
-LONG_WORDS = "reactor turbine coolant switched operator"
-FIVE = "reactor turbine coolant switches operator"
-
-
-@pytest.mark.parametrize(
-    ("chunk", "gold", "expected"),
-    [
-        # At least half of a gold text of 40 characters or more stands at an end of the chunk.
-        (f"## {LETTERS[:20]}", LETTERS[:40], True),
-        (f"## {LETTERS[:20]}", LETTERS[:39], False),
-        (f"## {LETTERS[:20]}", LETTERS[:41], False),
-        (f"## {LETTERS[:21]}", LETTERS[:41], True),
-        (f"## {LETTERS[:21]}", LETTERS[:42], True),
-        (LETTERS[:25], LETTERS[:41], True),
-        (f"{LETTERS[20:41]} ##", LETTERS[:41], True),
-        (f"{LETTERS[21:41]} ##", LETTERS[:41], False),
-        (LETTERS[16:41], LETTERS[:41], True),
-        (f"## {LETTERS[20:41]} ##", LETTERS[:41], False),
-        (f"## {LETTERS[:21]} ##", LETTERS[:41], False),
-        # Half of the words, and nine in ten of the characters; from 40 characters on.
-        (f"{LONG_WORDS} and more", LONG_WORDS.replace("switched", "swatched"), True),
-        (f"{LONG_WORDS} and more", "reactox turbinx coolanx switchex operatox", False),
-        ("zzzzz reactor turbine coolant switches opexator zzzzz", FIVE[:40], True),
-        ("zzzzz reactor turbine coolant switches opexato zzzzz", FIVE[:39], False),
-    ],
-)
-def test_how_much_of_a_gold_text_is_enough(chunk: str, gold: str, expected: bool) -> None:
-    assert holds(chunk, gold) is expected
 
 
 @pytest.mark.parametrize(
@@ -329,110 +323,155 @@ def test_the_verdict_does_not_depend_on_the_order_of_the_cases() -> None:
     assert "the ids of the RAG are not those of the dataset (0 of 60" in found.notes[0]
 
 
-def test_one_id_that_meets_by_chance_decides_nothing() -> None:
-    found = verdict(*[numbered(n, "5" if n == 7 else f"own-{n}") for n in range(60)])
-    assert found.matching is Matching.TEXT
-    assert "(1 of 60 retrieved ids" in found.notes[0]
+OTHER = "What the page says, said by somebody in quite different words."
+HARBOUR = "Something else that the handbook says about the harbour and its cranes."
+PAGES = [f"{LONG} This is written on page {n} of the handbook." for n in range(4)]
+CONTRADICTED = [
+    trace(
+        gold=["0", "1"],
+        gold_texts=PAGES[:2],
+        retrieval=retrieved("0", "1", texts=[PAGES[0], OTHER]),
+    ),
+    trace(
+        gold=["2", "3"], gold_texts=PAGES[2:], retrieval=retrieved("2", "3", texts=[OTHER, OTHER])
+    ),
+]
+"""One of four chunks with a gold id has its text; texts are found in one case of two."""
 
 
-def test_ids_that_contradict_the_texts_are_not_believed() -> None:
-    """Both sides number 0 .. 59, but differently."""
-    cases = [numbered(n, str(n * 7 % 60)) for n in range(60)]
-    assert verdict(*cases).matching is Matching.TEXT
-    assert "ids of the two sides do not mean the same, though 60 of 60" in verdict(*cases).notes[0]
-    # Each case retrieves everything, so that the ids seem to find as much as the texts.
-    texts = [f"{LONG} This is written on page {n} of the handbook." for n in range(3)]
-    everything = retrieved("1", "2", "0", texts=texts)
-    every = [trace(gold=[str(n)], gold_texts=[texts[n]], retrieval=everything) for n in range(3)]
-    found = verdict(*every)
-    assert found.matching is Matching.TEXT
-    assert "of 3 chunks whose id is a relevant one, 0 have its text" in found.notes[0]
-
-
-def test_ids_are_believed_where_reference_contexts_are_in_other_words() -> None:
-    cases = [
-        trace(
-            gold=[str(n)],
-            gold_texts=["What the page says, told by somebody in quite different words."],
-            retrieval=retrieved(str(n), texts=[f"{LONG} {n}"]),
-        )
-        for n in range(4)
-    ]
-    found = verdict(*cases)
-    assert found.matching is Matching.DOCUMENT_ID
-    assert "Only 0 of 4 chunks" in found.notes[0]
-
-
-@pytest.mark.parametrize(("agreeing", "said"), [(2, True), (3, False)])
-def test_it_is_said_where_fewer_than_half_of_the_ids_have_the_text(
-    agreeing: int, said: bool
-) -> None:
-    """Of five; so many texts are found that the ids are still believed."""
-    other = "What the page says, told by somebody in quite different words."
+def believed(agreeing: int, count: int) -> list[Trace]:
+    """Cases whose gold ids were retrieved; the texts of the first ones are those of the gold."""
     cases = [numbered(n, str(n)) for n in range(agreeing)]
-    cases += [
-        trace(gold=[str(n)], gold_texts=[other], retrieval=retrieved(str(n), texts=[f"{LONG} {n}"]))
-        for n in range(agreeing, 5)
+    return cases + [
+        trace(gold=[str(n)], gold_texts=[OTHER], retrieval=retrieved(str(n), texts=[f"{LONG} {n}"]))
+        for n in range(agreeing, count)
     ]
+
+
+def found_as(text: str, *gold: str) -> list[Trace]:
+    return [
+        trace(gold=[id], gold_texts=gold, retrieval=retrieved(id, texts=[text])) for id in "abc"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cases", "matching", "notes"),
+    [
+        # An id that meets by chance decides nothing.
+        (
+            [numbered(n, "5" if n == 7 else f"own-{n}") for n in range(60)],
+            Matching.TEXT,
+            ["(1 of 60 retrieved ids"],
+        ),
+        # Both sides number 0 .. 59, but differently.
+        (
+            [numbered(n, str(n * 7 % 60)) for n in range(60)],
+            Matching.TEXT,
+            ["ids of the two sides do not mean the same, though 60 of 60"],
+        ),
+        # Each case retrieves everything, so that ids seem to find as much as texts.
+        (
+            [
+                trace(
+                    gold=[str(n)],
+                    gold_texts=[PAGES[n]],
+                    retrieval=retrieved("1", "2", "0", texts=PAGES[:3]),
+                )
+                for n in range(3)
+            ],
+            Matching.TEXT,
+            ["of 3 chunks whose id is a relevant one, 0 have its text"],
+        ),
+        (
+            CONTRADICTED,
+            Matching.TEXT,
+            ["of 4 chunks whose id is a relevant one, 1 have its text"],
+        ),
+        # Reference contexts in other words contradict nothing; that they differ is said.
+        (believed(0, 4), Matching.DOCUMENT_ID, ["Only 0 of 4 chunks"]),
+        (believed(2, 5), Matching.DOCUMENT_ID, ["Only 2 of 5 chunks"]),
+        (believed(3, 5), Matching.DOCUMENT_ID, []),
+        # A chunk agrees with any of the reference contexts, or with a part of one.
+        (found_as(LONG, HARBOUR, LONG), Matching.DOCUMENT_ID, []),
+        (found_as(HARBOUR, f"{HARBOUR} {LONG}"), Matching.DOCUMENT_ID, []),
+        # An id wins where its metadata names something else.
+        (
+            [trace(gold=["u-1"], retrieval=retrieved("u-1", metadata=[{"source": "all.pdf"}]))],
+            Matching.ID,
+            [],
+        ),
+        # Ids of another case show that ids are comparable; foreign ones leave it to the texts.
+        ([trace(gold=["a"], retrieval=retrieved("b"))], Matching.NOT_COMPARABLE, ["none of 1"]),
+        (
+            [
+                trace(gold=["a"], retrieval=retrieved("b")),
+                trace(gold=["b"], retrieval=retrieved("z")),
+            ],
+            Matching.DOCUMENT_ID,
+            [],
+        ),
+        (
+            [trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("u-1", texts=["others"]))],
+            Matching.TEXT,
+            ["0 of 1 retrieved ids are gold ids"],
+        ),
+        # One side has no ids.
+        (
+            [trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))],
+            Matching.TEXT,
+            ["by their text: the RAG gives neither ids nor documents."],
+        ),
+        (
+            [trace(gold_texts=[LONG], retrieval=retrieved("x"))],
+            Matching.TEXT,
+            ["by their text: the dataset names no ids of what is relevant."],
+        ),
+        (
+            [trace(gold=["a"], retrieval=retrieved("x", with_ids=False))],
+            Matching.DOCUMENT_ID,
+            [],
+        ),
+        (
+            [
+                trace(gold=["a"], retrieval=retrieved("a")),
+                trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z")),
+            ],
+            Matching.DOCUMENT_ID,
+            ["2 of 3 relevant chunks were recognised by the document that they were cut from"],
+        ),
+    ],
+)
+def test_how_the_chunks_of_a_run_are_compared(
+    cases: list[Trace], matching: Matching, notes: list[str]
+) -> None:
     found = verdict(*cases)
-    assert found.matching is Matching.DOCUMENT_ID
-    assert [f"Only {agreeing} of 5 chunks" in note for note in found.notes] == [True] * said
+    assert found.matching is matching
+    assert len(found.notes) == len(notes)
+    assert all(part in note for part, note in zip(notes, found.notes, strict=True))
 
 
-def test_texts_that_are_found_in_half_of_the_cases_outweigh_ids_that_contradict_them() -> None:
-    """One of four chunks with a gold id has its text; texts are found in one case of two."""
-    texts = [f"{LONG} This is written on page {n} of the handbook." for n in range(4)]
-    wrong = "Nothing of what the handbook says stands here, but of another thing."
-    first = retrieved("0", "1", texts=[texts[0], wrong])
-    second = retrieved("2", "3", texts=[wrong, wrong])
-    found = verdict(
-        trace(gold=["0", "1"], gold_texts=texts[:2], retrieval=first),
-        trace(gold=["2", "3"], gold_texts=texts[2:], retrieval=second),
-    )
-    assert found.matching is Matching.TEXT
-    assert "of 4 chunks whose id is a relevant one, 1 have its text" in found.notes[0]
+def test_a_corpus_shows_whether_foreign_ids_are_of_one_kind() -> None:
+    cases = [numbered(n, f"u-{n}", gold_text=False) for n in range(3)]
+    (note,) = verdict(*cases).notes
+    assert "none of 3 retrieved ids (such as 'u-0') is one of the gold's (such as '0')" in note
+    # Of one corpus, they are comparable, and nothing was found.
+    assert verdict(*cases, corpus=["u-1", "0"]).matching is Matching.DOCUMENT_ID
+    for corpus in (["u-1"], ["0"]):
+        assert verdict(*cases, corpus=corpus).matching is Matching.NOT_COMPARABLE
 
 
 def test_short_texts_that_may_turn_up_anywhere_decide_nothing() -> None:
     """Beside a long text, "yes" makes a case one whose texts say nothing of its ids."""
-    long = [f"{LONG} This is written on page {n} of the handbook." for n in range(4)]
     for texts, expected in (([], Matching.TEXT), (["yes"], Matching.DOCUMENT_ID)):
         cases = [
             trace(
                 gold=[str(n)],
-                gold_texts=[long[n], *texts],
-                retrieval=retrieved("0" if n == 3 else f"own-{n}", texts=[long[n]]),
+                gold_texts=[PAGES[n], *texts],
+                retrieval=retrieved("0" if n == 3 else f"own-{n}", texts=[PAGES[n]]),
             )
             for n in range(4)
         ]
         assert verdict(*cases).matching is expected
-
-
-def test_an_id_that_its_own_document_contradicts_is_still_found_by_id() -> None:
-    text = f"{LONG} This is written on page 5 of the handbook."
-    found = retrieved("5", texts=[text], metadata=[{"document_id": "x"}])
-    assert verdict(trace(gold=["5"], gold_texts=[text], retrieval=found)).matching is Matching.ID
-
-
-def test_foreign_ids_without_texts_are_not_comparable() -> None:
-    cases = [numbered(n, f"u-{n}", gold_text=False) for n in range(3)]
-    found = verdict(*cases)
-    assert found.matching is Matching.NOT_COMPARABLE
-    assert (
-        "none of 3 retrieved ids (such as 'u-0') is one of the gold's (such as '0')"
-        in (found.notes[0])
-    )
-    # Of one corpus, they are comparable, and nothing was found.
-    assert verdict(*cases, corpus=["u-1", "0"]).matching is Matching.DOCUMENT_ID
-    assert verdict(*cases, corpus=["u-1"]).matching is Matching.NOT_COMPARABLE
-    assert verdict(*cases, corpus=["0"]).matching is Matching.NOT_COMPARABLE
-
-
-def test_a_gold_id_of_another_case_shows_that_ids_are_comparable() -> None:
-    miss = trace(gold=["a"], retrieval=retrieved("b"))
-    other = trace(gold=["b"], retrieval=retrieved("z"))
-    assert verdict(miss).matching is Matching.NOT_COMPARABLE
-    assert verdict(miss, other).matching is Matching.DOCUMENT_ID
 
 
 @pytest.mark.parametrize(
@@ -487,21 +526,6 @@ def test_where_nothing_was_retrieved_nothing_is_said() -> None:
     assert value("recall@5", trace(gold=["a"], retrieval=retrieved())) == 0.0
 
 
-def test_notes_are_true_for_a_rag_without_ids() -> None:
-    one = trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))
-    assert verdict(one).notes == (
-        "Retrieved chunks were compared with the gold by their text: the RAG gives neither ids "
-        "nor documents.",
-    )
-    no_ids = trace(gold_texts=[LONG], retrieval=retrieved("x"))
-    assert verdict(no_ids).notes == (
-        "Retrieved chunks were compared with the gold by their text: the dataset names no ids of "
-        "what is relevant.",
-    )
-    nothing = trace(gold=["a"], retrieval=retrieved("x", with_ids=False))
-    assert verdict(nothing) == MatchingVerdict(Matching.DOCUMENT_ID)
-
-
 def test_large_runs_are_checked_in_a_sample_that_any_order_draws() -> None:
     space = GoldSpace(
         Case(id=f"c{n}", query="q", reference_context_ids=("x",), reference_contexts=(LONG,))
@@ -509,45 +533,3 @@ def test_large_runs_are_checked_in_a_sample_that_any_order_draws() -> None:
     )
     drawn = [space.is_checked(Case(id=f"c{n}", query="q")) for n in range(2048)]
     assert 400 < sum(drawn) < 620
-
-
-def test_what_was_recognised_by_documents_is_said() -> None:
-    whole = trace(gold=["a"], retrieval=retrieved("a"))
-    cut = trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z"))
-    assert verdict(whole).notes == ()
-    assert verdict(whole, cut).notes == (
-        "2 of 3 relevant chunks were recognised by the document that they were cut from: the gold "
-        "ids are documents, so that ranks count documents, each at its best chunk.",
-    )
-
-
-def test_foreign_ids_leave_it_to_the_texts_even_where_those_find_nothing() -> None:
-    one = trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("u-1", texts=["other words"]))
-    assert verdict(one).matching is Matching.TEXT
-    assert "0 of 1 retrieved ids are gold ids" in verdict(one).notes[0]
-
-
-def test_a_chunk_agrees_with_any_of_the_reference_contexts() -> None:
-    other = "Something else that the handbook says about the harbour and its cranes."
-    cases = [
-        trace(gold=[id], gold_texts=[other, LONG], retrieval=retrieved(id, texts=[LONG]))
-        for id in "abc"
-    ]
-    assert verdict(*cases) == MatchingVerdict(Matching.DOCUMENT_ID)
-    part = [
-        trace(gold=[id], gold_texts=[f"{other} {LONG}"], retrieval=retrieved(id, texts=[other]))
-        for id in "abc"
-    ]
-    assert verdict(*part) == MatchingVerdict(Matching.DOCUMENT_ID)
-
-
-def test_half_of_the_words_make_two_long_texts_one_and_fewer_do_not() -> None:
-    """Letter by letter they are alike (a partial ratio above 93); misspelled words are not."""
-    gold = "warranty extension applies whenever registered customers complete inspections"
-
-    def misspelled(count: int) -> str:
-        words = gold.split()
-        return " ".join([*(f"{word[:3]}q{word[4:]}" for word in words[:count]), *words[count:]])
-
-    assert holds(misspelled(4), gold)
-    assert not holds(misspelled(5), gold)
