@@ -45,7 +45,6 @@ def print_estimate(estimate: JudgingEstimate, judgements: int) -> None:
 
 
 def _calls(estimate: JudgingEstimate) -> Table:
-    """Calls, tokens and cost, a line for each metric and its embeddings."""
     table = bare_table("metric", "calls", "kept", "tokens in", "tokens out", "cost", gap=2)
     for least, most in zip(estimate.least.lines, estimate.most.lines, strict=True):
         table.add_row(
@@ -165,7 +164,6 @@ def booked_run(
 
 
 def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
-    """Writes the receipt, and that of a command that was killed."""
     from ragbench.errors import RunError
     from ragbench.ledger.folder import RunFolder
 

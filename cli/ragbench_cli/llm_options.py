@@ -85,7 +85,6 @@ class LLMChoice:
     """ragbench.yaml, where there is one, when not given."""
 
     def settings(self) -> LLMSettings:
-        """What options, the configuration file and the environment say together."""
         from ragbench.llm.settings import resolve
 
         options = {"model": self.model, **self._endpoint()}
@@ -93,7 +92,6 @@ class LLMChoice:
         return resolve(options, os.environ, section=llm_section(self.config), file=str(path or ""))
 
     def panel(self, models: str | None) -> tuple[LLMSettings, ...]:
-        """The judges besides the language model."""
         from ragbench.llm.settings import resolve_panel
 
         return resolve_panel(
@@ -113,7 +111,6 @@ class LLMChoice:
         return resolve_embeddings(os.environ, section=section, file=str(path or ""), chat=chat)
 
     def _endpoint(self) -> dict[str, str | None]:
-        """Where the model is asked, and where the key is."""
         return {
             "base_url": self.base_url,
             "api_key_env": self.api_key_env,
@@ -179,7 +176,6 @@ def _plain(value: object) -> object:
 
 
 def _with_settings(text: str, new: Mapping[str, Any], path: Path) -> str:
-    """The text of a YAML file with settings in its section ``llm``."""
     import re
 
     lines = text.splitlines()

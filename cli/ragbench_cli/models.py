@@ -38,8 +38,6 @@ def language_model(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
-    """What the command line says about models."""
-
     llm: LLMChoice = field(default_factory=LLMChoice)
     dry_run: Annotated[
         bool,
@@ -118,8 +116,6 @@ def amount(text: str | None, option: str) -> Decimal | None:
 
 @dataclass(slots=True)
 class ModelsInUse:
-    """The models of one evaluation."""
-
     choice: ModelChoice
     session: LLMSession
     judging: Judging | None
@@ -156,7 +152,6 @@ class _Named:
     """The language model; empty where none is named, until a stage names one."""
     embeddings: LLMSettings | None
     panel: tuple[LLMSettings, ...]
-    """Further judges."""
 
     @property
     def judge(self) -> LLMSettings | None:

@@ -57,7 +57,6 @@ class Reply(Generic[T_co]):
     repaired: bool
     """Whether the first answer was not as asked, and the model was asked to mend it."""
     attempts: int
-    """Requests that it took."""
     seconds: float
     """From the question to the answer, waiting included. Of a cached answer: what it took then."""
     key: bytes
@@ -68,8 +67,6 @@ class Reply(Generic[T_co]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """One message of a conversation."""
-
     role: Literal["system", "user", "assistant"]
     content: str
 
@@ -83,9 +80,7 @@ class ChatModel(Protocol):
         """How reports and errors call it."""
         ...
 
-    def complete(self, messages: Sequence[Message]) -> str:
-        """Answers a conversation."""
-        ...
+    def complete(self, messages: Sequence[Message]) -> str: ...
 
 
 @runtime_checkable
@@ -111,8 +106,6 @@ Vector = tuple[float, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Embeddings:
-    """The vectors of some texts."""
-
     vectors: tuple[Vector, ...]
     """One a text, in order; all of one length, as the endpoint gives them."""
     usage: Usage

@@ -24,8 +24,6 @@ class Probe(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeFigure:
-    """What a probe did to the verdicts."""
-
     probe: Probe
     count: int
     """Claims with a verdict before and after."""
@@ -58,8 +56,6 @@ class ProbeFigure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardFigure:
-    """A figure with its 95% interval."""
-
     value: float | None
     """None when it is not defined, or nothing was measured."""
     low: float | None
@@ -89,8 +85,6 @@ class ClassFigures:
 
 
 class Usefulness(StrEnum):
-    """What a card comes to."""
-
     USE = "use"
     WITH_CARE = "use with care"
     DO_NOT_USE = "do not use"
@@ -107,10 +101,7 @@ class Conclusion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgeCard:
-    """What a judge is worth on some labels."""
-
     labels: str
-    """The file."""
     metric: str
     judge: Mapping[str, Any]
     """Who judged; see a manifest's ``judge``."""
@@ -129,13 +120,11 @@ class JudgeCard:
     quadratic_kappa: CardFigure
     """The same with distances between levels squared."""
     classes: tuple[ClassFigures, ...]
-    """Each level, the lowest first."""
     rank_correlation: CardFigure
     """Spearman's, between people's grades and the judge's scores."""
     consistency: CardFigure
     """Share of claims judged more than once that get the same level each time."""
     probes: tuple[ProbeFigure, ...]
-    """What changes of a claim that change nothing of its truth did to the verdicts."""
     fabricated_quotes: CardFigure
     """Share of the judge's quotes that do not stand in the evidence."""
     unproved: CardFigure

@@ -52,8 +52,6 @@ class Need(StrEnum):
 
 
 class Direction(StrEnum):
-    """Which way is better."""
-
     HIGHER = "higher"
     LOWER = "lower"
     NEITHER = "neither"
@@ -61,8 +59,6 @@ class Direction(StrEnum):
 
 
 class Cost(StrEnum):
-    """What computing a metric costs."""
-
     FREE = "free"
     EMBEDDINGS = "embeddings"
     LLM = "llm"
@@ -76,7 +72,6 @@ class Parameter:
     default: ParameterValue
     """Its value when not given; its type is the parameter's type."""
     summary: str
-    """What it does, in a line."""
     choices: tuple[ParameterValue, ...] = ()
     """The values it may take; empty when any value of its type will do."""
     low: float | None = None
@@ -118,9 +113,7 @@ class MetricDefinition:
     needs: frozenset[Need]
     direction: Direction
     summary: str
-    """What it measures, in a line."""
     citation: str
-    """Where its formula comes from."""
     scorer: str = ""
     """Where what computes it was found: ``"module:attribute"`` or ``"file.py:attribute"``."""
     aliases: tuple[str, ...] = ()
@@ -139,7 +132,6 @@ class MetricDefinition:
     version: int = 1
     """Raised whenever the same inputs give another value than before."""
     extra: str | None = None
-    """The ragbench extra that it needs."""
     cost: Cost = Cost.FREE
     calls: str = ""
     """Calls to a language model that a case takes, such as ``"2"`` or ``"2K + 3"`` for K contexts;

@@ -17,8 +17,6 @@ from ragbench.masking import mask_text
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """An HTTP answer."""
-
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
@@ -27,8 +25,6 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Completion:
-    """What a model said."""
-
     text: str
     finish_reason: str
     """Why it ended, as the endpoint says; empty where it does not."""
@@ -208,13 +204,11 @@ class Meaning(Enum):
     BROKEN = "broken"
     """A server error; the same request may be answered next time."""
     UNANSWERED = "unanswered"
-    """No whole answer came."""
     REFUSED = "refused"
     """A filter declines this prompt."""
     NO_ACCESS = "no access"
     """Key, model, address or quota: every call would end so."""
     REJECTED = "rejected"
-    """This request is not accepted."""
 
 
 _RETRIED = frozenset({408, 409, 425})

@@ -55,15 +55,11 @@ class ReceiptLine:
     """The most that requests may have cost whose answer never came, or did not report its tokens.
     Not part of ``cost``. None when that is unknown."""
     unconfirmed_requests: int = 0
-    """How many such requests there were."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
-    """What was spent, by purpose and model."""
-
     lines: tuple[ReceiptLine, ...]
-    """In the order of purpose and model."""
     currency: str | None
     """None when no price is known."""
     price_origin: str | None
@@ -139,8 +135,6 @@ def _amount_text(amount: Decimal | None) -> str | None:
 
 
 class BookedRequest(NamedTuple):
-    """A request that was booked when it was sent."""
-
     purpose: str
     model: str
     most: Decimal | None
@@ -150,8 +144,6 @@ class BookedRequest(NamedTuple):
 
 
 class Ledger:
-    """Books calls as they happen."""
-
     def __init__(self, price: Price | None, book: CallBook | None = None) -> None:
         self._price = price
         self._book = book
@@ -160,7 +152,6 @@ class Ledger:
 
     @property
     def is_kept(self) -> bool:
-        """Whether requests are written down as they happen."""
         return self._book is not None
 
     def request(
@@ -307,7 +298,6 @@ def _again_object(requests: int, cost: Decimal) -> dict[str, Any]:
 
 
 def _append_line(path: Path, value: Mapping[str, Any]) -> None:
-    """Adds a JSON object to a file of lines."""
     with path.open("ab") as file:
         file.write(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
 

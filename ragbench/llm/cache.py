@@ -124,8 +124,6 @@ _DIALECT_DAYS = 7
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CacheLine:
-    """What a cache holds of one model for one purpose."""
-
     model: str
     purpose: str
     entries: int
@@ -134,8 +132,6 @@ class CacheLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CacheStats:
-    """What a cache holds."""
-
     path: str
     entries: int
     bytes: int

@@ -111,7 +111,6 @@ class LLMClient:
         return self._caller.concurrency.peak
 
     def receipt(self) -> Receipt:
-        """What was spent through this client so far."""
         return self._caller.ledger.receipt()
 
     def key(

@@ -66,7 +66,6 @@ class EmbeddingClient:
         return self._kept(self._key(text)) is not None
 
     def receipt(self) -> Receipt:
-        """What was spent through this client so far; a request is a call."""
         return self._caller.ledger.receipt()
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:

@@ -126,8 +126,6 @@ class LongPrompt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
-    """The price of a million tokens of each kind."""
-
     input: Decimal
     """Of the prompt."""
     output: Decimal

@@ -27,18 +27,14 @@ class TokenCounter(Protocol):
     """Counts the tokens of a text; `ragbench.text.token_counter` has some."""
 
     @property
-    def name(self) -> str:
-        """How reports call it."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def approximate(self) -> bool:
         """Whether its counts are an estimate."""
         ...
 
-    def count(self, text: str) -> int:
-        """The number of tokens."""
-        ...
+    def count(self, text: str) -> int: ...
 
 
 def prompt_tokens(
@@ -90,8 +86,6 @@ CostRange = tuple[Decimal, Decimal]
 
 @dataclass(kw_only=True, slots=True)
 class EstimateLine:
-    """What one purpose will take."""
-
     purpose: str
     cost: CostRange | None
     """The price of the fewest and the most tokens; None when it is not known."""

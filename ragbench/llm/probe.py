@@ -44,7 +44,6 @@ async def ask_word(client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int 
 async def ask_capital(
     client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int = 0
 ) -> Reply[Capital]:
-    """Asks for an object of two fields."""
     question = "Which city is the capital of France, and how many letters has its name?"
     asked = [Message(role="user", content=question)]
     return await client.ask(asked, schema=schema_of(Capital), purpose=purpose, repeat=repeat)
@@ -102,8 +101,6 @@ _WAYS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What one probe found."""
-
     name: str
     """What was looked at."""
     detail: str

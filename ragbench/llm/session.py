@@ -240,7 +240,6 @@ class Chat:
         return self._asked(messages, None, repeat)
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """See `ragbench.llm.schema.StructuredChat.ask_structure`."""
         reply: Reply[ValueT] = self._asked(messages, schema, 0)
         return reply.value
 

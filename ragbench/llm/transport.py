@@ -37,17 +37,11 @@ class NoAnswerError(Exception):
 class Transport(Protocol):
     """Carries requests. Opened and closed inside the one event loop that it serves."""
 
-    async def open(self) -> None:
-        """Makes it ready; no request is sent."""
-        ...
+    async def open(self) -> None: ...
 
-    async def close(self) -> None:
-        """Closes its connections."""
-        ...
+    async def close(self) -> None: ...
 
-    async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        """Posts JSON."""
-        ...
+    async def send(self, path: str, payload: Mapping[str, Any]) -> Answer: ...
 
     def masked(self, text: str) -> str:
         """A text without the credentials that the transport uses."""

@@ -27,8 +27,6 @@ all cases at once."""
 
 
 class RagasModels(NamedTuple):
-    """What RAGAS' metrics are built with."""
-
     llm: Any
     embeddings: Any
 
@@ -69,7 +67,6 @@ class _Embeddings:
         return (await ASKING.get().embed([text]))[0]
 
     async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
-        """Several vectors, by one request."""
         return await ASKING.get().embed(texts)
 
 
@@ -95,7 +92,6 @@ class RagasJudge:
         self._objects: dict[str, Any] = {}
 
     def identity(self) -> Mapping[str, str]:
-        """See `ragbench.metrics.judging.JudgeScorer.identity`."""
         every = [
             Metric(definition=definition)
             for definition in DEFINITIONS
@@ -104,13 +100,11 @@ class RagasJudge:
         return {"ragas": self._version, "prompts": _digest([self.prepare(m) for m in every])}
 
     def prepare(self, metric: Metric) -> str:
-        """See `ragbench.metrics.judging.JudgeScorer.prepare`."""
         return _digest([self._version, *_prompts(self._object(metric))])
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
     ) -> Judgement:
-        """See `ragbench.metrics.judging.JudgeScorer.judge`."""
         known = CATALOGUE[metric.definition.name]
         row = sample_row(trace).as_mapping()
         found = _unaskable(metric, known, row)

@@ -43,7 +43,6 @@ class RagasMetric:
     summary: str
     calls: str
     optional: tuple[str, ...] = ()
-    """Fields that may be missing."""
     aliases: tuple[str, ...] = ()
     citation: str = _ES
     group: Group = Group.GENERATOR

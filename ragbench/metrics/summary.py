@@ -160,8 +160,6 @@ def _measured(column: Iterable[float]) -> array[float]:
 
 
 class _Figure:
-    """Makes the figure of a metric, over a run and over its slices."""
-
     def __init__(self, metric: Metric, stored: Mapping[str, Any] | None) -> None:
         self._aggregate = _aggregate(metric)
         self._stored: Mapping[tuple[str, str] | None, float | None] = {}

@@ -32,8 +32,6 @@ _INSTRUCTION = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SupportVerdict:
-    """What the judge is asked for."""
-
     reason: str
     """Before the verdict: a model that has to explain first decides better."""
     quotes: list[str]
@@ -51,17 +49,14 @@ class SupportJudge:
         self._schema: Schema[SupportVerdict] = schema_of(SupportVerdict)
 
     def identity(self) -> Mapping[str, str]:
-        """See `ragbench.metrics.judging.JudgeScorer.identity`."""
         return {"prompts": _digest([_INSTRUCTION, self._schema.definition])}
 
     def prepare(self, metric: Metric) -> str:
-        """See `ragbench.metrics.judging.JudgeScorer.prepare`."""
         return _digest([_INSTRUCTION, self._schema.definition])
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
     ) -> Judgement:
-        """See `ragbench.metrics.judging.JudgeScorer.judge`."""
         if panel.chat is None:
             raise ConfigError(f"{metric.name} needs a language model, and none is named")
         result, answer = trace.context.value, trace.generation.value

@@ -31,8 +31,6 @@ def compared(trace: Trace, matching: Matching) -> Compared:
 
 
 class Window:
-    """Cases that are scored together."""
-
     def __init__(
         self,
         traces: Sequence[Trace],

@@ -262,7 +262,6 @@ CANARIES = "canaries.json"
 
 
 def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
-    """What canaries are made of, and who is asked about them."""
     return {name: run.get(name) for name in ("dataset", "judge", "rag")}
 
 

@@ -30,14 +30,9 @@ their turn, others ask."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judging:
-    """Who judges, and how."""
-
     session: LLMSession
-    """The clients."""
     chat: LLMSettings | None = None
-    """Of the language model; None when none is named."""
     embeddings: LLMSettings | None = None
-    """Of the model for embeddings."""
     panel: tuple[LLMSettings, ...] = ()
     """Judges beside the language model."""
     repeats: int = 1
@@ -60,14 +55,10 @@ class Judging:
 class Rehearsal(Protocol):
     """What is done in place of judging; see `ragbench.stages.dry_run`."""
 
-    def all(self, plan: JudgePlan, jobs: Sequence[Job], stopped: Callable[[], bool]) -> None:
-        """Is given the cells that would be judged."""
-        ...
+    def all(self, plan: JudgePlan, jobs: Sequence[Job], stopped: Callable[[], bool]) -> None: ...
 
 
 class Job(NamedTuple):
-    """A cell to be judged."""
-
     row: Row
     position: int
     """The metric's place among the judged ones."""
@@ -90,7 +81,6 @@ class JudgeStage:
     _is_tried: bool = False
 
     def settle(self, window: Sequence[Row], run: Running) -> None:
-        """See `Stage.settle`; what was judged before an error is in the journal."""
         places = judged_places(self.table)
         jobs = [
             Job(row, position)
@@ -152,8 +142,6 @@ class JudgeStage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judge:
-    """The judged metrics of a run, and who judges them."""
-
     plan: JudgePlan
     judging: Judging
     info: dict[str, Any]

@@ -107,8 +107,6 @@ def _kappa(both: Sequence[tuple[float, float]]) -> float | None:
 
 @dataclass(slots=True)
 class _Account:
-    """One metric, so far."""
-
     answers: int = 0
     prompt: int = 0
     completion: int = 0
@@ -188,12 +186,8 @@ class _Account:
 
 @dataclass(slots=True)
 class JudgeTally:
-    """Counts over the cases of a run."""
-
     metrics: Sequence[Metric]
-    """All of the run."""
     judge: Mapping[str, Any] | None
-    """The manifest's."""
     _accounts: dict[int, _Account] = field(default_factory=dict[int, _Account])
 
     def add(self, judgements: Sequence[Sequence[Judgement]]) -> None:

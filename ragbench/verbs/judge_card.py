@@ -37,7 +37,6 @@ PROBES: Mapping[str, tuple[Probe, ...]] = {
     "verbosity": (Probe.VERBOSITY,),
     "injection": (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT),
 }
-"""By the name that users give."""
 _PADDING = (
     "To answer this as carefully as it deserves, it is worth putting it in full: {claim} That, "
     "after everything has been considered, is what can be said about the matter here."
@@ -122,7 +121,6 @@ class _JudgedLabel(NamedTuple):
 def _probing(
     plan: JudgePlan, claims: Sequence[LabelledClaim], probes: Sequence[Probe]
 ) -> Iterator[_Job]:
-    """Each claim changed in each way that can be tried on it."""
     for probe in probes:
         for number, claim in enumerate(claims):
             changed = _probed(claim, probe)
@@ -210,8 +208,6 @@ def _level(value: float) -> int:
 
 @dataclass(slots=True)
 class _Found:
-    """Verdicts by claim."""
-
     claims: Sequence[LabelledClaim]
     probes: Sequence[Probe]
     judged: dict[int, JudgedCell] = field(default_factory=dict[int, JudgedCell])

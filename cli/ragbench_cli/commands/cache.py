@@ -101,7 +101,6 @@ def prune(
 
 
 def _path(given: Path | None) -> Path:
-    """The file that a run in this folder would use."""
     from ragbench.llm.settings import DEFAULT_CACHE
 
     if given is not None:

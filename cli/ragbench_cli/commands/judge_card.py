@@ -135,7 +135,6 @@ def command(
 def _judged(
     card_of: Callable[..., JudgeCard], metric: Metric, choice: ModelChoice, *, quiet: bool
 ) -> JudgeCard:
-    """Opens the models, has the claims judged, and tells what it cost."""
     from ragbench.errors import ConfigError
     from ragbench_cli.costs import say_receipt
     from ragbench_cli.models import models_in_use
