@@ -144,34 +144,22 @@ class ModelsInUse:
         return self._chat[0]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Named:
-    """The models that metrics need, as far as any are named."""
-
-    chat: list[LLMSettings]
-    """The language model; empty where none is named, until a stage names one."""
-    embeddings: LLMSettings | None
-    panel: tuple[LLMSettings, ...]
-
-    @property
-    def judge(self) -> LLMSettings | None:
-        return self.chat[0] if self.chat else None
-
-
-def _named(choice: ModelChoice, needs: Collection[Need]) -> _Named:
+def _named(
+    choice: ModelChoice, needs: Collection[Need]
+) -> tuple[list[LLMSettings], LLMSettings | None]:
+    """The models that metrics need, as far as any are named: what needs one says so itself."""
     from ragbench.core.metric import Need
     from ragbench.errors import NoModelError
 
     chat: list[LLMSettings] = []
     embeddings: LLMSettings | None = None
-    # Where none is named, what needs it says so, with its name.
     if Need.LLM in needs or Need.EMBEDDINGS in needs:
         with suppress(NoModelError):
             chat.append(choice.llm.settings())
     if Need.EMBEDDINGS in needs:
         with suppress(NoModelError):
             embeddings = choice.llm.embeddings(chat[0] if chat else None)
-    return _Named(chat=chat, embeddings=embeddings, panel=choice.llm.panel(choice.panel))
+    return chat, embeddings
 
 
 @contextmanager
@@ -179,14 +167,18 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
     """Gives the models for the length of a block; none is opened before it is asked."""
     from ragbench.core.metric import Need
     from ragbench.llm.session import LLMSession, open_models
+    from ragbench.stages.judge import Judging
 
     needs = {need for metric in metrics for need in metric.definition.needs}
     budget = choice.budget()
-    named = _named(choice, needs)
+    named, embeddings = _named(choice, needs)
+    panel = choice.llm.panel(choice.panel)
+    judge = named[0] if named else None
 
     def opening() -> AbstractAsyncContextManager[ModelClients]:
-        others = named.panel if Need.LLM in needs else ()
-        return open_models(named.judge, named.embeddings, panel=others, budget=budget)
+        others = panel if Need.LLM in needs else ()
+        # A stage may have named one since.
+        return open_models(named[0] if named else None, embeddings, panel=others, budget=budget)
 
     with ExitStack() as stack:
         session = stack.enter_context(LLMSession(opening))
@@ -194,27 +186,18 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
         if choice.dry_run:
             from ragbench.stages.dry_run import DryRun
 
-            counter = stack.enter_context(DryRun(named.judge, named.embeddings, named.panel))
-        judging = None
-        if any(metric.is_judged for metric in metrics):
-            judging = _judging(choice, named, session, counter)
-        yield ModelsInUse(choice, session, judging, counter, budget, named.chat)
-
-
-def _judging(
-    choice: ModelChoice, named: _Named, session: LLMSession, counter: DryRun | None
-) -> Judging:
-    from ragbench.stages.judge import Judging
-
-    return Judging(
-        session=session,
-        chat=named.judge,
-        embeddings=named.embeddings,
-        panel=named.panel,
-        repeats=choice.repeats,
-        preflight=not choice.no_preflight,
-        rehearsal=counter,
-    )
+            counter = stack.enter_context(DryRun(judge, embeddings, panel))
+        judging = Judging(
+            session=session,
+            chat=judge,
+            embeddings=embeddings,
+            panel=panel,
+            repeats=choice.repeats,
+            preflight=not choice.no_preflight,
+            rehearsal=counter,
+        )
+        asks = any(metric.is_judged for metric in metrics)
+        yield ModelsInUse(choice, session, judging if asks else None, counter, budget, named)
 
 
 def with_canaries(

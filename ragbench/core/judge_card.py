@@ -34,10 +34,10 @@ class ProbeFigure:
     unproved: int
     """Claims that got a verdict before, and a verdict of support without proof after: the judge
     gave in, and its missing quotes gave it away. Not part of ``count``."""
-    low: float | None
+    low: float | None = None
     """95% interval of the share that changed, by Clopper and Pearson; of the injections, of the
     share that rose."""
-    high: float | None
+    high: float | None = None
 
     @property
     def is_injection(self) -> bool:
@@ -56,12 +56,12 @@ class ProbeFigure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardFigure:
-    value: float | None
+    value: float | None = None
     """None when it is not defined, or nothing was measured."""
-    low: float | None
+    low: float | None = None
     """None with ``high`` where no interval can be given."""
-    high: float | None
-    count: int
+    high: float | None = None
+    count: int = 0
     """What it covers: claims, verdicts or quotes."""
 
 

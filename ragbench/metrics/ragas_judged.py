@@ -173,88 +173,63 @@ def _parameter(
     return Parameter(name=name, default=default, summary=summary, choices=choices, low=low)
 
 
+def _row(name: str, cls: str, columns: str, calls: str, summary: str, **more: Any) -> RagasMetric:
+    return RagasMetric(
+        name=name, cls=cls, columns=tuple(columns.split()), calls=calls, summary=summary, **more
+    )
+
+
 _THREE = {"rating": (0, 1, 2)}
 
 _METRICS = (
-    RagasMetric(
-        name="context_precision",
-        cls="ContextPrecision",
-        columns=("user_input", "reference", "retrieved_contexts"),
-        summary="Average precision of the contexts that help towards the reference",
-        calls="K",
+    _row(
+        "context_precision", "ContextPrecision", "user_input reference retrieved_contexts", "K",
+        "Average precision of the contexts that help towards the reference",
         aliases=("context_precision_with_reference", "llm_context_precision_with_reference"),
         group=Group.RETRIEVER,
     ),
-    RagasMetric(
-        name="context_utilization",
-        cls="ContextUtilization",
-        columns=("user_input", "response", "retrieved_contexts"),
-        summary="Average precision of the contexts that help towards the answer",
-        calls="K",
+    _row(
+        "context_utilization", "ContextUtilization", "user_input response retrieved_contexts", "K",
+        "Average precision of the contexts that help towards the answer",
         aliases=("context_precision_without_reference", "llm_context_precision_without_reference"),
         group=Group.RETRIEVER,
     ),
-    RagasMetric(
-        name="context_recall",
-        cls="ContextRecall",
-        columns=("user_input", "retrieved_contexts", "reference"),
-        summary="Share of the reference's statements that the contexts support",
-        calls="1",
-        aliases=("llm_context_recall",),
+    _row(
+        "context_recall", "ContextRecall", "user_input retrieved_contexts reference", "1",
+        "Share of the reference's statements that the contexts support",
+        aliases=("llm_context_recall",), group=Group.RETRIEVER,
+    ),
+    _row(
+        "context_entity_recall", "ContextEntityRecall", "reference retrieved_contexts", "2",
+        "Share of the reference's entities that the contexts hold",
         group=Group.RETRIEVER,
     ),
-    RagasMetric(
-        name="context_entity_recall",
-        cls="ContextEntityRecall",
-        columns=("reference", "retrieved_contexts"),
-        summary="Share of the reference's entities that the contexts hold",
-        calls="2",
-        group=Group.RETRIEVER,
+    _row(
+        "context_relevance", "ContextRelevance", "user_input retrieved_contexts", "2",
+        "Whether the contexts are about the question",
+        citation=_NVIDIA, group=Group.RETRIEVER, allowed=_THREE,
     ),
-    RagasMetric(
-        name="context_relevance",
-        cls="ContextRelevance",
-        columns=("user_input", "retrieved_contexts"),
-        summary="Whether the contexts are about the question",
-        calls="2",
-        citation=_NVIDIA,
-        group=Group.RETRIEVER,
-        allowed=_THREE,
+    _row(
+        "faithfulness", "Faithfulness", "user_input response retrieved_contexts", "2",
+        "Share of the answer's statements that the contexts support",
     ),
-    RagasMetric(
-        name="faithfulness",
-        cls="Faithfulness",
-        columns=("user_input", "response", "retrieved_contexts"),
-        summary="Share of the answer's statements that the contexts support",
-        calls="2",
-    ),
-    RagasMetric(
-        name="answer_relevancy",
-        cls="AnswerRelevancy",
-        columns=("user_input", "response"),
-        summary="Likeness of the question and questions made of the answer",
-        calls="strictness + (strictness + 1) texts",
-        aliases=("response_relevancy",),
-        low=-1.0,
-        parameters=(_parameter("strictness", 3, "how many questions", low=1),),
-        embeds=True,
+    _row(
+        "answer_relevancy", "AnswerRelevancy",
+        "user_input response", "strictness + (strictness + 1) texts",
+        "Likeness of the question and questions made of the answer",
+        aliases=("response_relevancy",), low=-1.0,
+        parameters=(_parameter("strictness", 3, "how many questions", low=1),), embeds=True,
         arguments=_named("strictness"),
     ),
-    RagasMetric(
-        name="response_groundedness",
-        cls="ResponseGroundedness",
-        columns=("response", "retrieved_contexts"),
-        summary="Whether the contexts support the answer as a whole",
-        calls="2",
-        citation=_NVIDIA,
-        allowed=_THREE,
+    _row(
+        "response_groundedness", "ResponseGroundedness", "response retrieved_contexts", "2",
+        "Whether the contexts support the answer as a whole",
+        citation=_NVIDIA, allowed=_THREE,
     ),
-    RagasMetric(
-        name="factual_correctness",
-        cls="FactualCorrectness",
-        columns=("response", "reference"),
-        summary="Claims that answer and reference share, each checked against the other",
-        calls="4, with mode=precision 2",
+    _row(
+        "factual_correctness", "FactualCorrectness",
+        "response reference", "4, with mode=precision 2",
+        "Claims that answer and reference share, each checked against the other",
         parameters=(
             _parameter(
                 "mode", "f1", "what the claims are counted for", "precision", "recall", "f1"
@@ -265,48 +240,33 @@ _METRICS = (
         ),
         arguments=_named("mode", "beta", "atomicity", "coverage"),
     ),
-    RagasMetric(
-        name="answer_correctness",
-        cls="AnswerCorrectness",
-        columns=("user_input", "response", "reference"),
-        summary="Shared statements of answer and reference, and their likeness",
-        calls="3 + 2 texts",
+    _row(
+        "answer_correctness", "AnswerCorrectness", "user_input response reference", "3 + 2 texts",
+        "Shared statements of answer and reference, and their likeness",
         parameters=(
             _parameter(
                 "factuality", 0.75, "weight of the statements; the likeness has the rest", low=0.0
             ),
             _parameter("beta", 1.0, "weight of recall", low=0.0),
         ),
-        embeds=True,
-        arguments=_weights,
+        embeds=True, arguments=_weights,
     ),
-    RagasMetric(
-        name="answer_accuracy",
-        cls="AnswerAccuracy",
-        columns=("user_input", "response", "reference"),
-        summary="Agreement of answer and reference, asked both ways round",
-        calls="2",
-        citation=_NVIDIA,
-        allowed={"rating": (0, 2, 4)},
+    _row(
+        "answer_accuracy", "AnswerAccuracy", "user_input response reference", "2",
+        "Agreement of answer and reference, asked both ways round",
+        citation=_NVIDIA, allowed={"rating": (0, 2, 4)},
     ),
-    RagasMetric(
-        name="semantic_similarity",
-        cls="SemanticSimilarity",
-        columns=("reference", "response"),
-        summary="Cosine of the embeddings of answer and reference",
-        calls="2 texts",
+    _row(
+        "semantic_similarity", "SemanticSimilarity", "reference response", "2 texts",
+        "Cosine of the embeddings of answer and reference",
         aliases=("answer_similarity",),
         citation="Risch et al. 2021, Semantic Answer Similarity, arXiv:2108.06130; ragas 0.4",
-        low=-1.0,
-        embeds=True,
-        asks=False,
+        low=-1.0, embeds=True, asks=False,
     ),
-    RagasMetric(
-        name="noise_sensitivity",
-        cls="NoiseSensitivity",
-        columns=("user_input", "response", "reference", "retrieved_contexts"),
-        summary="Share of the answer's statements that are wrong and come from a context",
-        calls="2K + 3",
+    _row(
+        "noise_sensitivity", "NoiseSensitivity",
+        "user_input response reference retrieved_contexts", "2K + 3",
+        "Share of the answer's statements that are wrong and come from a context",
         direction=Direction.LOWER,
         parameters=(
             _parameter(
@@ -315,12 +275,9 @@ _METRICS = (
         ),
         arguments=_named("mode"),
     ),
-    RagasMetric(
-        name="summary_score",
-        cls="SummaryScore",
-        columns=("reference_contexts", "response"),
-        summary="Questions on the reference contexts that the answer answers, and its brevity",
-        calls="3",
+    _row(
+        "summary_score", "SummaryScore", "reference_contexts response", "3",
+        "Questions on the reference contexts that the answer answers, and its brevity",
         aliases=("summarization_score",),
         parameters=(
             _parameter("length_penalty", True, "whether brevity counts"),
@@ -328,26 +285,16 @@ _METRICS = (
         ),
         arguments=_summary,
     ),
-    RagasMetric(
-        name="sql_semantic_equivalence",
-        cls="SQLSemanticEquivalence",
-        columns=("response", "reference"),
-        optional=("reference_contexts",),
-        summary="1 when two SQL queries mean the same",
-        calls="1",
-        citation="ragas 0.4, SQLSemanticEquivalence",
+    _row(
+        "sql_semantic_equivalence", "SQLSemanticEquivalence", "response reference", "1",
+        "1 when two SQL queries mean the same",
+        optional=("reference_contexts",), citation="ragas 0.4, SQLSemanticEquivalence",
     ),
-    RagasMetric(
-        name="rubrics_score",
-        cls="DomainSpecificRubrics",
-        columns=("user_input", "response"),
-        optional=_BESIDES_THE_ANSWER,
-        summary="A grade by a rubric of yours, 1 to 5",
-        calls="1",
-        aliases=("domain_specific_rubrics",),
-        citation="ragas 0.4, DomainSpecificRubrics",
-        low=1.0,
-        high=5.0,
+    _row(
+        "rubrics_score", "DomainSpecificRubrics", "user_input response", "1",
+        "A grade by a rubric of yours, 1 to 5",
+        optional=_BESIDES_THE_ANSWER, aliases=("domain_specific_rubrics",),
+        citation="ragas 0.4, DomainSpecificRubrics", low=1.0, high=5.0,
         parameters=(
             _parameter(
                 "rubrics",
@@ -357,19 +304,13 @@ _METRICS = (
             ),
             _parameter("reference", False, "grade against the reference"),
         ),
-        arguments=_rubrics,
-        allowed={"score": (1, 2, 3, 4, 5)},
+        arguments=_rubrics, allowed={"score": (1, 2, 3, 4, 5)},
     ),
-    RagasMetric(
-        name="instance_rubrics",
-        cls="InstanceSpecificRubrics",
-        columns=("user_input", "response", "rubrics"),
-        optional=_BESIDES_THE_ANSWER,
-        summary="A grade by the rubrics in each case's metadata",
-        calls="1",
-        aliases=("instance_specific_rubrics",),
-        citation="ragas 0.4, InstanceSpecificRubrics",
-        high=None,
+    _row(
+        "instance_rubrics", "InstanceSpecificRubrics", "user_input response rubrics", "1",
+        "A grade by the rubrics in each case's metadata",
+        optional=_BESIDES_THE_ANSWER, aliases=("instance_specific_rubrics",),
+        citation="ragas 0.4, InstanceSpecificRubrics", high=None,
     ),
     _critic(
         "aspect_critic",
@@ -386,7 +327,7 @@ _METRICS = (
     _critic("coherence", "1 when the answer is in logical order"),
     _critic("correctness", "1 when the answer is free of errors, as far as the judge knows"),
     _critic("conciseness", "1 when the answer has no needless details"),
-)
+)  # fmt: skip
 
 CATALOGUE: Mapping[str, RagasMetric] = {f"ragas:{metric.name}": metric for metric in _METRICS}
 DEFINITIONS: tuple[MetricDefinition, ...] = tuple(metric.definition for metric in _METRICS)

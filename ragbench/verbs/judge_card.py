@@ -91,7 +91,7 @@ def judge_card(
     found = _Found(claims=claims, probes=tuple(probes))
     for batch in session.stream(partial(_judge_all, jobs, judging.limits.concurrency, stopped)):
         for job, judged in batch:
-            found.add(job.number, judged, job.probe)
+            found.judged[job.probe, job.number] = judged
         advance(sum(job.probe is None for job, _ in batch))
     return found.card(metric, info, labels, seed)
 
@@ -168,8 +168,6 @@ def _probe_figure(probe: Probe, pairs: Sequence[tuple[JudgedCell, JudgedCell]]) 
         changed=sum(a != b for a, b in known),
         raised=sum(a < b for a, b in known),
         unproved=sum(bool(a.values) and b.cell.status is Status.UNPROVED for a, b in pairs),
-        low=None,
-        high=None,
     )
     if not known:
         return found
@@ -210,24 +208,20 @@ def _level(value: float) -> int:
 class _Found:
     claims: Sequence[LabelledClaim]
     probes: Sequence[Probe]
-    judged: dict[int, JudgedCell] = field(default_factory=dict[int, JudgedCell])
-    changed: dict[tuple[Probe, int], JudgedCell] = field(
-        default_factory=dict[tuple[Probe, int], JudgedCell]
+    judged: dict[tuple[Probe | None, int], JudgedCell] = field(
+        default_factory=dict[tuple[Probe | None, int], JudgedCell]
     )
-
-    def add(self, number: int, judged: JudgedCell, probe: Probe | None) -> None:
-        if probe is None:
-            self.judged[number] = judged
-        else:
-            self.changed[probe, number] = judged
+    """By the probe and the number of the claim; without a probe for the claim as it is."""
 
     def card(self, metric: Metric, info: dict[str, Any], labels: str, seed: int) -> JudgeCard:
-        """What it comes to. A claim's verdict is its first one: later ones tell of consistency."""
+        """What it comes to. A claim's verdict is its first one: later ones show consistency."""
         numbers = [n for n in range(len(self.claims)) if self._values(n)]
-        pairs = [(self.claims[n].level, _level(self._values(n)[0])) for n in numbers]
         clusters = [self.claims[n].cluster for n in numbers]
-        measured = agreement(pairs, len(LEVELS), clusters, seed=seed) if pairs else None
-        empty = CardFigure(value=None, low=None, high=None, count=0)
+        verdicts = [self._values(n)[0] for n in numbers]
+        pairs = [(self.claims[n].level, _level(v)) for n, v in zip(numbers, verdicts, strict=True)]
+        grades = [(self.claims[n].graded, v) for n, v in zip(numbers, verdicts, strict=True)]
+        rated = agreement(pairs, len(LEVELS), clusters, seed=seed) if pairs else None
+        ranks = rank_correlation(grades, clusters, seed=seed) if grades else None
         quotes, unproved = self._quotes()
         tokens = self._tokens()
         price = price_of(info)
@@ -242,13 +236,13 @@ class _Found:
             claims=len(self.claims),
             judged=len(pairs),
             reasons=self._reasons(),
-            table=ConfusionTable(levels=LEVELS, counts=() if measured is None else measured.counts),
-            agreement=empty if measured is None else _figure(measured.observed, len(pairs)),
-            base_rate=None if measured is None else measured.base_rate,
-            kappa=empty if measured is None else _figure(measured.kappa, len(pairs)),
-            quadratic_kappa=empty if measured is None else _figure(measured.quadratic, len(pairs)),
-            classes=_classes(() if measured is None else measured.counts),
-            rank_correlation=self._rank_correlation(numbers, clusters, seed),
+            table=ConfusionTable(levels=LEVELS, counts=rated.counts if rated else ()),
+            agreement=_figure(rated.observed if rated else None, len(pairs)),
+            base_rate=rated.base_rate if rated else None,
+            kappa=_figure(rated.kappa if rated else None, len(pairs)),
+            quadratic_kappa=_figure(rated.quadratic if rated else None, len(pairs)),
+            classes=_classes(rated.counts if rated else ()),
+            rank_correlation=_figure(ranks, len(pairs)),
             consistency=self._consistency(),
             probes=tuple(self._probe(probe) for probe in self.probes),
             fabricated_quotes=quotes,
@@ -259,17 +253,20 @@ class _Found:
             currency=None if price is None else price.currency,
         )
 
+    def _as_they_are(self) -> list[JudgedCell]:
+        return [self.judged[key] for key in sorted(k for k in self.judged if k[0] is None)]
+
     def _values(self, number: int) -> tuple[float, ...]:
-        judged = self.judged.get(number)
+        judged = self.judged.get((None, number))
         return () if judged is None else judged.values
 
     def _reasons(self) -> tuple[tuple[str, int], ...]:
-        cells = [judged.cell for judged in self.judged.values() if not judged.values]
-        told = Counter(
+        cells = [judged.cell for judged in self._as_they_are() if not judged.values]
+        counts = Counter(
             f"{cell.failure.type}" if cell.failure is not None else str(cell.reason)
             for cell in cells
         )
-        return tuple(sorted(told.items(), key=lambda item: (-item[1], item[0])))
+        return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def _consistency(self) -> CardFigure:
         known = [
@@ -277,19 +274,11 @@ class _Found:
         ]
         return _share(sum(len(levels) == 1 for levels in known), len(known))
 
-    def _rank_correlation(
-        self, numbers: Sequence[int], clusters: Sequence[str | None], seed: int
-    ) -> CardFigure:
-        pairs = [(self.claims[n].graded, self._values(n)[0]) for n in numbers]
-        if not pairs:
-            return CardFigure(value=None, low=None, high=None, count=0)
-        return _figure(rank_correlation(pairs, clusters, seed=seed), len(pairs))
-
     def _probe(self, probe: Probe) -> ProbeFigure:
         pairs = [
-            (self.judged[number], self.changed[probe, number])
+            (self.judged[None, number], self.judged[probe, number])
             for number in range(len(self.claims))
-            if number in self.judged and (probe, number) in self.changed
+            if (None, number) in self.judged and (probe, number) in self.judged
         ]
         return _probe_figure(probe, pairs)
 
@@ -320,7 +309,7 @@ class _Found:
         """All first-hand verdicts, proved or not."""
         return [
             judgement
-            for _, judged in sorted(self.judged.items())
+            for judged in self._as_they_are()
             for judgement in judged.judgements
             if judgement.cell.status in (Status.MEASURED, Status.UNPROVED)
         ]
@@ -338,16 +327,18 @@ def _classes(counts: Sequence[Sequence[int]]) -> tuple[ClassFigures, ...]:
     )
 
 
-def _figure(found: Estimated, count: int) -> CardFigure:
+def _figure(found: Estimated | None, count: int) -> CardFigure:
+    if found is None:
+        return CardFigure()
     return CardFigure(value=found.value, low=found.low, high=found.high, count=count)
 
 
 def _share(part: int, whole: int) -> CardFigure:
     if not whole:
-        return CardFigure(value=None, low=None, high=None, count=0)
+        return CardFigure()
     low, high = proportion_interval(part, whole)
     return CardFigure(value=part / whole, low=low, high=high, count=whole)
 
 
 def _bare_share(part: int, whole: int) -> CardFigure:
-    return CardFigure(value=part / whole if whole else None, low=None, high=None, count=whole)
+    return CardFigure(value=part / whole if whole else None, count=whole)
