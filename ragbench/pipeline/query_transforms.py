@@ -60,7 +60,7 @@ def _checked(given: object, answer: str) -> list[str]:
 class LlmTransform:
     """Searches for what a model writes, beside the query or in its place."""
 
-    name: ClassVar[str]
+    name = ""
     task: ClassVar[str]
     """What the model is asked for; ``{count}`` stands for the number of texts."""
     key: ClassVar[str]
@@ -107,7 +107,7 @@ class HyDE(LlmTransform):
     fused, which works for any kind of search.
     """
 
-    name: ClassVar[str] = "hyde"
+    name = "hyde"
     task: ClassVar[str] = (
         "You write {count} short passages as they could stand in a document that answers a query, "
         "in the query's language and in the manner of such a document. What you write is only used "
@@ -132,7 +132,7 @@ class MultiQuery(LlmTransform):
     The rankings are fused as "RAG-Fusion" does it (Rackauckas 2024), by reciprocal ranks.
     """
 
-    name: ClassVar[str] = "multi_query"
+    name = "multi_query"
     task: ClassVar[str] = (
         "You write {count} other ways to ask for the same information, for a search engine: other "
         "words, synonyms, another angle; a question with several parts may be taken apart. Keep "
@@ -161,7 +161,7 @@ class Rewrite(LlmTransform):
     Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models".
     """
 
-    name: ClassVar[str] = "rewrite"
+    name = "rewrite"
     task: ClassVar[str] = (
         "You rewrite a user's query for a search engine. Keep its language, its meaning and every "
         "name, number and date in it. Leave out greetings and stories around what is asked; write "
@@ -191,7 +191,7 @@ class Normalise:
     become plain ones under ``NFKC``. A query that holds nothing else stays as it was.
     """
 
-    name: ClassVar[str] = "normalise"
+    name = "normalise"
 
     form: Literal["NFC", "NFKC"] = "NFKC"
     """``NFKC`` also makes one of full-width and plain characters, ligatures and letters, raised and

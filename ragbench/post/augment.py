@@ -34,7 +34,7 @@ class Context:
     as ``[Leave policy > Carry-over]``. A chunk that knows none stays as it is.
     """
 
-    name: ClassVar[str] = "augment.context"
+    name = "augment.context"
 
     fields: Sequence[str] = ("title", "section")
     """Metadata keys; ``document_id`` also finds the chunk's own."""
@@ -63,7 +63,7 @@ class Metadata:
     A field that a chunk does not know gives no line; a chunk that knows none stays as it is.
     """
 
-    name: ClassVar[str] = "augment.metadata"
+    name = "augment.metadata"
 
     fields: Sequence[str]
     """Metadata keys, in the order in which they are written."""
@@ -92,7 +92,7 @@ class Neighbours:
     every other behind it. A text that already stands among the chunks is not repeated.
     """
 
-    name: ClassVar[str] = "augment.neighbours"
+    name = "augment.neighbours"
 
     service: ChunkNeighbours
     """Where the chunks came from."""
@@ -151,7 +151,7 @@ _TASK = (
 class Reflection:
     """Puts a reflection on the first chunks before all of them, as a chunk of its own."""
 
-    name: ClassVar[str] = "augment.reflection"
+    name = "augment.reflection"
 
     chat: ChatModel
     """The language model."""
@@ -183,7 +183,7 @@ class Temporal:
     it is.
     """
 
-    name: ClassVar[str] = "augment.temporal"
+    name = "augment.temporal"
 
     reads_now: ClassVar[bool] = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.llm.schema import ask_text
@@ -48,7 +48,7 @@ class Abstractive:
     as it is. With ``scope="all"`` one call makes one new chunk of all.
     """
 
-    name: ClassVar[str] = "compress.abstractive"
+    name = "compress.abstractive"
 
     chat: ChatModel
     """The language model."""
@@ -126,7 +126,7 @@ class Extractive:
     does: then sentences are taken in reading order, and a note says so.
     """
 
-    name: ClassVar[str] = "compress.extractive"
+    name = "compress.extractive"
 
     budget: int
     """Tokens that the sentences may have together, counted sentence by sentence."""

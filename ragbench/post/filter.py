@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.llm.schema import ask_structure
@@ -31,7 +31,7 @@ from ragbench.text.tokens import normalise, tokenise
 class Nothing:
     """Leaves everything as it is."""
 
-    name: ClassVar[str] = "none"
+    name = "none"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return OperatorOutput(chunks=context.chunks)
@@ -49,7 +49,7 @@ _TASK = (
 class LlmFilter:
     """Asks a model once for all chunks and keeps those that it names, in their present order."""
 
-    name: ClassVar[str] = "filter.llm"
+    name = "filter.llm"
 
     chat: ChatModel
     """The language model."""
@@ -84,7 +84,7 @@ class Percentile:
     best. A chunk without a score is kept.
     """
 
-    name: ClassVar[str] = "filter.percentile"
+    name = "filter.percentile"
 
     percentile: float
     """p, from 0 to 100."""
@@ -107,7 +107,7 @@ class Threshold:
     A chunk without a score is kept: nothing is known against it.
     """
 
-    name: ClassVar[str] = "filter.threshold"
+    name = "filter.threshold"
 
     min_score: float
     """On the scale of whatever scored the chunks last."""
@@ -127,7 +127,7 @@ class TokenBudget:
     it.
     """
 
-    name: ClassVar[str] = "filter.token_budget"
+    name = "filter.token_budget"
 
     budget: int
     """Tokens that the texts may have together."""
@@ -177,7 +177,7 @@ def truncated(
 class TopK:
     """Keeps the first k chunks in their present order; all of them when there are fewer."""
 
-    name: ClassVar[str] = "filter.top_k"
+    name = "filter.top_k"
 
     k: int
     """How many chunks to keep."""
@@ -196,7 +196,7 @@ class Dedup:
     Texts are compared in Unicode NFKC, with runs of white space as one space.
     """
 
-    name: ClassVar[str] = "filter.dedup"
+    name = "filter.dedup"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         kept: list[RankedChunk] = []
@@ -226,7 +226,7 @@ class DedupNear:
     it by MinHash.
     """
 
-    name: ClassVar[str] = "filter.dedup_near"
+    name = "filter.dedup_near"
 
     similarity: float = 0.8
     """The resemblance in [0, 1] from which on a chunk is left out; 1 takes equal sets only."""

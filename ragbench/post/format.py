@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 from xml.sax.saxutils import escape
 
 from ragbench.post.operator import (
@@ -29,7 +29,7 @@ class Chat:
     For chunks that are turns of earlier conversations. Who spoke stands in the metadata.
     """
 
-    name: ClassVar[str] = "format.chat"
+    name = "format.chat"
 
     role_field: str = "role"
     """The metadata key of who spoke."""
@@ -72,7 +72,7 @@ class LongContext:
     left out then is the end, and no longer the worst. Rank metrics read the new order.
     """
 
-    name: ClassVar[str] = "format.long_context"
+    name = "format.long_context"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         chunks = context.chunks
@@ -96,7 +96,7 @@ class JsonFormat:
     Values in metadata that JSON does not know are written as text; NaN and infinities as null.
     """
 
-    name: ClassVar[str] = "format.structured"
+    name = "format.structured"
 
     fields: Sequence[Field] = ("rank", "id", "text", "score", "metadata")
     """What each object holds, in this order."""
@@ -150,7 +150,7 @@ class Template:
     template. ``{{`` and ``}}`` are braces.
     """
 
-    name: ClassVar[str] = "format.template"
+    name = "format.template"
 
     template: str = "[{rank}] {text}"
     """Of each chunk."""
@@ -242,7 +242,7 @@ class Xml:
     back; only characters that XML cannot hold become U+FFFD.
     """
 
-    name: ClassVar[str] = "format.xml"
+    name = "format.xml"
 
     root: str = "documents"
     """Name of the element around all."""

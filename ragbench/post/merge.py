@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
@@ -110,7 +110,7 @@ def _scaled_scores(ranking: Sequence[RankedChunk]) -> list[float]:
 class LinkExpand:
     """Asks the service for the neighbours of the first chunks, then for those of what it found."""
 
-    name: ClassVar[str] = "merge.link_expand"
+    name = "merge.link_expand"
 
     service: ChunkNeighbours
     """Where the chunks came from."""
@@ -186,7 +186,7 @@ class SecondaryQuery:
 class QueryMerge:
     """Searches by further queries and fuses what they find with what stands."""
 
-    name: ClassVar[str] = "merge.multi_query"
+    name = "merge.multi_query"
 
     service: ChunkSearch
     """Where the chunks came from."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,7 +32,7 @@ FILES = {
 
 
 @contextmanager
-def opened(name: str, documents: list[Document], folder: Path) -> Iterator[RAGInterface]:
+def opened(name: str, documents: list[Document], folder: Path) -> Generator[RAGInterface]:
     if name == "baseline":
         yield BaselineRAG(documents, top_k=2)
         return

@@ -93,7 +93,7 @@ class CrossEncoderReranker:
     (``passages`` other than ``"whole"``) takes a fraction of the time.
     """
 
-    name: ClassVar[str] = "cross_encoder"
+    name = "cross_encoder"
 
     asks_elsewhere: ClassVar[bool] = True
     scores_alone: ClassVar[bool] = True

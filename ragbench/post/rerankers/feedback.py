@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
@@ -40,7 +40,7 @@ class FeedbackReranker:
     It builds on the present scores: behind a better reranker it has better examples.
     """
 
-    name: ClassVar[str] = "feedback"
+    name = "feedback"
 
     by: Literal["auto", "words", "embeddings"] = "auto"
     """What is compared; ``"auto"``: embeddings where all are there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import RRF_K, min_max, reciprocal_rank_scores
@@ -70,7 +70,7 @@ class LinearFusionReranker:
     Analysis of Fusion Functions for Hybrid Retrieval").
     """
 
-    name: ClassVar[str] = "linear"
+    name = "linear"
 
     rerankers: Sequence[Reranker]
     """Whose scores are added up; at least one."""
@@ -114,7 +114,7 @@ class ReciprocalRankFusionReranker:
     It needs no common scale. The present order of the candidates can take part as one more list.
     """
 
-    name: ClassVar[str] = "rrf"
+    name = "rrf"
 
     rerankers: Sequence[Reranker]
     """Whose orders are fused; at least one."""

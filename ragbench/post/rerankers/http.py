@@ -79,7 +79,7 @@ class HttpReranker:
     refused as too many requests is tried again after 1, 2, 4, ... seconds.
     """
 
-    name: ClassVar[str] = "http"
+    name = "http"
 
     asks_elsewhere: ClassVar[bool] = True
     scores_alone: ClassVar[bool] = True

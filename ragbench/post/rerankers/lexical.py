@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.post.operator import Query, at_least, between, refuse
@@ -31,7 +31,7 @@ class LexicalReranker:
     the ``corpus`` weights are those of a whole search.
     """
 
-    name: ClassVar[str] = "lexical"
+    name = "lexical"
 
     method: Literal["bm25", "idf"] = "bm25"
     """``"bm25"``, or ``"idf"`` for the weight of the query that the chunk covers."""

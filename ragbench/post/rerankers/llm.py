@@ -32,7 +32,7 @@ class LlmListwiseReranker:
     twice counts once. Scores are 1 / rank.
     """
 
-    name: ClassVar[str] = "llm_listwise"
+    name = "llm_listwise"
 
     asks_elsewhere: ClassVar[bool] = True
 
@@ -164,7 +164,7 @@ _SENTENCE_END = re.compile(r"[\n;]+|(?<=[.!?])\s+")
 class LlmPointwiseReranker:
     """Asks for a grade from 0 to ``highest`` for each chunk; scores are grade / highest."""
 
-    name: ClassVar[str] = "llm_pointwise"
+    name = "llm_pointwise"
 
     asks_elsewhere: ClassVar[bool] = True
     scores_alone: ClassVar[bool] = True

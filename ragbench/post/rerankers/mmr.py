@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
@@ -65,7 +65,7 @@ class MmrReranker:
     picked, held below that of the pick before it.
     """
 
-    name: ClassVar[str] = "mmr"
+    name = "mmr"
 
     balance: float = 0.5
     """1 looks at relevance alone, 0 at diversity alone."""

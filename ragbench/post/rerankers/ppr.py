@@ -72,7 +72,7 @@ class PersonalisedPageRankReranker:
     and a note says so.
     """
 
-    name: ClassVar[str] = "ppr"
+    name = "ppr"
 
     NEEDS: ClassVar[tuple[str, ...]] = ("links in the metadata, or embeddings",)
 

@@ -125,7 +125,7 @@ class SemanticReranker:
     note says so. Such scores may be on another scale than cosines.
     """
 
-    name: ClassVar[str] = "semantic"
+    name = "semantic"
 
     NEEDS: ClassVar[tuple[str, ...]] = ("embeddings of query and chunks",)
     needs_embeddings: ClassVar[bool] = True

@@ -25,7 +25,7 @@ class TimeWeightedReranker:
     that the lowest is 0, and a note says so.
     """
 
-    name: ClassVar[str] = "time_weighted"
+    name = "time_weighted"
 
     NEEDS: ClassVar[tuple[str, ...]] = ("times in the metadata",)
     reads_now: ClassVar[bool] = True
@@ -85,7 +85,7 @@ class Factor:
 class WeightedReranker:
     """Sum of weight * value over sum of weights (post-retrieval operators, "weighted")."""
 
-    name: ClassVar[str] = "weighted"
+    name = "weighted"
 
     factors: Sequence[Factor] = (Factor(),)
     """At least one, and one weight above 0."""

@@ -10,7 +10,7 @@ import json
 import struct
 from pathlib import Path
 
-from tests.unit.post.rerankers import tiny_onnx as onnx
+from tests.unit.post import tiny_onnx as onnx
 
 
 def write_tiny_encoder(folder: Path, *, pooled: bool = False) -> Path:

@@ -110,7 +110,7 @@ def test_no_chunks_give_no_chunks_and_nothing_is_asked() -> None:
         FixedScores(1, 2, 3, 4),
         FixedScores(1, float("nan"), 3),
         FixedScores(1, float("inf"), 3),
-        FixedScores(1, "many", 3),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what users do
+        FixedScores(1, "many", 3),  # pyright: ignore[reportArgumentType]  # what users do
     ],
 )
 def test_a_failure_keeps_the_order_and_is_recorded(reranker: Reranker) -> None:
