@@ -85,7 +85,7 @@ class GoldCause(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GoldFate:
+class SearchedGold:
     """What became of one gold context."""
 
     gold: str
@@ -102,7 +102,7 @@ class GoldFate:
 class GoldSearch:
     """What became of the gold of one case: the outcome of the stage ``locate``."""
 
-    golds: tuple[GoldFate, ...]
+    golds: tuple[SearchedGold, ...]
     """At least one, in the case's order."""
     retrieved: int
     """How many chunks were retrieved."""
@@ -110,7 +110,7 @@ class GoldSearch:
     """How many chunks of a ranking were looked at."""
 
     @property
-    def nearest(self) -> GoldFate:
+    def nearest(self) -> SearchedGold:
         """The gold that came nearest to generation, which says what the retrieval missed."""
         order = list(GoldCause)
         return min(self.golds, key=lambda fate: (order.index(fate.cause), fate.rank or 0))

@@ -13,7 +13,7 @@ PartKind = Literal[
 Reach = Literal["closed", "open"]
 
 
-class Part(NamedTuple):
+class OriginPart(NamedTuple):
     """One thing that outcomes came from."""
 
     kind: PartKind
@@ -34,7 +34,7 @@ class Origin(NamedTuple):
     """All that the outcomes of a stage came from, as far as it can be seen."""
 
     stage: str
-    parts: tuple[Part, ...]
+    parts: tuple[OriginPart, ...]
     """By kind and name."""
     reach: Reach
     """``"open"``: something was met that cannot be seen into, so that equal parts prove nothing."""
@@ -58,5 +58,5 @@ class Origin(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Origin:
-        parts = tuple(Part(*part) for part in value["parts"])
+        parts = tuple(OriginPart(*part) for part in value["parts"])
         return cls(value["stage"], parts, value["reach"])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from ragbench.core.case import Case, Evidence
-from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
+from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep, Outcome, Quote, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import (
@@ -307,7 +307,7 @@ def encode_gold_search(found: GoldSearch) -> bytes:
 def decode_gold_search(body: bytes) -> GoldSearch:
     raw: dict[str, Any] = orjson.loads(body)
     golds = tuple(
-        GoldFate(
+        SearchedGold(
             gold=one["gold"],
             cause=GoldCause(one["cause"]),
             rank=one["rank"],

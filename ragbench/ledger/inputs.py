@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path
 from typing import Any
 
-from ragbench.core.origin import Origin, Part, PartKind, Reach
+from ragbench.core.origin import Origin, OriginPart, PartKind, Reach
 from ragbench.ledger.content import ABSENT, Content, file_content, folder_content, listing, stamp_of
 from ragbench.ledger.environ import env_digest
 from ragbench.ledger.origin import (
@@ -66,7 +66,7 @@ class Inputs:
         self._known: dict[str, tuple[str, Content]] = {}
         """Files as they were when first digested: their stamp and what they held."""
         self._own: dict[str, bool] = {}
-        self._settings: dict[str, tuple[Part, ...]] = {}
+        self._settings: dict[str, tuple[OriginPart, ...]] = {}
         """By stage the settings before it was asked."""
 
     def origin(
@@ -74,7 +74,7 @@ class Inputs:
     ) -> Origin:
         """What the outcomes of a stage came from, as far as it was seen up to now."""
         reached = reached_from(things, self._watch.modules, self._base, self._left_out)
-        found: dict[tuple[str, ...], Part] = {}
+        found: dict[tuple[str, ...], OriginPart] = {}
         for part in self._parts(reached):
             found.setdefault((part.kind, part.name, part.digest[:6]), part)
         now = setting_parts(settings or {})
@@ -83,7 +83,7 @@ class Inputs:
         reach: Reach = "open" if any(part.digest == "open" for part in parts) else "closed"
         return Origin(stage, parts, reach)
 
-    def _parts(self, reached: Reached) -> Iterator[Part]:
+    def _parts(self, reached: Reached) -> Iterator[OriginPart]:
         watch = self._watch
         for module in reached.modules.values():
             yield from self._module(module)
@@ -96,25 +96,27 @@ class Inputs:
         for path in sorted(watch.listed):
             yield self._listing(path)
         for name, value in list(watch.variables.items()):
-            yield Part("env", name, env_digest(name, value))
+            yield OriginPart("env", name, env_digest(name, value))
         for package in _distributions(reached.packages):
-            yield Part("package", package, package_version(package))
-        yield Part("package", "python", package_version("python"))
+            yield OriginPart("package", package, package_version(package))
+        yield OriginPart("package", "python", package_version("python"))
         yield from self._unseen(reached)
 
-    def _unseen(self, reached: Reached) -> Iterator[Part]:
+    def _unseen(self, reached: Reached) -> Iterator[OriginPart]:
         for name, sentence in list(self._watch.unseen.items()):
             is_address = name in sentence and ":" in name
-            yield Part("address" if is_address else "unseen", name, "open", 0, sentence)
+            yield OriginPart("address" if is_address else "unseen", name, "open", 0, sentence)
         for sentence in reached.unseen:
-            yield Part("unseen", sentence, "open", 0, sentence)
+            yield OriginPart("unseen", sentence, "open", 0, sentence)
         if not all(self._was_seen(module) for module in reached.modules.values()):
             for kind in reached.opaque:
                 sentence = f"it holds a {kind} that was made before ragbench could watch"
-                yield Part("unseen", kind, "open", 0, sentence)
+                yield OriginPart("unseen", kind, "open", 0, sentence)
         for path in sorted(self._watch.written):
             if os.path.exists(path):  # noqa: PTH110
-                yield Part("unseen", self._name(path), "written", 0, "written by the code itself")
+                yield OriginPart(
+                    "unseen", self._name(path), "written", 0, "written by the code itself"
+                )
 
     def _name(self, path: str) -> str:
         return name_of(Path(path), self._base)
@@ -124,14 +126,14 @@ class Inputs:
         file = os.path.abspath(module.__file__ or "")  # noqa: PTH100
         return module.__name__ in self._watch.modules or file in self._watch.opened
 
-    def _module(self, module: types.ModuleType) -> Iterator[Part]:
+    def _module(self, module: types.ModuleType) -> Iterator[OriginPart]:
         file = os.path.abspath(module.__file__ or "")  # noqa: PTH100
         if not self._was_seen(module) and not _is_as_written(module, file):
-            yield Part("code", self._name(file), CHANGED_MEANWHILE)
+            yield OriginPart("code", self._name(file), CHANGED_MEANWHILE)
         else:
             yield from self._file(file, self._watch.opened.get(file, ""))
 
-    def _file(self, path: str, stamp: str) -> Iterator[Part]:
+    def _file(self, path: str, stamp: str) -> Iterator[OriginPart]:
         if path in self._watch.written or self._is_own(path):
             return
         now = stamp_of(path)
@@ -147,9 +149,9 @@ class Inputs:
             self._known[path] = (now if is_same else before, content)
         if content.digest == CHANGED_MEANWHILE and path in self._watch.databases:
             sentence = f"the database {self._name(path)} is written to while it is in use"
-            yield Part("unseen", self._name(path), "open", 0, sentence)
+            yield OriginPart("unseen", self._name(path), "open", 0, sentence)
         elif not os.path.isdir(path):  # noqa: PTH112
-            yield Part(_kind(path), self._name(path), *content)
+            yield OriginPart(_kind(path), self._name(path), *content)
 
     def _is_own(self, path: str) -> bool:
         """Whether ragbench keeps answers or outcomes in a file: what they came from counts."""
@@ -157,18 +159,18 @@ class Inputs:
             self._own[path] = _written_by_ragbench(path)
         return self._own[path]
 
-    def _folder(self, path: str) -> Part:
+    def _folder(self, path: str) -> OriginPart:
         content = folder_content(Path(path), without={*self._watch.written, *self._left_out})
         if content.digest == "too large":
             sentence = f"{self._name(path)}/ holds too many files to read them all"
-            return Part("unseen", self._name(path), "open", 0, sentence)
-        return Part("folder", self._name(path), *content)
+            return OriginPart("unseen", self._name(path), "open", 0, sentence)
+        return OriginPart("folder", self._name(path), *content)
 
-    def _listing(self, path: str) -> Part:
+    def _listing(self, path: str) -> OriginPart:
         if f"{path}/" not in self._known:
             content = listing(Path(path), without={*self._watch.written, *self._left_out})
             self._known[f"{path}/"] = ("", content)
-        return Part("folder", self._name(path), *self._known[f"{path}/"][1])
+        return OriginPart("folder", self._name(path), *self._known[f"{path}/"][1])
 
 
 _OWN_APPLICATIONS = (b"RAGB", b"RBCL")

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from ragbench.core.origin import Origin, Part, PartKind
+from ragbench.core.origin import Origin, OriginPart, PartKind
 from ragbench.ledger.content import (
     ABSENT,
     Content,
@@ -43,7 +43,7 @@ _SOURCES = re.compile(r"(^|\.)((class_)?sources\..*|source|code)$")
 class Changed(NamedTuple):
     """A part that is not what it was."""
 
-    part: Part
+    part: OriginPart
     """As it was."""
     sentence: str
     """What changed: ``"prompts.py changed"``."""
@@ -114,7 +114,7 @@ def still_same(
     return tuple(found)
 
 
-def _change(part: Part, base: Path, without: set[str]) -> Changed | None:
+def _change(part: OriginPart, base: Path, without: set[str]) -> Changed | None:
     if part.digest == CHANGED_MEANWHILE:
         return Changed(part, f"{part.name} changed while it was in use")
     if part.kind in ("code", "file", "model", "folder"):
@@ -132,7 +132,7 @@ def _change(part: Part, base: Path, without: set[str]) -> Changed | None:
     return None
 
 
-def _content(part: Part, path: Path, without: set[str]) -> Content:
+def _content(part: OriginPart, path: Path, without: set[str]) -> Content:
     if part.digest.startswith("names:"):
         return listing(path, without=without)
     if part.kind == "folder":
@@ -140,7 +140,7 @@ def _content(part: Part, path: Path, without: set[str]) -> Content:
     return file_content(path, before=Content(part.digest, part.size, part.detail))
 
 
-def _file_sentence(part: Part, now: Content) -> str:
+def _file_sentence(part: OriginPart, now: Content) -> str:
     if now.digest == ABSENT:
         return f"{part.name} is not there any more"
     if part.digest == ABSENT:
@@ -172,7 +172,7 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _env_sentence(part: Part, value: str | None) -> str:
+def _env_sentence(part: OriginPart, value: str | None) -> str:
     if part.name == BULK:
         return "environment variables were added or removed"
     what = "is not set any more" if value is None else "changed"
@@ -192,10 +192,10 @@ def package_version(name: str) -> str:
 # --- settings
 
 
-def setting_parts(settings: Mapping[str, Any]) -> tuple[Part, ...]:
+def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
     """What a stage is described by, one part a value."""
     return tuple(
-        Part("setting", name, hashlib.sha256(text).hexdigest()[:32], len(text), _short(text))
+        OriginPart("setting", name, hashlib.sha256(text).hexdigest()[:32], len(text), _short(text))
         for name, text in sorted(_leaves(settings, "", 6))
         if name
     )
@@ -220,7 +220,7 @@ def _short(text: bytes) -> str:
     return shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]} ..."
 
 
-def own_state(first: Iterable[Part], now: Iterable[Part]) -> tuple[Part, ...]:
+def own_state(first: Iterable[OriginPart], now: Iterable[OriginPart]) -> tuple[OriginPart, ...]:
     """Settings without those that a system changes itself while it is asked: counters, caches."""
     before = {part.name: part for part in first}
     after = {part.name: part for part in now}
@@ -228,7 +228,7 @@ def own_state(first: Iterable[Part], now: Iterable[Part]) -> tuple[Part, ...]:
     changed |= before.keys() - after.keys()  # a list that was empty, and is not now
     changed |= {name for name in after.keys() - before.keys() if not _is_under(name, changed)}
     kept = [part for name, part in before.items() if not _is_under(name, changed)]
-    return (*kept, *(Part("setting", name, STATE) for name in sorted(changed)))
+    return (*kept, *(OriginPart("setting", name, STATE) for name in sorted(changed)))
 
 
 def _is_under(name: str, names: Collection[str]) -> bool:
@@ -236,7 +236,7 @@ def _is_under(name: str, names: Collection[str]) -> bool:
 
 
 def _changed_settings(
-    origin: Origin, settings: Iterable[Part], *, by_file: bool
+    origin: Origin, settings: Iterable[OriginPart], *, by_file: bool
 ) -> Iterator[Changed]:
     """How settings differ; where a source file did, the digests of sources say less than that."""
     state = {part.name for part in origin.parts if part.digest == STATE}
@@ -254,7 +254,7 @@ def _changed_settings(
             yield Changed(old, _setting_sentence(name, old, new))
 
 
-def _setting_sentence(name: str, old: Part, new: Part | None) -> str:
+def _setting_sentence(name: str, old: OriginPart, new: OriginPart | None) -> str:
     if new is None:
         return f"{name}: {old.detail} -> nothing"
     if _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(new.detail):
@@ -293,7 +293,7 @@ def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
 _ORDER: tuple[PartKind, ...] = ("code", "file", "folder", "model", "package", "env")
 
 
-def _difference(part: Part, other: Part) -> Changed | None:
+def _difference(part: OriginPart, other: OriginPart) -> Changed | None:
     digests = (part.digest, other.digest)
     if CHANGED_MEANWHILE in digests:
         return Changed(part, f"{part.name} changed while it was in use")

@@ -66,7 +66,7 @@ def reached_from(
     things: Iterable[object], imported: Mapping[str, bool], base: Path, left_out: Collection[str]
 ) -> Reached:
     """Finds all that things reach: through what they hold on to, and what their code imports."""
-    search = _Search()
+    search = _Walk()
     for thing in things:
         search.add(thing)
     for name, by_user in imported.items():
@@ -81,7 +81,7 @@ def reached_from(
     )
 
 
-class _Search:
+class _Walk:
     """A walk through objects and modules."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class _Search:
             if isinstance(because, str):
                 self.unseen.add(because)
         for name, held in _held(value):
-            # What an adapter adapts is the user's (ragbench.rag.parts.Adapted).
+            # What an adapter adapts is the user's (ragbench.rag.parts.AdaptedRAG).
             self._is_accounted = name != "adapts" if is_own(top) else was_accounted
             self.add(held, name, depth - 1)
 
@@ -230,7 +230,7 @@ def _held(value: object) -> Iterator[tuple[str, object]]:
 # --- sources
 
 
-class _Source(NamedTuple):
+class _SourceFile(NamedTuple):
     modules: tuple[tuple[str, int, tuple[str, ...]], ...]
     """Of each import the module, how many packages up, and the names."""
     texts: tuple[str, ...]
@@ -249,7 +249,7 @@ class _Source(NamedTuple):
 
 
 @lru_cache(maxsize=4_000)
-def _source(file: str, stamp: str) -> _Source:
+def _source(file: str, stamp: str) -> _SourceFile:
     """What the code of a file imports, and the texts in it."""
     try:
         with warnings.catch_warnings():
@@ -267,14 +267,14 @@ def _source(file: str, stamp: str) -> _Source:
             modules.append((node.module or "", node.level, names))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             texts[node.value] = None
-    return _Source(tuple(modules), tuple(texts))
+    return _SourceFile(tuple(modules), tuple(texts))
 
 
 # --- files that are named
 
 
 def _named_files(
-    search: _Search, base: Path, left_out: Collection[str]
+    search: _Walk, base: Path, left_out: Collection[str]
 ) -> tuple[Collection[str], Collection[str]]:
     """Files and folders that the code names: whole, or by parts that it puts together."""
     homes = {str(Path.cwd()), str(base)}

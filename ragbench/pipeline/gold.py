@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import And, Equals, Filter, matches
-from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
+from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.result import RetrievalResult
 from ragbench.metrics.matching import gold_texts, holds, normalised
 from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, PreRetrieved, SearchQuery
@@ -188,7 +188,7 @@ class _Sought:
 
     queries: PreRetrieved
     golds: Sequence[Gold]
-    fates: dict[int, GoldFate] = field(default_factory=dict[int, GoldFate])
+    fates: dict[int, SearchedGold] = field(default_factory=dict[int, SearchedGold])
     """By position; those that are settled."""
 
     def take(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
@@ -198,7 +198,7 @@ class _Sought:
             ranks = [rank for rank, chunk in enumerate(ranking, 1) if gold.is_held_by(chunk)]
             if ranks:
                 held = tuple(ranking[rank - 1].id for rank in ranks)
-                self.fates[at] = GoldFate(
+                self.fates[at] = SearchedGold(
                     gold=gold.name, cause=cause, rank=ranks[0], chunk_ids=held
                 )
 
@@ -259,20 +259,20 @@ class GoldLocator:
         for one, ranking in zip(sought, rankings, strict=True):
             one.take(ranking, cause)
 
-    def _looked_up(self, gold: Gold) -> GoldFate:
+    def _looked_up(self, gold: Gold) -> SearchedGold:
         lookup = cast("Searched", self.retriever).lookup
         everywhere = lookup.chunks(gold, filtered=False)
         if everywhere is None:
-            return GoldFate(gold=gold.name, cause=GoldCause.UNKNOWN)
+            return SearchedGold(gold=gold.name, cause=GoldCause.UNKNOWN)
         held = {chunk.id for chunk in everywhere if gold.is_held_by(chunk)}
         if held:
             passing = lookup.chunks(gold, filtered=True) or ()
             passes = any(chunk.id in held for chunk in passing)
             cause = GoldCause.NOT_RANKED if passes else GoldCause.LOST_BY_FILTER
-            return GoldFate(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(held)))
+            return SearchedGold(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(held)))
         parts = {chunk.id for chunk in everywhere if gold.is_cut_by(chunk)}
         cause = GoldCause.CUT if parts else GoldCause.NOT_INDEXED
-        return GoldFate(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(parts)))
+        return SearchedGold(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(parts)))
 
 
 def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:

@@ -14,7 +14,7 @@ from ragbench.rag.forms import (
     FORMS,
     RETRIEVAL,
     Family,
-    Form,
+    MethodForm,
     TopKParameter,
     accepts_second_argument,
     keyword_for_top_k,
@@ -303,7 +303,7 @@ def parts_of_duck(obj: object) -> Parts:
     return Parts(source=obj, methods=methods)
 
 
-def _method(obj: object, family: Family, form: Form) -> Callable[..., Any]:
+def _method(obj: object, family: Family, form: MethodForm) -> Callable[..., Any]:
     function = getattr(obj, form.name)
     where = f"{type(obj).__name__}.{form.name}"
     read = read_retrieval if family is RETRIEVAL else read_generation

@@ -20,7 +20,7 @@ from ragbench.errors import InterfaceError
 from ragbench.rag.forms import (
     FORMS,
     RETRIEVAL,
-    Form,
+    MethodForm,
     TopKParameter,
     pass_top_k,
     routes,
@@ -163,7 +163,7 @@ Derivation = Generator[Any, Any, Any]
 class Route:
     """Which method stands in for another one, worked out once for a class."""
 
-    source: Form
+    source: MethodForm
     """The implemented form that is called."""
     where: str
     """Its name in messages: ``"MyRAG.retrieve"``."""

@@ -20,7 +20,7 @@ from ragbench.errors import InterfaceError, warn
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
+class MethodForm:
     """One of the four ways to ask for the same thing."""
 
     name: str
@@ -36,16 +36,16 @@ class Family:
     """The four forms of one ability of a RAG."""
 
     name: str
-    plain: Form
-    rich: Form
-    batch: Form
-    rich_batch: Form
+    plain: MethodForm
+    rich: MethodForm
+    batch: MethodForm
+    rich_batch: MethodForm
 
     @property
-    def forms(self) -> tuple[Form, Form, Form, Form]:
+    def forms(self) -> tuple[MethodForm, MethodForm, MethodForm, MethodForm]:
         return (self.plain, self.rich, self.batch, self.rich_batch)
 
-    def substitutes(self, form: Form) -> tuple[Form, Form, Form]:
+    def substitutes(self, form: MethodForm) -> tuple[MethodForm, MethodForm, MethodForm]:
         """The other forms, in the order in which they stand in for a missing one.
 
         A form with metadata is derived from forms with metadata first, so that no metadata is
@@ -62,25 +62,25 @@ class Family:
 def _family(name: str, verb: str) -> Family:
     return Family(
         name=name,
-        plain=Form(name=verb, rich=False, batch=False),
-        rich=Form(name=f"{verb}_with_metadata", rich=True, batch=False),
-        batch=Form(name=f"batch_{verb}", rich=False, batch=True),
-        rich_batch=Form(name=f"batch_{verb}_with_metadata", rich=True, batch=True),
+        plain=MethodForm(name=verb, rich=False, batch=False),
+        rich=MethodForm(name=f"{verb}_with_metadata", rich=True, batch=False),
+        batch=MethodForm(name=f"batch_{verb}", rich=False, batch=True),
+        rich_batch=MethodForm(name=f"batch_{verb}_with_metadata", rich=True, batch=True),
     )
 
 
 RETRIEVAL = _family("retrieval", "retrieve")
 GENERATION = _family("generation", "generate")
 FAMILIES: Mapping[str, Family] = {family.name: family for family in (RETRIEVAL, GENERATION)}
-FORMS: Mapping[str, tuple[Family, Form]] = {
+FORMS: Mapping[str, tuple[Family, MethodForm]] = {
     form.name: (family, form) for family in FAMILIES.values() for form in family.forms
 }
 
 
-def routes(implemented: Iterable[str]) -> dict[str, Form]:
+def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
     """Which implemented form each form falls back on, were it not implemented itself."""
     written = set(implemented)
-    found: dict[str, Form] = {}
+    found: dict[str, MethodForm] = {}
     for family, form in FORMS.values():
         for substitute in family.substitutes(form):
             if substitute.name in written:

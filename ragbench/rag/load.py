@@ -20,7 +20,7 @@ from ragbench.plugins import error_text, load_target
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.http import http_rag
 from ragbench.rag.interface import RAGBase
-from ragbench.rag.parts import Adapted
+from ragbench.rag.parts import AdaptedRAG
 
 if TYPE_CHECKING:
     from ragbench.core.origin import Origin
@@ -40,7 +40,7 @@ def describe_rag(
     others are their last part with a digest of the whole.
     """
     found: dict[str, Any] = {"spec": _spec(spec)}
-    if isinstance(rag, Adapted):
+    if isinstance(rag, AdaptedRAG):
         found |= {"class": "ragbench:adapted", "adapts": described(rag.adapts)}
         if rag.top_k is not None:
             found["top_k"] = rag.top_k
@@ -83,7 +83,7 @@ def stage_origin(
 
 def _named_version(rag: RAGBase[Any], stage: str) -> object:
     """What the user's own classes say that distinguishes a stage; None where one says nothing."""
-    sources = rag.adapts if isinstance(rag, Adapted) else (rag,)
+    sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
     methods = [getattr(source, "stage_identity", None) for source in sources]
     if not methods or any(m is None or is_own(m.__module__) for m in methods):
         return None
@@ -146,7 +146,7 @@ def _as_rag(target: Any, given: dict[str, Any], spec: str) -> AnyRAG:
         rag = as_rag(target)
     except InterfaceError as error:
         raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
-    if isinstance(target, functools.partial) and isinstance(rag, Adapted):
+    if isinstance(target, functools.partial) and isinstance(rag, AdaptedRAG):
         rag.adapts = (target.func,)
     return rag
 

@@ -49,7 +49,7 @@ class Parts:
     methods: Mapping[str, Callable[..., Any]]
     """The interface's method names to functions that take what the method takes."""
     restore: Restore | None = field(default=None)
-    """Takes back a retrieval of an earlier process; see `Adapted.restore`."""
+    """Takes back a retrieval of an earlier process; see `AdaptedRAG.restore`."""
 
     def only(self, family: str) -> Parts:
         chosen = {
@@ -86,7 +86,7 @@ class _Identified(Protocol):
     def stage_identity(self, stage: str) -> object: ...
 
 
-class Adapted:
+class AdaptedRAG:
     """What every RAG made by `as_rag` has besides the interface."""
 
     adapts: tuple[object, ...] = ()
@@ -147,7 +147,7 @@ def compose(
         namespace[method] = staticmethod(function)
     made_class = types.new_class(
         name,
-        (Adapted, AsyncRAGInterface if awaited else RAGInterface),
+        (AdaptedRAG, AsyncRAGInterface if awaited else RAGInterface),
         {"families": {FORMS[method][0].name for method in methods}},
         lambda body: body.update(namespace),
     )

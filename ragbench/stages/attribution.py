@@ -22,7 +22,7 @@ from ragbench.core.attribution import (
 )
 from ragbench.core.biography import Biography
 from ragbench.core.case import Case
-from ragbench.core.matched import GoldCause, GoldFate
+from ragbench.core.matched import GoldCause, SearchedGold
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.result import RetrievalResult
@@ -112,7 +112,7 @@ def attribute(
         )
     if is_unanswerable(trace.case):
         return _of_unanswerable(answer)
-    found = _Found.of(trace, matching)
+    found = _FoundGold.of(trace, matching)
     by_gold = None
     if found is not None:
         lives = biography or biography_of(trace, matching)
@@ -172,7 +172,7 @@ def _failed_stage(trace: Trace) -> tuple[str, str] | None:
     return None
 
 
-class _Found(NamedTuple):
+class _FoundGold(NamedTuple):
     """Where the gold stood, from retrieval to what was shown."""
 
     gold: KnownGold
@@ -180,7 +180,7 @@ class _Found(NamedTuple):
     shown: list[frozenset[int]]
 
     @classmethod
-    def of(cls, trace: Trace, matching: Matching) -> _Found | None:
+    def of(cls, trace: Trace, matching: Matching) -> _FoundGold | None:
         gold = known_gold(trace, matching)
         retrieved, shown = trace.retrieval.value, trace.context.value
         if gold is None or shown is None:
@@ -196,7 +196,7 @@ class _Found(NamedTuple):
 
 def _by_gold(
     trace: Trace,
-    found: _Found,
+    found: _FoundGold,
     answer: Answer,
     biography: Biography | None,
     corpus: CorpusGold | None,
@@ -246,7 +246,7 @@ _LOST = {
 """What lost the gold, and the sentence that says so."""
 
 
-def _located(known: Attribution, fate: GoldFate, *, is_in_corpus: bool) -> Attribution:
+def _located(known: Attribution, fate: SearchedGold, *, is_in_corpus: bool) -> Attribution:
     """What looking into the collection says of gold that was not retrieved."""
     stage, told = _LOST[fate.cause]
     missing = fate.cause is GoldCause.NOT_INDEXED and not is_in_corpus
@@ -259,7 +259,7 @@ def _best_rank(places: Sequence[frozenset[int]]) -> int | None:
     return next((rank for rank, held in enumerate(places, 1) if held), None)
 
 
-def _of_shown(trace: Trace, found: _Found, known: Attribution) -> Attribution:
+def _of_shown(trace: Trace, found: _FoundGold, known: Attribution) -> Attribution:
     rank = _best_rank(found.shown)
     missing = found.gold.total - found.shown_count
     rest = f"; {missing} of {found.gold.total} gold contexts were not shown" if missing else ""
@@ -281,7 +281,7 @@ def _of_shown(trace: Trace, found: _Found, known: Attribution) -> Attribution:
     return replace(known, cause=Cause.SHOWN, detail=f"{begin}; {why}{rest}.")
 
 
-def _is_supported_elsewhere(trace: Trace, found: _Found) -> bool | None:
+def _is_supported_elsewhere(trace: Trace, found: _FoundGold) -> bool | None:
     shown, generated = trace.context.value, trace.generation.value
     if shown is None or generated is None or not is_telling(normalised(generated.response)):
         return None

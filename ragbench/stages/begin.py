@@ -43,7 +43,7 @@ from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse
 from ragbench.stages.stage import Stage
-from ragbench.stages.system import System, absent_stages, call_stages
+from ragbench.stages.system import EvaluatedSystem, absent_stages, call_stages
 from ragbench.text.declining import read_answer
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ _PACKAGES = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class Evaluation:
     """What is evaluated, and by what."""
 
-    system: System
+    system: EvaluatedSystem
     metrics: tuple[Metric, ...]
     matching: Matching
     """How retrieved chunks are compared with relevant ones, as the user says it."""
@@ -67,7 +67,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Begun:
+class BegunRun:
     """A run whose setting stands in the journal."""
 
     manifest: Manifest
@@ -84,7 +84,7 @@ class Begun:
 
 
 def begin(
-    asked: Asked,
+    asked: Evaluation,
     journal: Journal,
     draw: Draw,
     folder: RunFolder,
@@ -92,7 +92,7 @@ def begin(
     name: str,
     watch: Watch,
     trust: bool,
-) -> Begun:
+) -> BegunRun:
     """Begins a run over the cases of a journal."""
     system, source = asked.system, draw.source
     absent = absent_stages(system, journal.recorded_counts(), source)
@@ -110,7 +110,9 @@ def begin(
     stages = call_stages(system, absent, reuse.identity)
     journal.runs.begin(_setting(manifest, stages), _local_time(), reuse.notes)
     journal.before_flush = reuse.keep
-    return Begun(manifest=manifest, stages=stages, reuse=reuse, notes=tuple(journal.runs.notes()))
+    return BegunRun(
+        manifest=manifest, stages=stages, reuse=reuse, notes=tuple(journal.runs.notes())
+    )
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.stages.calls import run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
-from ragbench.stages.stage import STOPPED, Counts, Row, Running, Settled, restored
+from ragbench.stages.stage import STOPPED, RunCase, Running, StageCounts, StageOutcome, restored
 from ragbench.workers.pool import Batch, Task, WorkerPool
 
 InputT = TypeVar("InputT")
@@ -47,7 +47,7 @@ class Given(NamedTuple, Generic[InputT]):
 class Work(NamedTuple, Generic[InputT]):
     """A case that a stage has to be asked for."""
 
-    row: Row
+    row: RunCase
     key: bytes
     """Under which the journal will hold what it gives."""
     input: InputT
@@ -60,7 +60,7 @@ class CallStage(Generic[InputT, ValueT]):
     name: str
     identity: bytes
     """Changes whenever the same input may give another output."""
-    reads: Callable[[Row], Given[InputT] | Settled]
+    reads: Callable[[RunCase], Given[InputT] | StageOutcome]
     """What is given for a case; an outcome instead where there is nothing to call for."""
     call: Callable[[Sequence[InputT]], Sequence[ValueT]] | None
     """Gives one value per input; None when it is a coroutine function."""
@@ -76,13 +76,13 @@ class CallStage(Generic[InputT, ValueT]):
     pool: WorkerPool[Task, Any] | None = None
     """Workers that make the call in this process's place, in tasks of the stage's name."""
 
-    def settle(self, window: Sequence[Row], run: Running) -> None:
+    def settle(self, window: Sequence[RunCase], run: Running) -> None:
         todo = self.take(window, run)
         self._ask(todo, run)
         if any(self.name not in item.row.settled for item in todo):
             raise InterruptedRunError(STOPPED)
 
-    def take(self, window: Sequence[Row], run: Running) -> list[Work[InputT]]:
+    def take(self, window: Sequence[RunCase], run: Running) -> list[Work[InputT]]:
         """Settles what need not be asked for, and lists the rest."""
         todo: list[Work[InputT]] = []
         counts = _take(self, window, run, todo)
@@ -137,12 +137,12 @@ class CallStage(Generic[InputT, ValueT]):
 
 def _take(
     stage: CallStage[InputT, Any],
-    window: Sequence[Row],
+    window: Sequence[RunCase],
     run: Running,
     todo: list[Work[InputT]],
-) -> Counts:
+) -> StageCounts:
     """Settles what need not be asked for, and lists the rest."""
-    counts, name, journal = Counts(), stage.name, run.journal
+    counts, name, journal = StageCounts(), stage.name, run.journal
     known = {} if journal.was_empty else journal.outcomes(name, [row.number for row in window])
     for row in window:
         stored = known.get((row.number, RECORDED))
@@ -152,7 +152,7 @@ def _take(
             counts.add(entry, "recorded")
             continue
         given = stage.reads(row)
-        if isinstance(given, Settled):
+        if isinstance(given, StageOutcome):
             row.settled[name] = given
             counts.add(given)
             continue
@@ -293,7 +293,7 @@ def _recorded(
     item: Work[Any],
     outcome: Outcome[ValueT],
     journal: Journal,
-) -> Settled:
+) -> StageOutcome:
     """Stores an outcome, and gives it back as a later run will read it.
 
     What follows works with that: were it to use the RAG's own objects, numbers and types that JSON
@@ -314,7 +314,7 @@ def _recorded(
         encoded = encode_outcome(stage.name, outcome)
     stored = StoredOutcome.of(item.key, outcome, Known.ASKED, encoded)
     journal.record_outcome(item.row.number, stage.name, stored, encoded.pairs)
-    return Settled(outcome, stored.texts, stored.digest)
+    return StageOutcome(outcome, stored.texts, stored.digest)
 
 
 def _said_better(error: Exception) -> Exception:

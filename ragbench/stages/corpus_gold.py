@@ -21,7 +21,7 @@ _MOST_PAIRS = 200_000
 """Texts times documents up to which small differences of wording are looked for: 20 s at most."""
 
 
-class _Gold(NamedTuple):
+class _WantedGold(NamedTuple):
     """What a document has to be, or to hold."""
 
     ids: tuple[str, ...]
@@ -56,14 +56,14 @@ def corpus_gold(
     return CorpusGold(documents=len(documents), absent=absent)
 
 
-def _gold(case: Case, matching: Matching) -> _Gold | None:
+def _gold(case: Case, matching: Matching) -> _WantedGold | None:
     if is_unanswerable(case):
         return None
     ids = tuple(id for id, grade in (case.judgements or {}).items() if grade > 0)
     texts = gold_texts(case) or ()
     if matching is not Matching.TEXT and ids:
-        return _Gold(ids, texts)
-    return _Gold((), texts) if texts else None
+        return _WantedGold(ids, texts)
+    return _WantedGold((), texts) if texts else None
 
 
 def write_corpus_gold(folder: Path, run: Mapping[str, str], found: CorpusGold) -> None:

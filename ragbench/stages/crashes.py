@@ -146,7 +146,7 @@ def ask_in_child(
     started = time.perf_counter()
     context: Any = get_context("fork" if make is None else "spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_ask, args=(make or _Given(call), item, stage, theirs))
+    process = context.Process(target=_ask, args=(make or (lambda: call), item, stage, theirs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads: `make` is for those
         process.start()
@@ -214,16 +214,6 @@ def _how(code: int) -> str:
 
 
 # --- in the child
-
-
-class _Given:
-    """Gives a call that is there already."""
-
-    def __init__(self, call: Call[Any, Any]) -> None:
-        self._call = call
-
-    def __call__(self) -> Call[Any, Any]:
-        return self._call
 
 
 def _ask(make: Callable[[], Call[Any, Any]], item: object, stage: str, answers: Any) -> None:

@@ -63,10 +63,10 @@ def assumed_answer(
     schema: Mapping[str, Any], given: Mapping[str, Any], assumption: Assumption
 ) -> Any:
     """A value that follows a JSON schema, about as long as a model's."""
-    return _Writer(schema, given, assumption).value(schema, "")
+    return _AnswerWriter(schema, given, assumption).value(schema, "")
 
 
-class _Writer:
+class _AnswerWriter:
     def __init__(
         self, schema: Mapping[str, Any], given: Mapping[str, Any], assumption: Assumption
     ) -> None:
@@ -170,9 +170,9 @@ class DryRun:
         for assumption in (FEW, MANY):
             embeds = None
             if embeddings is not None:
-                embeds = _Embeddings(embeddings.endpoint, self._cache(embeddings))
+                embeds = _CountingEmbeddings(embeddings.endpoint, self._cache(embeddings))
             known = [] if chat is None else [chat, *self._panel]
-            chats = [_Chat(each.endpoint, self._cache(each), assumption) for each in known]
+            chats = [_CountingChat(each.endpoint, self._cache(each), assumption) for each in known]
             self._panels.append(_Panel(chats=tuple(chats), embeddings=embeds))
 
     async def _close(self) -> None:
@@ -227,12 +227,12 @@ class DryRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Panel:
-    chats: tuple[_Chat, ...]
+    chats: tuple[_CountingChat, ...]
     """The judges; one where there is no panel."""
-    embeddings: _Embeddings | None
+    embeddings: _CountingEmbeddings | None
 
     @property
-    def chat(self) -> _Chat | None:
+    def chat(self) -> _CountingChat | None:
         return self.chats[0] if self.chats else None
 
     @property
@@ -266,7 +266,7 @@ class _Panel:
         )
 
 
-class _Chat:
+class _CountingChat:
     """Answers out of the cache, or with an assumed answer, and counts."""
 
     def __init__(
@@ -331,7 +331,7 @@ class _Chat:
         return json.dumps(value, ensure_ascii=False)
 
 
-class _Embeddings:
+class _CountingEmbeddings:
     """Counts texts; their vectors are all alike."""
 
     def __init__(self, endpoint: Endpoint, cache: ResponseCache | None) -> None:

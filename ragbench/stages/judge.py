@@ -20,7 +20,7 @@ from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import Asks, Embeds, JudgeModels, JudgePlan
 from ragbench.stages.judge_identity import judge_info
 from ragbench.stages.score import CellTable
-from ragbench.stages.stage import Row, Running
+from ragbench.stages.stage import RunCase, Running
 
 JobT = TypeVar("JobT")
 _A_SLOT = 4
@@ -59,7 +59,7 @@ class Rehearsal(Protocol):
 
 
 class Job(NamedTuple):
-    row: Row
+    row: RunCase
     position: int
     """The metric's place among the judged ones."""
 
@@ -80,7 +80,7 @@ class JudgeStage:
     name: str = "judge"
     _is_tried: bool = False
 
-    def settle(self, window: Sequence[Row], run: Running) -> None:
+    def settle(self, window: Sequence[RunCase], run: Running) -> None:
         places = judged_places(self.table)
         jobs = [
             Job(row, position)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ragbench.core.calling import directory_kept
 from ragbench.errors import InterruptedRunError
-from ragbench.stages.stage import STOPPED, Row, Running, Stage
+from ragbench.stages.stage import STOPPED, RunCase, Running, Stage
 
 
 def run_stages(
-    windows: Iterable[Sequence[Row]],
+    windows: Iterable[Sequence[RunCase]],
     stages: Sequence[Stage],
     run: Running,
-    tally: Callable[[Row], None],
+    tally: Callable[[RunCase], None],
 ) -> None:
     for window in windows:
         for stage in stages:

@@ -16,7 +16,7 @@ from typing import Any, cast
 from ragbench.core.calling import with_deadline
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import ConfigError
-from ragbench.rag.parts import Adapted
+from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.calls import attempt
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
@@ -52,7 +52,7 @@ def lost_case(stage: str, _case: object) -> Outcome[Any]:
 
 def check_buildable(rag: RAG) -> None:
     """Refuses a RAG that workers cannot be asked in place of."""
-    if rag.is_async or (isinstance(rag, Adapted) and rag.answers_in_one_call):
+    if rag.is_async or (isinstance(rag, AdaptedRAG) and rag.answers_in_one_call):
         kind = "its methods are coroutines" if rag.is_async else "it answers while it retrieves"
         raise ConfigError(
             f"the RAG cannot be built on workers: {kind}. Take on_workers from it, and the command "

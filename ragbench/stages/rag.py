@@ -30,9 +30,9 @@ from ragbench.rag.fallback import (
 )
 from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, routes, top_k_of_method
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
-from ragbench.rag.parts import Adapted
+from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
-from ragbench.stages.stage import NO_RETRIEVAL, Row, Settled, passed_on, skipped
+from ragbench.stages.stage import NO_RETRIEVAL, RunCase, StageOutcome, passed_on, skipped
 
 PostRetrieveInput = tuple[str, RetrievalResult[Any]]
 """A query and what was retrieved for it."""
@@ -57,10 +57,10 @@ def post_retrieve_stage(
     )
 
 
-def reads_chunks(*stages: str) -> Callable[[Row], Given[PostRetrieveInput] | Settled]:
+def reads_chunks(*stages: str) -> Callable[[RunCase], Given[PostRetrieveInput] | StageOutcome]:
     """What a stage is given that works on a query and the chunks of the last of these stages."""
 
-    def reads(row: Row) -> Given[PostRetrieveInput] | Settled:
+    def reads(row: RunCase) -> Given[PostRetrieveInput] | StageOutcome:
         before = next(row.settled[stage] for stage in reversed(stages) if stage in row.settled)
         if before.outcome.value is None:
             return passed_on(before)
@@ -167,12 +167,12 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
     )
 
 
-def _reads_contexts(rag: RAG) -> Callable[[Row], Given[GenerateInput] | Settled]:
+def _reads_contexts(rag: RAG) -> Callable[[RunCase], Given[GenerateInput] | StageOutcome]:
     """The query and the texts that generation is given for it."""
     # A RAG that answers in one call gets its answer back out of the stored retrieval.
-    restore = rag.restore if isinstance(rag, Adapted) else None
+    restore = rag.restore if isinstance(rag, AdaptedRAG) else None
 
-    def reads(row: Row) -> Given[GenerateInput] | Settled:
+    def reads(row: RunCase) -> Given[GenerateInput] | StageOutcome:
         query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
         if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
             contexts, digests = given_contexts(row.case)
@@ -237,12 +237,12 @@ def chunk_service(rag: RAG) -> ChunkSearch | None:
     name = type(rag).__name__
     asked: Any = getattr(rag, "neighbours", None)
     if asked is None:
-        return _Search(name=name, rag=rag)
+        return _RagSearch(name=name, rag=rag)
     return _SearchAndNeighbours(name=name, rag=rag, asked=asked)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Search:
+class _RagSearch:
     name: str
     rag: RAGInterface[Any] = field(repr=False, metadata={"setting": False})
 
@@ -253,7 +253,7 @@ class _Search:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _SearchAndNeighbours(_Search):
+class _SearchAndNeighbours(_RagSearch):
     asked: Callable[[str, int], Sequence[Chunk]] = field(repr=False, metadata={"setting": False})
 
     def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
@@ -289,7 +289,7 @@ def locate_stage(
     )
 
 
-def _reads(row: Row) -> Given[LocateInput] | Settled:
+def _reads(row: RunCase) -> Given[LocateInput] | StageOutcome:
     retrieved = row.settled["retrieve"]
     if retrieved.outcome.value is None:
         return passed_on(retrieved)

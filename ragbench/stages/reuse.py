@@ -20,7 +20,7 @@ from ragbench.ledger.whose import project_folder
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.rag.load import stage_origin
 from ragbench.stages.rag import LOCATE
-from ragbench.stages.system import System
+from ragbench.stages.system import EvaluatedSystem
 
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
 
@@ -87,7 +87,7 @@ class OutcomeReuse:
     def __init__(
         self,
         journal: Journal,
-        system: System,
+        system: EvaluatedSystem,
         watch: Watch,
         *,
         leaving_out: Collection[str | Path] = (),
@@ -168,7 +168,7 @@ def _changed_settings(before: Origin, now: Origin) -> str:
     return f"asked again: another setting of {', '.join(names[:3])}{more}"
 
 
-def _origin_of(stage: str, system: System, inputs: Inputs) -> Callable[[], Origin]:
+def _origin_of(stage: str, system: EvaluatedSystem, inputs: Inputs) -> Callable[[], Origin]:
     """What makes a stage's origin, as far as it was seen up to then."""
     rag, settings = system.rag, system.settings
     if stage in ("retrieve", LOCATE, "generate") and rag is not None:

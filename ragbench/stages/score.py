@@ -20,7 +20,7 @@ from ragbench.metrics.gold_space import MatchingTally
 from ragbench.metrics.matching import Matching, golds_of, match
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.window import Compared
-from ragbench.stages.stage import Row, Running
+from ragbench.stages.stage import RunCase, Running
 from ragbench.workers.pool import Task, WorkerPool
 
 _GENERATED = frozenset(
@@ -51,7 +51,7 @@ class ScoredMetric(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Line:
+class _StoredCells:
     """What the journal will hold for a case: cells of this run's metrics and of others."""
 
     question: bytes
@@ -72,9 +72,9 @@ class CellTable:
             [(each.metric.identity, each.judge, each.metric.name) for each in metrics]
         )
         self._is_whole = self._numbers == list(range(journal.scores.columns))
-        self._lines: dict[int, _Line] = {}
+        self._lines: dict[int, _StoredCells] = {}
 
-    def open(self, window: Sequence[Row]) -> None:
+    def open(self, window: Sequence[RunCase]) -> None:
         """Gives each row the cells that still hold; needs the outcomes of all stages before."""
         journal, width, text = self._journal, self._journal.scores.columns, str(self.matching)
         numbers = [row.number for row in window]
@@ -99,9 +99,9 @@ class CellTable:
                 if stored.answer != answer:
                     # Which of the other metrics read the answer is not known here.
                     cells = [None] * width
-            self._lines[row.number] = _Line(question, answer, cells)
+            self._lines[row.number] = _StoredCells(question, answer, cells)
 
-    def carry(self, window: Sequence[Row], kept: Sequence[bool]) -> None:
+    def carry(self, window: Sequence[RunCase], kept: Sequence[bool]) -> None:
         """Takes over cells that do not depend on how chunks are compared."""
         journal, text = self._journal, str(self.matching)
         stored = journal.scores.cells([row.number for row in window])
@@ -113,14 +113,14 @@ class CellTable:
                 for number, stays in zip(self._numbers, kept, strict=True)
             )
             # Cells of metrics of earlier commands go: which of them stay is not known here.
-            self._lines[row.number] = _Line(*row.keys(text), [None] * journal.scores.columns)
+            self._lines[row.number] = _StoredCells(*row.keys(text), [None] * journal.scores.columns)
 
-    def save_matches(self, row: Row, matches: Mapping[str, Compared]) -> None:
+    def save_matches(self, row: RunCase, matches: Mapping[str, Compared]) -> None:
         """Records which of a row's chunks are relevant contexts; cells have to be saved, too."""
         row.matches = {stage: one for stage, one in matches.items() if isinstance(one, Matched)}
         self._journal.scores.record_matched(row.number, encode_matched(row.matches))
 
-    def save(self, row: Row) -> None:
+    def save(self, row: RunCase) -> None:
         """Records the cells of a row as they are now."""
         line = self._lines[row.number]
         if self._is_whole:
@@ -132,14 +132,14 @@ class CellTable:
         self._journal.scores.record(row.number, CaseCells(line.question, line.answer, cells))
 
     def save_judged(
-        self, row: Row, position: int, cell: Cell, judgements: Sequence[Judgement]
+        self, row: RunCase, position: int, cell: Cell, judgements: Sequence[Judgement]
     ) -> None:
         """Records one more cell of a row, with what it rests on."""
         row.cells = (*row.cells[:position], cell, *row.cells[position + 1 :])
         self.save(row)
         self._journal.scores.record_judgements(row.number, self._numbers[position], judgements)
 
-    def read_judgements(self, window: Sequence[Row], positions: Sequence[int]) -> None:
+    def read_judgements(self, window: Sequence[RunCase], positions: Sequence[int]) -> None:
         """Gives each row what its judged cells rest on."""
         found = self._journal.scores.judgements([row.number for row in window]) if positions else {}
         judged = set(positions)
@@ -166,7 +166,7 @@ class ScoreStage:
     _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
     _is_decided: list[bool] = field(default_factory=list[bool])
 
-    def settle(self, window: Sequence[Row], run: Running) -> None:
+    def settle(self, window: Sequence[RunCase], run: Running) -> None:
         table = self.table
         if self.tally is not None:
             for row in window:
@@ -181,7 +181,7 @@ class ScoreStage:
         table.open(window)
         # Groups are told apart by the positions of their metrics: a metric's hash takes long.
         free = tuple(at for at, each in enumerate(table.metrics) if not each.metric.is_judged)
-        groups: dict[tuple[int, ...], list[Row]] = defaultdict(list)
+        groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
         for row in window:
             lacking = tuple([at for at in free if _is_missing(row.cells[at], run)])
             groups[lacking].append(row)
@@ -193,7 +193,9 @@ class ScoreStage:
         run.journal.flush_if_due()
         run.settled(self.name, len(window), reused=len(groups.get((), ())))
 
-    def rematch(self, windows: Iterable[Sequence[Row]], matching: Matching) -> Iterator[Row]:
+    def rematch(
+        self, windows: Iterable[Sequence[RunCase]], matching: Matching
+    ) -> Iterator[RunCase]:
         """Scores again what depends on how chunks are compared, once all cases are known."""
         table = self.table
         table.matching = matching
@@ -209,7 +211,7 @@ class ScoreStage:
             table.read_judgements(window, judged)
             yield from window
 
-    def _compute(self, positions: tuple[int, ...], members: Sequence[Row]) -> None:
+    def _compute(self, positions: tuple[int, ...], members: Sequence[RunCase]) -> None:
         matching = self.table.matching
         matches = [matches_of(row.trace, matching) for row in members]
         for row, each in zip(members, matches, strict=True):

@@ -80,7 +80,7 @@ class Progress(NamedTuple):
     """How many the source had recorded."""
 
 
-class Settled(NamedTuple):
+class StageOutcome(NamedTuple):
     """A stage's outcome for a case, and what work downstream depends on."""
 
     outcome: Outcome[Any]
@@ -91,7 +91,7 @@ class Settled(NamedTuple):
 
 
 @dataclass(slots=True)
-class Row:
+class RunCase:
     """A case on its way through the stages."""
 
     number: int
@@ -99,7 +99,7 @@ class Row:
     case: Case
     digest: bytes
     """Of the case: its id and all that is known of it."""
-    settled: dict[str, Settled] = field(default_factory=dict[str, Settled])
+    settled: dict[str, StageOutcome] = field(default_factory=dict[str, StageOutcome])
     """What each stage gave so far, by its name."""
     cells: tuple[Cell | None, ...] = ()
     """One per metric of the run; None where it has not been computed."""
@@ -110,7 +110,7 @@ class Row:
     _trace: Trace | None = None
 
     @property
-    def context(self) -> Settled:
+    def context(self) -> StageOutcome:
         """What generation is given: post-retrieval's outcome, or else retrieval's."""
         return self.settled.get("post_retrieve") or self.settled["retrieve"]
 
@@ -227,19 +227,19 @@ class Stage(Protocol):
         """Under which its outcomes are stored and reported."""
         ...
 
-    def settle(self, window: Sequence[Row], run: Running) -> None:
+    def settle(self, window: Sequence[RunCase], run: Running) -> None:
         """Settles each row's turn at this stage."""
         ...
 
 
 @dataclass(slots=True)
-class Counts:
+class StageCounts:
     """How many cases a stage settled, and how it came by their outcomes."""
 
     done: int = 0
     by_kind: dict[str, int] = field(default_factory=dict[str, int])
 
-    def add(self, entry: Settled, kind: str = "") -> None:
+    def add(self, entry: StageOutcome, kind: str = "") -> None:
         """Counts a case that was ``recorded`` or ``reused``, or neither."""
         self.done += 1
         kinds = [kind] if kind else []
@@ -251,7 +251,7 @@ class Counts:
 
 def restored(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
-) -> Settled:
+) -> StageOutcome:
     texts = journal.texts(stored.texts) if with_texts else [""] * (len(stored.texts) // SIZE)
     outcome = replace(
         decode_outcome(stage, stored.status, texts, stored.body),
@@ -259,10 +259,10 @@ def restored(
         sharing=stored.sharing,
         known=journal.how(stored),
     )
-    return Settled(outcome, stored.texts, stored.digest)
+    return StageOutcome(outcome, stored.texts, stored.digest)
 
 
-def passed_on(before: Settled) -> Settled:
+def passed_on(before: StageOutcome) -> StageOutcome:
     """The outcome of a stage as that of the next, which was never asked and took no time."""
     return before._replace(outcome=replace(before.outcome, seconds=None, known=Known.ASKED))
 
@@ -275,8 +275,8 @@ class AbsentStage:
     reason: str
     """Why a case without a record has no outcome."""
 
-    def settle(self, window: Sequence[Row], run: Running) -> None:
-        journal, counts = run.journal, Counts()
+    def settle(self, window: Sequence[RunCase], run: Running) -> None:
+        journal, counts = run.journal, StageCounts()
         known = {} if journal.was_empty else journal.outcomes(self.name, [r.number for r in window])
         for row in window:
             stored = known.get((row.number, RECORDED))
@@ -289,6 +289,6 @@ class AbsentStage:
         run.settled(self.name, counts.done, **counts.by_kind)
 
 
-def skipped(reason: str) -> Settled:
+def skipped(reason: str) -> StageOutcome:
     """The outcome of a stage that does not apply."""
-    return Settled(Outcome(status=Status.SKIPPED, reason=reason), b"", NOTHING)
+    return StageOutcome(Outcome(status=Status.SKIPPED, reason=reason), b"", NOTHING)

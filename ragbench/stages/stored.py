@@ -17,8 +17,8 @@ from ragbench.stages.score import decode_matched
 from ragbench.stages.stage import (
     NO_GENERATION,
     NO_RETRIEVAL,
-    Row,
-    Settled,
+    RunCase,
+    StageOutcome,
     passed_on,
     restored,
     skipped,
@@ -85,13 +85,13 @@ class StoredTraces:
             )
             yield TracedCase(row.trace, found, notes, row.digest, matches)
 
-    def rows(self, window: Sequence[StoredCase]) -> list[Row]:
+    def rows(self, window: Sequence[StoredCase]) -> list[RunCase]:
         """Cases of the run with what each stage gave."""
         numbers = [stored.number for stored in window]
         known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in self._stages}
-        rows: list[Row] = []
+        rows: list[RunCase] = []
         for stored in window:
-            row = Row(stored.number, stored.case, stored.digest)
+            row = RunCase(stored.number, stored.case, stored.digest)
             for stage in self._stages:
                 row.settled[stage] = self._settled(stage, row, known[stage].get(stored.number))
             rows.append(row)
@@ -107,7 +107,7 @@ class StoredTraces:
     def _absent(self) -> Mapping[str, str]:
         return self.manifest.absent
 
-    def _settled(self, stage: str, row: Row, stored: StoredOutcome | None) -> Settled:
+    def _settled(self, stage: str, row: RunCase, stored: StoredOutcome | None) -> StageOutcome:
         if stored is not None:
             return restored(stage, stored, self.journal, with_texts=self.with_texts)
         if stage in self._absent:
@@ -122,7 +122,7 @@ class StoredTraces:
         return skipped(_INTERRUPTED)
 
 
-def _before(stage: str, row: Row) -> Settled:
+def _before(stage: str, row: RunCase) -> StageOutcome:
     """What a stage works on: the outcome of the chunks' latest stage before it."""
     if stage == "validate" and "post_retrieve" in row.settled:
         return row.settled["post_retrieve"]

@@ -11,7 +11,7 @@ from ragbench.errors import ConfigError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import describe_rag
-from ragbench.rag.parts import Adapted
+from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.rag import (
     LOCATE,
     RAG,
@@ -27,7 +27,7 @@ from ragbench.validators.validator import Validator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class System:
+class EvaluatedSystem:
     """What is evaluated, as the manifest says it."""
 
     name: str
@@ -50,7 +50,7 @@ def system_of(
     post_retrieval: PostRetrieval | None,
     validator: Validator | None,
     locator: Locator | None = None,
-) -> System:
+) -> EvaluatedSystem:
     settings: dict[str, Any] = {"top_k": top_k}
     stages: dict[str, str] = {}
     if rag is None:
@@ -71,7 +71,7 @@ def system_of(
         if rag is not None and "retrieval" not in rag.families:
             raise ConfigError("the RAG does not retrieve: validation has nothing to judge")
         stages[VALIDATE] = validator_fingerprint(validator)
-    return System(
+    return EvaluatedSystem(
         name=shown,
         description=found,
         stages=stages,
@@ -83,7 +83,9 @@ def system_of(
     )
 
 
-def absent_stages(system: System, recorded: Mapping[str, int], source: str) -> dict[str, str]:
+def absent_stages(
+    system: EvaluatedSystem, recorded: Mapping[str, int], source: str
+) -> dict[str, str]:
     """Stages that nobody can be asked for, and what is said of a case without a record."""
     rag = system.rag
     if rag is None and not recorded:
@@ -104,7 +106,7 @@ NOT_RECORDED = "not recorded"
 
 
 def call_stages(
-    system: System, absent: Mapping[str, str], identity: Callable[[str, str], bytes]
+    system: EvaluatedSystem, absent: Mapping[str, str], identity: Callable[[str, str], bytes]
 ) -> list[Stage]:
     """The stages up to generation, in order."""
     found: list[Stage] = []
@@ -116,7 +118,7 @@ def call_stages(
     return found
 
 
-def _call_stage(name: str, system: System, identity: bytes) -> Stage:
+def _call_stage(name: str, system: EvaluatedSystem, identity: bytes) -> Stage:
     rag, operators, validator = system.rag, system.post_retrieval, system.validator
     if name == POST_RETRIEVE and operators is not None:
         return post_retrieve_stage(operators, identity)
@@ -133,7 +135,7 @@ def _check_room(rag: RAG) -> None:
     """Refuses post-retrieval for a RAG that nothing can be put into."""
     if "retrieval" not in rag.families:
         raise ConfigError("the RAG does not retrieve: post-retrieval has nothing to work on")
-    if isinstance(rag, Adapted) and rag.answers_in_one_call:
+    if isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
         raise ConfigError(
             "operators cannot be inserted: the RAG retrieves and answers in one call. Evaluate "
             "it without post-retrieval, and compare variants with: ragbench ablate"

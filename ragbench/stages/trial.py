@@ -27,7 +27,7 @@ from ragbench.metrics.plan import Plan
 from ragbench.post.build import Variant
 from ragbench.post.score_store import ScoreStore, rerankers_of, with_stored_scores
 from ragbench.post.stage import PostRetrieval, post_retrieved, steps_of
-from ragbench.rag.parts import Adapted
+from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
 from ragbench.stages.calls import attempt, attempt_async
 from ragbench.stages.rag import RAG, GenerateInput, contexts_for_generation, generate_stage
@@ -280,7 +280,7 @@ class Answering:
     def __init__(self, rag: RAG) -> None:
         if "generation" not in rag.families:
             raise ConfigError("the RAG does not generate: there is nobody to answer")
-        if isinstance(rag, Adapted) and rag.answers_in_one_call:
+        if isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
             raise ConfigError(
                 "the RAG retrieves and answers in one call: it cannot be given other contexts"
             )

@@ -40,7 +40,7 @@ from ragbench.ledger.manifest import package_versions
 from ragbench.stages.call_stage import CallStage, Given, Work
 from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
-from ragbench.stages.stage import STOPPED, Row, Running, Settled
+from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
@@ -141,7 +141,7 @@ def validator_call(
 class _Begun(NamedTuple):
     """A window whose calls are begun."""
 
-    window: Sequence[Row]
+    window: Sequence[RunCase]
     todo: Sequence[Work[RetrievalDump | Task]]
     batch: Batch[Any, Outcome[Verdict]]
 
@@ -163,7 +163,9 @@ class DumpStage:
         self._pool = pool
         self._begun: deque[_Begun] = deque()
 
-    def windows(self, retrievals: Iterable[RetrievalDump], run: Running) -> Iterator[Sequence[Row]]:
+    def windows(
+        self, retrievals: Iterable[RetrievalDump], run: Running
+    ) -> Iterator[Sequence[RunCase]]:
         """Yields the windows of a run, each when its calls and those of some more are begun."""
         for cut in self._pool.cut(retrievals, _letters):
             if run.stopped():
@@ -178,7 +180,7 @@ class DumpStage:
         while self._begun:
             yield self._begun[0].window
 
-    def settle(self, window: Sequence[Row], run: Running) -> None:
+    def settle(self, window: Sequence[RunCase], run: Running) -> None:
         try:
             self._finish(self._begun.popleft(), run)
         except RagbenchError as error:
@@ -203,7 +205,7 @@ class DumpStage:
                     self._finish(begun, run)
 
 
-def _row(dump: RetrievalDump) -> Row:
+def _row(dump: RetrievalDump) -> RunCase:
     """A query of a dump on its way through the stage.
 
     Its number is a digest of all that the validator sees: a line keeps its verdict wherever it
@@ -215,10 +217,10 @@ def _row(dump: RetrievalDump) -> Row:
         status=Status.MEASURED, value=dump, known=Known.RECORDED
     )
     case = Case(id=dump.query_id, query=dump.query)
-    return Row(number, case, digest, {"retrieve": Settled(retrieved, b"", digest)})
+    return RunCase(number, case, digest, {"retrieve": StageOutcome(retrieved, b"", digest)})
 
 
-def _given(row: Row) -> Given[RetrievalDump | Task]:
+def _given(row: RunCase) -> Given[RetrievalDump | Task]:
     dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
     asked = Task(VALIDATE, dump.asked) if isinstance(dump, FarRetrieval) else dump
     return Given(asked, row.digest)

@@ -29,8 +29,8 @@ from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.post.stage import PostRetrieval
 from ragbench.stages.begin import (
-    Asked,
     Draw,
+    Evaluation,
     KnownManifest,
     begin,
     dated,
@@ -46,7 +46,7 @@ from ragbench.stages.rag import (
     Locator,
 )
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
-from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, Row, Running, Stage
+from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, RunCase, Running, Stage
 from ragbench.stages.stored import StoredTraces, TracedCase
 from ragbench.stages.system import system_of
 from ragbench.validators.validator import Validator
@@ -154,7 +154,9 @@ def evaluate(
         rag, name=rag_name, description=rag_description, top_k=top_k, validator=validator,
         locator=locator, post_retrieval=dated(post_retrieval, earlier),
     )  # fmt: skip
-    asked = Asked(system=system, metrics=chosen, matching=matching, judge=_judge(chosen, judging))
+    asked = Evaluation(
+        system=system, metrics=chosen, matching=matching, judge=_judge(chosen, judging)
+    )
     with ExitStack() as stack:
         watch = stack.enter_context(watch or Watch())
         if stack.enter_context(folder.locked()):
@@ -194,7 +196,7 @@ def evaluate(
 
 
 def _scoring(
-    asked: Asked,
+    asked: Evaluation,
     manifest: Manifest,
     journal: Journal,
     gold: GoldSpace,
@@ -260,7 +262,7 @@ def _asked_all(stages: Sequence[Stage], running: Running, scoring: _Scoring) -> 
     """Takes every case through every stage, and counts it."""
     builder = scoring.builder()
     windows = (
-        [Row(stored.number, stored.case, stored.digest) for stored in window]
+        [RunCase(stored.number, stored.case, stored.digest) for stored in window]
         for window in running.journal.cases()
     )
     try:
@@ -326,7 +328,7 @@ def _judge(metrics: Sequence[Metric], judging: Judging | None) -> Judge | None:
     return judge_of(metrics, judging)
 
 
-def _traced(row: Row) -> TracedCase:
+def _traced(row: RunCase) -> TracedCase:
     return TracedCase(row.trace, row.cells, row.judgements, row.digest, row.matches)
 
 

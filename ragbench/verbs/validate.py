@@ -53,7 +53,7 @@ from ragbench.stages.far_dump import (
 )
 from ragbench.stages.loop import run_stages
 from ragbench.stages.on_workers import lost_case
-from ragbench.stages.stage import CallSettings, Progress, Row, Running
+from ragbench.stages.stage import CallSettings, Progress, RunCase, Running
 from ragbench.stages.validate import (
     VALIDATE,
     DumpStage,
@@ -165,7 +165,7 @@ def validate_dump(
         stage = DumpStage(bytes.fromhex(identity), pool)
         run = _running(store.journal, stopped, advance)
 
-        def count(row: Row) -> None:
+        def count(row: RunCase) -> None:
             retrieved = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
             judged = _judged(row, retrieved, validator.name, tally, split)
             if judged.outcome.value is not None:
@@ -238,7 +238,7 @@ def _nothing(name: str) -> Problem:
 
 
 def _judged(
-    row: Row,
+    row: RunCase,
     dump: RetrievalDump,
     validator: str,
     tally: ValidationTally,

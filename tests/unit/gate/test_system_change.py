@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.origin import Origin, Part, Reach
+from ragbench.core.origin import Origin, OriginPart, Reach
 from ragbench.core.report import StageCount
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
@@ -17,13 +17,13 @@ from ragbench.gate.system_change import system_change
 from ragbench.views.gate import change_lines
 from tests.unit.gate.builders import run
 
-PROMPT = Part("file", "prompt.txt", "d1", 10)
-CODE = Part("code", "rag.py", "c1", 100)
-TOP_K = Part("setting", "top_k", "s1", 1, "5")
-ADDRESS = Part("address", "api.example.com", "open", 0, "it asks api.example.com")
+PROMPT = OriginPart("file", "prompt.txt", "d1", 10)
+CODE = OriginPart("code", "rag.py", "c1", 100)
+TOP_K = OriginPart("setting", "top_k", "s1", 1, "5")
+ADDRESS = OriginPart("address", "api.example.com", "open", 0, "it asks api.example.com")
 
 
-def system(*parts: Part, stages: tuple[str, ...] = ("generate", "retrieve")) -> RunScores:
+def system(*parts: OriginPart, stages: tuple[str, ...] = ("generate", "retrieve")) -> RunScores:
     reach: Reach = "open" if any(part.digest == "open" for part in parts) else "closed"
     origins = tuple(Origin(stage, parts, reach) for stage in stages)
     return replace(run({"x": [1.0]}), origins=origins)
@@ -43,14 +43,16 @@ def changes(before: RunScores, now: RunScores) -> tuple[str, ...]:
         (TOP_K._replace(digest="s2", detail="10"), "top_k: 5 -> 10"),
     ],
 )
-def test_a_part_that_both_have_met_and_that_differs_is_named(part: Part, sentence: str) -> None:
+def test_a_part_that_both_have_met_and_that_differs_is_named(
+    part: OriginPart, sentence: str
+) -> None:
     before, now = (PROMPT, TOP_K), [part if part.name == p.name else p for p in (PROMPT, TOP_K)]
     assert changes(system(*before), system(*now)) == (sentence,)
 
 
 def test_packages_and_variables_are_told_by_what_they_were() -> None:
-    before = system(Part("package", "openai", "1.2"), Part("env", "MODEL", "m1"))
-    now = system(Part("package", "openai", "1.3"), Part("env", "MODEL", "unset"))
+    before = system(OriginPart("package", "openai", "1.2"), OriginPart("env", "MODEL", "m1"))
+    now = system(OriginPart("package", "openai", "1.3"), OriginPart("env", "MODEL", "unset"))
     assert changes(before, now) == (
         "package openai: 1.2 -> 1.3",
         "environment variable MODEL is not set any more",
@@ -60,7 +62,7 @@ def test_packages_and_variables_are_told_by_what_they_were() -> None:
 
 def test_what_only_one_of_them_has_met_is_no_difference() -> None:
     """A cache that was warm, an import that came later: what is read follows from what was read."""
-    found = system_change(system(CODE, PROMPT), system(CODE, Part("file", "other.txt", "o1")))
+    found = system_change(system(CODE, PROMPT), system(CODE, OriginPart("file", "other.txt", "o1")))
     assert found.is_ruled_out
 
 
@@ -70,8 +72,8 @@ def test_a_setting_that_is_there_or_not_is_a_difference() -> None:
 
 
 def test_values_that_changed_come_before_settings_of_another_kind() -> None:
-    old = [Part("setting", name, "s1", 1, "1") for name in ("a.gone", "method")]
-    new = [Part("setting", name, "s2", 1, "2") for name in ("a.new", "method")]
+    old = [OriginPart("setting", name, "s1", 1, "1") for name in ("a.gone", "method")]
+    new = [OriginPart("setting", name, "s2", 1, "2") for name in ("a.new", "method")]
     assert changes(system(*old), system(*new)) == (
         "method: 1 -> 2",
         "a.gone: 1 -> nothing",
@@ -80,19 +82,19 @@ def test_values_that_changed_come_before_settings_of_another_kind() -> None:
 
 
 def test_of_a_content_that_a_setting_stands_for_no_digest_is_shown() -> None:
-    old, new = (Part("setting", "retriever.corpus", d, 34, f'"{d * 16}"') for d in "ab")
+    old, new = (OriginPart("setting", "retriever.corpus", d, 34, f'"{d * 16}"') for d in "ab")
     assert changes(system(old), system(new)) == ("retriever.corpus changed",)
 
 
 def test_a_counter_of_the_system_itself_is_no_difference() -> None:
-    counted = Part("setting", "settings.calls", "n1", 1, "7")
-    state = Part("setting", "settings.calls", "state")
+    counted = OriginPart("setting", "settings.calls", "n1", 1, "7")
+    state = OriginPart("setting", "settings.calls", "state")
     for one, other in ((counted, state), (state, counted), (state, state)):
         assert not changes(system(CODE, one), system(CODE, other))
 
 
 def test_a_digest_of_a_source_says_nothing_beside_the_file_it_is_of() -> None:
-    old, new = (Part("setting", "sources.rag:R", digest, 1, digest) for digest in "ab")
+    old, new = (OriginPart("setting", "sources.rag:R", digest, 1, digest) for digest in "ab")
     assert changes(system(CODE, old), system(CODE._replace(digest="c2"), new)) == (
         "rag.py changed",
     )
@@ -141,7 +143,7 @@ def test_runs_that_do_not_say_are_neither_alike_nor_different() -> None:
 
 
 def test_only_the_first_of_many_changes_are_shown() -> None:
-    files = [Part("file", f"{n:02}.txt", "a", 1) for n in range(12)]
+    files = [OriginPart("file", f"{n:02}.txt", "a", 1) for n in range(12)]
     found = system_change(system(*files), system(*(p._replace(digest="b") for p in files)))
     assert len(found.changes) == 12
     assert list(change_lines(found))[-2:] == ["07.txt changed", "and 4 more: see --json"]
@@ -161,7 +163,7 @@ def test_changes_of_retrieval_come_first_then_of_validation_then_of_generation()
 
     def settled(digest: str) -> RunScores:
         origins = tuple(
-            Origin(stage, (Part("setting", f"of_{stage}", digest, 1, digest),), "closed")
+            Origin(stage, (OriginPart("setting", f"of_{stage}", digest, 1, digest),), "closed")
             for stage in ("generate", "validate", "retrieve")
         )
         return replace(run({"x": [1.0]}), origins=origins)

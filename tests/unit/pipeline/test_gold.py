@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import Case, Chunk, Evidence, RetrievalResult, load_pipeline
 from ragbench.core.filters import Filter
-from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
+from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.pipeline.gold import Gold, GoldLocator, GoldLookup, SearchVariant, golds_of
 from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery
@@ -89,7 +89,7 @@ def test_gold_that_the_filter_excludes_and_the_question_does_not_name_is_looked_
     assert found.cause is GoldCause.LOST_BY_FILTER
     (found,) = located([asked("zebra", "dogs")], {"type": "sparse"})
     assert found.golds == (
-        GoldFate(gold="dogs", cause=GoldCause.NOT_RANKED, rank=None, chunk_ids=("dogs",)),
+        SearchedGold(gold="dogs", cause=GoldCause.NOT_RANKED, rank=None, chunk_ids=("dogs",)),
     )
 
 

@@ -20,7 +20,7 @@ from ragbench.ledger.watch import Watch
 from ragbench.rag.http import HTTPRag, RemoteQueryError, http_rag
 from ragbench.rag.load import describe_rag, stage_origin
 from ragbench.rag.one_call import ANSWER_KEY
-from ragbench.rag.parts import Adapted
+from ragbench.rag.parts import AdaptedRAG
 
 pytestmark = pytest.mark.extra("http")
 
@@ -290,7 +290,7 @@ def test_one_call_endpoints_are_asked_once(server: Any, answer: Any) -> None:
         rag.batch_retrieve_with_metadata(["s", "t"])
     assert isinstance(told.value.outcomes[0], RetrievalResult)
     assert isinstance(told.value.outcomes[1], RemoteQueryError)
-    assert isinstance(rag, Adapted)
+    assert isinstance(rag, AdaptedRAG)
     for source in rag.adapts:
         assert isinstance(source, JsonEndpoint)
         source.close()

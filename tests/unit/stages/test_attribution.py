@@ -24,7 +24,7 @@ from ragbench import (
     build_operator,
 )
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
-from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
+from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.metrics.answer import answer_is_right
 from ragbench.post.stage import post_retrieved
@@ -101,7 +101,7 @@ def test_shown_and_declined() -> None:
 def test_gold_that_was_looked_for_in_the_collection(
     lost: GoldCause, cause: Cause, stage: str, told: str
 ) -> None:
-    fate = GoldFate(gold="handbook", cause=lost, rank=12)
+    fate = SearchedGold(gold="handbook", cause=lost, rank=12)
     located = Outcome(
         status=Status.MEASURED, value=GoldSearch(golds=(fate,), retrieved=3, depth=100)
     )
