@@ -50,8 +50,8 @@ from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import HybridRetrieval
 from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.stored_words import WordsPlace, words_of
 from ragbench.pipeline.strategies import RetrievalSettings
-from ragbench.pipeline.word_index import WordsPlace, words_of
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of

@@ -159,7 +159,8 @@ def _own_ways(choice: SearchChoice) -> Generator[TunedCollection]:
 
 @contextmanager
 def _foreign_ways(choice: SearchChoice) -> Generator[TunedCollection]:
-    from ragbench.pipeline.attached import StoreWordsStrategy, foreign_strategy
+    from ragbench.pipeline.attached import foreign_strategy
+    from ragbench.pipeline.store_retriever import StoreWordsStrategy
     from ragbench.pipeline.strategies import DenseStrategy
     from ragbench.verbs.tune import SearchSetting, TunedCollection
 
@@ -271,7 +272,7 @@ def _attached(choice: SearchChoice) -> Generator[ForeignCollection]:
 
 
 def _tell_embedder(collection: ForeignCollection, strategy: Strategy, choice: SearchChoice) -> None:
-    from ragbench.pipeline.vector_check import vector_problem
+    from ragbench.pipeline.attached import vector_problem
 
     name = choice.embedder_name or ""
     with console.users_code():

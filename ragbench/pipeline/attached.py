@@ -1,13 +1,12 @@
-"""Retrieval from a foreign collection as a pipeline's stage."""
+"""Retrieval from a collection that another program filled."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import filters_to_json
@@ -16,81 +15,16 @@ from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.pipeline.documents import Indexing
-from ragbench.pipeline.gold import GoldLookup, SearchVariant
-from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.stages import WordWeights
+from ragbench.pipeline.store_retriever import StoreRetriever, StoreWordsStrategy
 from ragbench.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
-    Search,
     Strategy,
-    StrategyName,
-    exactly,
     filter_problem,
 )
-from ragbench.pipeline.vector_check import vector_problem
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.base import Effort
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BothSides:
-    """One strategy for queries of both kinds."""
-
-    questions: Strategy
-    passages: Strategy
-    """The same search for texts that are embedded as passages."""
-
-    @classmethod
-    def of(cls, strategy: Strategy) -> BothSides:
-        return cls(questions=strategy, passages=for_passages(strategy))
-
-    def retrieve(self, queries: Sequence[SearchQuery], search: Search) -> list[list[Chunk]]:
-        found: list[list[Chunk]] = [[] for _ in queries]
-        for kind, strategy in (("query", self.questions), ("passage", self.passages)):
-            places = [at for at, query in enumerate(queries) if query.kind == kind]
-            if places:
-                rankings = strategy.retrieve([queries[at].text for at in places], search)
-                for at, chunks in zip(places, rankings, strict=True):
-                    found[at] = chunks
-        return found
-
-
-def for_passages(strategy: Strategy) -> Strategy:
-    """The same search for texts that are embedded as passages."""
-    if isinstance(strategy, DenseStrategy):
-        return replace(strategy, embedder=cast("Embedder", _PassageSide(strategy.embedder)))
-    if isinstance(strategy, HybridStrategy):
-        return replace(strategy, dense=for_passages(strategy.dense))
-    return strategy
-
-
-@dataclass(frozen=True, slots=True)
-class _PassageSide:
-    """An embedder that takes queries for passages."""
-
-    embedder: Embedder
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embedder.embed_passages(texts)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoreWordsStrategy:
-    """The rows that the store itself ranks by words; scores are the store's."""
-
-    collection: ForeignCollection
-
-    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        texts = [readable_text(query) for query in queries]
-        found = self.collection.search_words(texts, k=search.k, filters=search.filters)
-        least = -math.inf if search.threshold is None else search.threshold
-        return [[chunk for chunk in one if (chunk.score or 0.0) >= least] for one in found]
 
 
 def foreign_strategy(
@@ -141,7 +75,7 @@ def open_foreign_retriever(
     *,
     filters: Filter | None = None,
     native_filter: object = None,
-) -> ForeignRetriever:
+) -> StoreRetriever:
     """Opens the collection that the file names, as it is."""
     embedder = indexing.embedder
     with ExitStack() as stack:
@@ -156,19 +90,33 @@ def open_foreign_retriever(
         strategy = foreign_strategy(
             collection, embedder, embedder_name=indexing.embedder_name, settings=settings
         )
-        searched_by_words = isinstance(strategy, StoreWordsStrategy)
-        return ForeignRetriever(
-            collection=collection,
-            strategy=settings.strategy,
-            search_strategy=strategy,
+        used = embedder is not None and not isinstance(strategy, StoreWordsStrategy)
+        return StoreRetriever(
+            store=collection,
+            method=settings.strategy,
+            strategy=strategy,
             embedder=embedder,
             threshold=settings.score_threshold,
             filters=filters,
-            fusion=_fusion(strategy),
-            made_by=dict(embedder.identity) if embedder and not searched_by_words else {},
-            rows=collection.count(),
-            content=content,
-            problems=_problems(collection, strategy, filters, indexing.embedder_name),
+            # Of a server's rows their number alone is known.
+            identity={
+                "method": settings.strategy,
+                **fusion_of(strategy),
+                "filters": None if filters is None else filters_to_json(filters),
+                "native_filter": native_filter,
+                "store": collection.address,
+                "collection": collection.name,
+                "rows": collection.count(),
+                **({} if content is None else {"content": content}),
+                "read_as": collection.described(),
+                "score_threshold": settings.score_threshold,
+                "embedder": dict(embedder.identity) if embedder and used else {},
+            },
+            opening=[
+                f"read as: {collection.described()}",
+                *collection.guesses(),
+                *_problems(collection, strategy, filters, indexing.embedder_name),
+            ],
             closing=stack.pop_all(),
         )
 
@@ -176,24 +124,11 @@ def open_foreign_retriever(
 def _problems(
     collection: ForeignCollection, strategy: Strategy, filters: Filter | None, embedder_name: str
 ) -> list[str]:
-    told = [
+    found = [
         filter_problem(collection, collection.dimension, filters),
         vector_problem(collection, strategy, embedder_name=embedder_name),
     ]
-    return [problem for problem in told if problem is not None]
-
-
-def _over(strategy: Strategy, collection: ForeignCollection) -> Strategy:
-    """The same search over another view of the collection."""
-    if isinstance(strategy, DenseStrategy):
-        return replace(strategy, store=collection)
-    if isinstance(strategy, HybridStrategy):
-        return replace(
-            strategy,
-            dense=_over(strategy.dense, collection),
-            sparse=_over(strategy.sparse, collection),
-        )
-    return StoreWordsStrategy(collection=collection)
+    return [f"Warning: {problem}" for problem in found if problem is not None]
 
 
 def _local_content(address: str) -> str | None:
@@ -201,111 +136,91 @@ def _local_content(address: str) -> str | None:
     return path_content(path).digest if "://" not in address and path.exists() else None
 
 
-def _fusion(strategy: Strategy) -> Mapping[str, object]:
+def fusion_of(strategy: Strategy) -> Mapping[str, object]:
     if not isinstance(strategy, HybridStrategy):
         return {}
     weights = dict(zip(("dense_weight", "sparse_weight"), strategy.weights, strict=True))
     return {**weights, "rrf_k": strategy.rrf_k, "candidates": strategy.candidates}
 
 
+# Whether an embedder makes the vectors that a collection holds. Many models give vectors of one
+# length. Searched with another one's, a collection answers at random, with scores that look like
+# any others. So some of its chunks are searched by their own texts first: each must find itself.
+
+_CHUNKS = 16
+_FEWEST = 8
+"""Of fewer different texts nothing is said."""
+_AMONG = 3
+"""A chunk may have a twin, or an approximate index miss a neighbour."""
+_ROWS = 10 * _AMONG
+"""With other vectors one chunk of ten is found in so few rows."""
+_FOUND = 0.5
+_SAME = 0.97
+"""Cosine: quantised vectors and models reach it, a forgotten prefix or title does not."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ForeignRetriever:
-    """See `ragbench.pipeline.stages.Retriever`."""
+class SelfSearch:
+    """How chunks were found that were searched by their own texts."""
 
-    collection: ForeignCollection
-    strategy: StrategyName
-    search_strategy: Strategy
-    embedder: Embedder | None
-    """None where the search needs none."""
-    threshold: float | None
-    filters: Filter | None
-    fusion: Mapping[str, object]
-    """Of a hybrid search."""
-    made_by: Mapping[str, object]
-    """The embedder's identity; empty where none is used."""
-    rows: int
-    """How many there were when it was opened."""
-    content: str | None
-    """Digest of a store on this machine; None for a server, of which nothing more is known."""
-    problems: Sequence[str]
-    """A filter that lets no row pass, an embedder that did not make the vectors."""
-    closing: ExitStack
-    takes_batches: bool = True
+    asked: int
+    found: int
+    """Those that are among the first three."""
+    cosine: float | None
+    """Median similarity to itself of those found; None where the store tells no cosines."""
 
-    @property
-    def word_weights(self) -> WordWeights | None:
+
+def self_search(collection: ForeignCollection, embedder: Embedder) -> SelfSearch | None:
+    """Searches a collection for some of its chunks.
+
+    None where the collection is too small to tell anything.
+    """
+    view = collection.on_trial()
+    texts = _asked({chunk.text for chunk in view.sampled() if chunk.text.strip()})
+    if len(texts) < _FEWEST or collection.count() < _ROWS:
         return None
+    vectors = embedder.embed_passages([readable_text(text) for text in texts])
+    ranked = view.search(vectors, k=_AMONG)
+    scores = [_own_score(text, hits) for text, hits in zip(texts, ranked, strict=True)]
+    found = [score for score in scores if score is not None]
+    tells = found and collection.space.metric == "cosine"
+    return SelfSearch(
+        asked=len(texts), found=len(found), cosine=statistics.median(found) if tells else None
+    )
 
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        return {"retriever": self.strategy}
 
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """See `Retriever`. Of a server's rows their number alone is known."""
-        return {
-            "method": self.strategy,
-            **self.fusion,
-            "filters": None if self.filters is None else filters_to_json(self.filters),
-            "native_filter": self.collection.native_filter,
-            "store": self.collection.address,
-            "collection": self.collection.name,
-            "rows": self.rows,
-            **({} if self.content is None else {"content": self.content}),
-            "read_as": self.collection.described(),
-            "score_threshold": self.threshold,
-            "embedder": dict(self.made_by),
-        }
+def _asked(texts: Collection[str]) -> list[str]:
+    """The shorter half of some texts, spread over it: long ones take long and tell no more."""
+    shorter = sorted(texts, key=lambda text: (len(text), text))[: max(_FEWEST, len(texts) // 2)]
+    step = max(1, len(shorter) // _CHUNKS)
+    return shorter[::step][:_CHUNKS]
 
-    @property
-    def notes(self) -> Sequence[str]:
-        read = f"read as: {self.collection.described()}"
-        warnings = [f"Warning: {line}" for line in (*self.problems, *self.collection.warnings())]
-        return [read, *self.collection.guesses(), *warnings]
 
-    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
-        return BothSides.of(self.search_strategy).retrieve(queries, search)
+def _own_score(text: str, hits: list[Chunk]) -> float | None:
+    return next((chunk.score for chunk in hits if chunk.text == text), None)
 
-    @property
-    def lookup(self) -> GoldLookup:
-        collection = self.collection
-        ways: list[Strategy] = []
-        if self.embedder is not None:
-            dense = DenseStrategy(store=collection, embedder=self.embedder, calibration=None)
-            ways.append(for_passages(dense))
-        if collection.words is not None:
-            ways.append(StoreWordsStrategy(collection=collection))
-        return GoldLookup(
-            store=collection,
-            dimension=collection.dimension,
-            has_documents="document_id" in collection.mapping.places(),
-            by_text=ways,
-            filters=self.filters,
-        )
 
-    def variant(self, variant: SearchVariant) -> ForeignRetriever | None:
-        if variant is SearchVariant.PLAIN:
-            return self
-        if variant is SearchVariant.UNLIMITED:
-            return None if self.threshold is None else replace(self, threshold=None)
-        if variant is SearchVariant.EXACT:
-            strategy = exactly(self.search_strategy)
-            return None if strategy is None else replace(self, search_strategy=strategy)
-        if self.filters is None and self.collection.native_filter is None:
-            return None
-        unfiltered = self.collection.unfiltered()
-        return replace(
-            self,
-            collection=unfiltered,
-            search_strategy=_over(self.search_strategy, unfiltered),
-            filters=None,
-            threshold=None,
-        )
-
-    def query_embedding(self, query: str) -> Sequence[float] | None:
-        """Results carry no vectors."""
+def vector_problem(
+    collection: ForeignCollection, strategy: Strategy, *, embedder_name: str
+) -> str | None:
+    """What is to be said of the embedder that a search uses; None where it fits or uses none."""
+    dense = strategy.dense if isinstance(strategy, HybridStrategy) else strategy
+    seen = self_search(collection, dense.embedder) if isinstance(dense, DenseStrategy) else None
+    if seen is None:
         return None
-
-    def close(self) -> None:
-        self.closing.close()
+    if seen.found < _FOUND * seen.asked:
+        return (
+            f"of {seen.asked} chunks that were searched by their own texts {seen.found} are among "
+            f"the first {_AMONG}: '{embedder_name}' hardly made the vectors of "
+            f"'{collection.name}', or not of its field '{collection.mapping.text}', so what it "
+            "finds says nothing. Name the embedder that the collection was filled with, or the "
+            "text that it read (--map text=FIELD)"
+        )
+    if seen.cosine is not None and seen.cosine < _SAME:
+        return (
+            f"the vectors of '{collection.name}' are not those that '{embedder_name}' makes of the "
+            f"same texts (cosine {seen.cosine:.2f}, the median of {seen.found} chunks): they were "
+            "made of other text (with a title, cut), with another prefix or pooling, or by another "
+            "version"
+        )
+    return None

@@ -15,7 +15,7 @@ from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.pipeline.chunking import Chunker
-from ragbench.pipeline.word_index import WordsPlace
+from ragbench.pipeline.stored_words import WordsPlace
 from ragbench.stores.mapping import FieldMapping
 
 

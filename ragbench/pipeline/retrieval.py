@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Filter
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError
-from ragbench.pipeline.attached import (
-    BothSides,
-    ForeignRetriever,
-    for_passages,
-    open_foreign_retriever,
-)
+from ragbench.pipeline.attached import fusion_of, open_foreign_retriever
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.documents import Documents, Indexing
-from ragbench.pipeline.gold import GoldLookup, SearchVariant
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.index_check import check_index
-from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import sparse_cache_folder
 from ragbench.pipeline.stages import RetrievalStage, WordWeights
-from ragbench.pipeline.stored_words import StoredWordsStrategy
+from ragbench.pipeline.store_retriever import StoreRetriever
+from ragbench.pipeline.stored_words import StoredWordsStrategy, words_of
 from ragbench.pipeline.strategies import (
-    DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
-    Search,
     SparseStrategy,
     Strategy,
     StrategyName,
@@ -42,15 +33,12 @@ from ragbench.pipeline.strategies import (
     exactly,
     filter_problem,
 )
-from ragbench.pipeline.word_index import words_of
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import TOKENISER_VERSION
 
-_UNLIMITED = -1e9
-"""A threshold below every score."""
 _PATIENCE = 10.0
 """Seconds that a pipeline waits for another one that looks whether its corpus has changed."""
 _CHECKED = 50
@@ -93,7 +81,7 @@ class StoreRetrieval(RetrievalStage):
     def parsed_filters(self) -> Filter | None:
         return parse_filters(self.filters) if self.filters else None
 
-    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
+    def open(self, documents: Documents, indexing: Indexing) -> StoreRetriever:
         return _opened(self, documents, indexing)
 
 
@@ -146,9 +134,7 @@ class HybridRetrieval(DenseRetrieval):
     """How many chunks of each ranking are fused."""
 
 
-def _opened(
-    settings: StoreRetrieval, documents: Documents, indexing: Indexing
-) -> _OpenEngine | ForeignRetriever:
+def _opened(settings: StoreRetrieval, documents: Documents, indexing: Indexing) -> StoreRetriever:
     """Indexes where something is missing or has changed, and opens the collection.
 
     A collection that is kept outside of this process is brought to the state of the corpus that the
@@ -179,16 +165,27 @@ def _opened(
         )
         opened = engine.collection(collection)
         strategy = opened.strategy(settings.strategy)
-        return _OpenEngine(
-            settings=settings,
-            notes=_notes(settings, opened.store, strategy),
+        names = {one.name for one in fields(settings)} - {"top_k"}
+        return StoreRetriever(
             store=opened.store,
-            made_by=opened.identity,
-            embedder=embedder,
+            method=settings.strategy,
             strategy=strategy,
-            weights=_weights(strategy),
-            word_weights=_word_weights(strategy, opened.identity),
+            embedder=embedder,
+            threshold=settings.score_threshold,
+            filters=settings.parsed_filters(),
+            identity={
+                "method": settings.strategy,
+                **{name: getattr(settings, name) for name in names},
+                **fusion_of(strategy),
+                "chunks": opened.identity.digest,
+                "embedder": dict(opened.identity.embedder),
+                "calibration": dict(opened.identity.calibration),
+                **_stored_words(strategy),
+            },
+            opening=_notes(settings, opened.store, strategy),
             closing=stack.pop_all(),
+            word_weights=_word_weights(strategy, opened.identity),
+            gives_embeddings=settings.gives_embeddings,
         )
 
 
@@ -227,12 +224,6 @@ def _name_of(corpus: str | None) -> str:
     return Path(corpus).stem if corpus is not None else "corpus"
 
 
-def _weights(strategy: Strategy) -> Mapping[str, float]:
-    if not isinstance(strategy, HybridStrategy):
-        return {}
-    return dict(zip(("dense_weight", "sparse_weight"), strategy.weights, strict=True))
-
-
 def _word_weights(strategy: Strategy, made_by: IndexIdentity) -> WordWeights | None:
     """What words are worth, where an index of words is searched."""
     if isinstance(strategy, HybridStrategy):
@@ -253,90 +244,3 @@ def _stored_words(strategy: Strategy) -> Mapping[str, object]:
     if isinstance(strategy, StoredWordsStrategy):
         return {"words": strategy.store.words.to_json()}
     return {}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _OpenEngine:
-    """An open collection; see `ragbench.pipeline.stages.Retriever`."""
-
-    settings: StoreRetrieval
-    store: OwnCollection
-    made_by: IndexIdentity
-    embedder: Embedder
-    strategy: Strategy
-    weights: Mapping[str, float]
-    """Of a hybrid search's rankings, as they are used."""
-    closing: ExitStack
-    word_weights: WordWeights | None
-    takes_batches: bool = True
-    notes: Sequence[str] = ()
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        return {"retriever": self.settings.strategy}
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        names = {one.name for one in fields(self.settings)} - {"top_k"}
-        settings = {name: getattr(self.settings, name) for name in names}
-        return {
-            "method": self.settings.strategy,
-            **settings,
-            **self.weights,
-            "chunks": self.made_by.digest,
-            "embedder": dict(self.made_by.embedder),
-            "calibration": dict(self.made_by.calibration),
-            **_stored_words(self.strategy),
-        }
-
-    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        search = Search(
-            k=top_k,
-            threshold=self.settings.score_threshold,
-            filters=self.settings.parsed_filters(),
-        )
-        found = BothSides.of(self.strategy).retrieve(queries, search)
-        return [self._with_vectors(chunks) for chunks in found]
-
-    @property
-    def lookup(self) -> GoldLookup:
-        dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
-        return GoldLookup(
-            store=self.store,
-            dimension=self.store.info().dimension,
-            has_documents=True,
-            by_text=[for_passages(dense)],
-            filters=self.settings.parsed_filters(),
-            get=self.store.get,
-        )
-
-    def variant(self, variant: SearchVariant) -> _OpenEngine | None:
-        if variant is SearchVariant.PLAIN:
-            return self
-        if variant is SearchVariant.EXACT:
-            strategy = exactly(self.strategy)
-            return None if strategy is None else replace(self, strategy=strategy)
-        unlimited = replace(self.settings, score_threshold=_UNLIMITED)
-        if variant is SearchVariant.UNLIMITED:
-            return replace(self, settings=unlimited)
-        if not self.settings.filters:
-            return None
-        return replace(self, settings=replace(unlimited, filters=None))
-
-    def query_embedding(self, query: str) -> Sequence[float] | None:
-        if not self.settings.gives_embeddings or not query.strip():
-            return None
-        vector: list[float] = self.embedder.embed_queries([query])[0].tolist()
-        return vector
-
-    def close(self) -> None:
-        self.closing.close()
-
-    def _with_vectors(self, chunks: list[Chunk]) -> list[Chunk]:
-        if not self.settings.gives_embeddings:
-            return chunks
-        vectors = self.store.vectors([chunk.id for chunk in chunks])
-        return [
-            replace(chunk, metadata={**chunk.metadata, "embedding": vectors[chunk.id].tolist()})
-            for chunk in chunks
-        ]

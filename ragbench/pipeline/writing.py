@@ -12,7 +12,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.embedders.embedder import readable_text
 from ragbench.errors import StoreError
 from ragbench.pipeline.chunking import Chunker
-from ragbench.pipeline.word_index import AverageLength
+from ragbench.pipeline.stored_words import AverageLength
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import chunk_digest

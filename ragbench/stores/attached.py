@@ -197,6 +197,11 @@ class ForeignCollection(OpenCollection[Engine, Row]):
         """What every search keeps to, in the engine's own syntax; None for nothing."""
         return self._native
 
+    @property
+    def has_documents(self) -> bool:
+        """Whether its rows name their documents."""
+        return "document_id" in self.mapping.places()
+
     def guesses(self) -> list[str]:
         """What was guessed, and what seems not to be there, a line each."""
         found = [

@@ -131,6 +131,25 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
         self._dimension = info.dimension
         self._words = info.words
 
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    @property
+    def native_filter(self) -> object:
+        return None
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether its chunks name their documents."""
+        return True
+
+    def unfiltered(self) -> OwnCollection:
+        return self
+
+    def warnings(self) -> list[str]:
+        return []
+
     def info(self) -> CollectionInfo:
         with self.working() as engine:
             return engine.read_info()

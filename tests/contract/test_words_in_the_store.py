@@ -16,8 +16,7 @@ from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import SparseIndex
-from ragbench.pipeline.stored_words import StoredWordsStrategy
-from ragbench.pipeline.word_index import WordsPlace, words_of
+from ragbench.pipeline.stored_words import StoredWordsStrategy, WordsPlace, words_of
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
 from ragbench.stores.words import RanksWords, word_number

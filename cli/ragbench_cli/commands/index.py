@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from ragbench.pipeline.index import IndexProgress, IndexResult
-    from ragbench.pipeline.word_index import WordsPlace
+    from ragbench.pipeline.stored_words import WordsPlace
 
 
 def _chunkers(typed: str) -> list[str]:
@@ -225,7 +225,7 @@ def _told(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None
 
 
 def _place(words: str) -> WordsPlace:
-    from ragbench.pipeline.word_index import WordsPlace
+    from ragbench.pipeline.stored_words import WordsPlace
     from ragbench_cli.options import one_of
 
     return cast("WordsPlace", one_of(words, get_args(WordsPlace), "--words"))

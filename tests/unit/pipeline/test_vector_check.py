@@ -10,7 +10,7 @@ import pytest
 
 from ragbench import attach, load_pipeline
 from ragbench.embedders.local import HashingEmbedder
-from ragbench.pipeline.vector_check import SelfSearch, self_search
+from ragbench.pipeline.attached import SelfSearch, self_search
 from ragbench_cli.main import main
 
 pytestmark = pytest.mark.extra("qdrant")
