@@ -48,14 +48,6 @@ def test_the_baseline_is_evaluated_when_no_rag_is_named(ragbench: Ragbench) -> N
     assert all(Path("run", name).is_file() for name in ("report.json", "report.md", "cases.csv"))
 
 
-def test_a_class_of_the_old_interface_is_evaluated_as_it_is(ragbench: Ragbench) -> None:
-    done = ragbench(*PLAIN, "-m", "recall@5,exact_match")
-    assert done.code == 0
-    assert score("recall@5") == 0.5  # one of the two gold documents is what it always returns
-    assert score("exact_match") == 0.5
-    assert "compared with the gold by their text" in done.out
-
-
 def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
     lines = [
         {
@@ -154,19 +146,6 @@ def test_the_same_command_asks_nothing_again(ragbench: Ragbench) -> None:
     assert "reused" in second.out + second.err
 
 
-def test_a_changed_metric_asks_the_rag_nothing(ragbench: Ragbench) -> None:
-    ragbench(*PLAIN, "-m", "exact_match")
-    ragbench(*PLAIN, "-m", "token_f1")
-    assert calls() == 3
-    assert score("token_f1") is not None
-
-
-def test_fresh_starts_over(ragbench: Ragbench) -> None:
-    ragbench(*PLAIN)
-    ragbench(*PLAIN, "--fresh")
-    assert calls() == 6
-
-
 def test_without_out_the_same_command_finds_its_run_again(ragbench: Ragbench) -> None:
     command = ("eval", "office", "--rag", "rags.py:Plain")
     ragbench(*command)
@@ -243,12 +222,6 @@ def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
     assert done.err.endswith("Interrupted.\n")
 
 
-def test_coroutines_are_evaluated(ragbench: Ragbench) -> None:
-    command = ("eval", "office", "--rag", "rags.py:Coroutines", "-o", "run", "--concurrency", "2")
-    assert ragbench(*command).code == 0
-    assert score("exact_match") == 0.5
-
-
 def test_cases_come_from_standard_input(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,12 +269,6 @@ def test_options_come_from_the_environment(
         json.loads(ragbench("eval", "office", "--limit", "1").out)["manifest"]["dataset"]["cases"]
         == 1
     )
-
-
-def test_arguments_reach_the_baseline(ragbench: Ragbench) -> None:
-    command = ("eval", "office", "-o", "run", "--json", "-m", "set_recall")
-    one = json.loads(ragbench(*command, "--rag-args", '{"top_k": 1}').out)
-    assert one["manifest"]["rag"]["description"]["arguments"] == {"top_k": 1}
 
 
 @pytest.mark.parametrize(

@@ -127,12 +127,3 @@ def test_what_does_not_exist_is_said_with_the_way_on(
     done = ragbench(*arguments)
     assert (done.code, done.out) == (2, "")
     assert told in done.err
-
-
-def test_compare_shows_how_causes_changed(ragbench: Ragbench, run: str) -> None:
-    assert ragbench("eval", "office", "-o", "other", "-q").code == 0
-    done = ragbench("compare", run, "other")
-    assert done.code == 0
-    assert "causes that changed" in done.out
-    flows = json.loads(ragbench("compare", run, "other", "--json").out)["flows"]
-    assert sum(flow["cases"] for flow in flows) == 3

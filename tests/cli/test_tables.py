@@ -109,32 +109,6 @@ def test_the_whole_picture(printed: Any) -> None:
     )
 
 
-def test_columns_that_hold_nothing_are_left_out(printed: Any) -> None:
-    header = printed(report([summary("recall@5")])).splitlines()[4]
-    assert header.split() == ["metric", "score", "95%", "interval", "n", "of", "10"]
-
-
-def test_metrics_without_a_figure_are_listed_below_by_reason(printed: Any) -> None:
-    silent = [
-        Summary(
-            metric=parse_metric(name),
-            total=10,
-            measured=0,
-            abstained=0,
-            skipped=10,
-            failed=0,
-            score=None,
-            interval=None,
-            reasons=((reason, 9), ("something else", 1)),
-        )
-        for name, reason in (("brier", "no confidence"), ("ECE", "no confidence"), ("MRR", "none"))
-    ]
-    out = printed(report([summary("recall@5"), *silent]))
-    assert " ".join(out.split("not measured")[1].split()) == (
-        "brier, ECE: no confidence (9), something else (1); MRR: none (9), something else (1)"
-    )
-
-
 def test_times_stand_in_their_own_table_alone(printed: Any) -> None:
     latency = Latency(stage="retrieve", count=10, mean=0.1, p50=0.1, p95=0.1, longest=0.1)
     out = printed(report([summary("retrieval_latency", score=0.1)], latencies=[latency]))
@@ -158,12 +132,6 @@ def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> Non
 
 def test_counts_of_tokens_are_not_shown_as_shares(printed: Any) -> None:
     assert "1,234.5" in printed(report([summary("prompt_tokens", score=1234.5)]))
-
-
-def test_nothing_measured_at_all(printed: Any) -> None:
-    out = printed(report([summary("recall@5", 0)], cases=1))
-    assert "95% interval" not in out
-    assert "mine on office: 1 case\n" in out
 
 
 def test_texts_of_the_user_are_never_markup(printed: Any) -> None:
@@ -201,9 +169,3 @@ def test_tables_fit_the_terminal(printed: Any, columns: int) -> None:
     assert max(len(line) for line in lines) <= columns
     assert any(line.startswith("recall@5 ") for line in lines)
     assert all(line == line.rstrip() for line in lines)
-
-
-def test_many_metrics(printed: Any) -> None:
-    shown = report([summary(f"recall@{k}") for k in range(1, 101)])
-    lines = printed(shown).splitlines()
-    assert sum(line.startswith("recall@") for line in lines) == 100

@@ -7,18 +7,23 @@ After a change of the output, from the root of the project::
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
+import runpy
+import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
+
+from ragbench_cli.main import main
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -63,34 +68,36 @@ def prepare(folder: Path) -> dict[str, str]:
         The environment of commands in it.
     """
     shutil.copytree(ROOT / "datasets", folder / "datasets")
-    tools = folder / "bin"
-    tools.mkdir()
-    for name, call in (("ragbench", "-m ragbench_cli"), ("python", "")):
-        script = tools / name
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {call} "$@"\n', "utf-8")
-        script.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAGBENCH_")}
-    return kept | {
-        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}",
-        "COLUMNS": "80",
-    }
+    return kept | {"COLUMNS": "80"}
 
 
 def run(line: str, folder: Path, environment: dict[str, str]) -> str:
     """What a command prints on both streams; it must succeed."""
-    done = subprocess.run(
-        ["sh", "-c", line],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, f"{line}\n{done.stdout}"
-    return done.stdout
+    program, *arguments = shlex.split(line)
+    before = (Path.cwd(), dict(os.environ), [*sys.path])
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    try:
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.path.insert(0, str(folder))
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            code = main(arguments) if program == "ragbench" else _python(arguments)
+    finally:
+        os.chdir(before[0])
+        os.environ.clear()
+        os.environ.update(before[1])
+        sys.path[:] = before[2]
+    text = cast("io.BytesIO", printed.buffer).getvalue().decode()
+    assert code == 0, f"{line}\n{text}"
+    return text
+
+
+def _python(arguments: list[str]) -> int:
+    (script,) = arguments
+    runpy.run_path(script)
+    return 0
 
 
 def without_times(text: str) -> str:

@@ -11,7 +11,7 @@ from ragbench import Case, PostRetrieval, RetrievalResult, Skip, report_of
 from ragbench.core.biography import Biography
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.trace import Trace
-from ragbench.metrics.matching import Matching, gold_of, match
+from ragbench.metrics.matching import Matching, match
 from ragbench.metrics.rank import ranking_of
 from ragbench.post.chunks import made_from, rewritten
 from ragbench.post.compress import Extractive
@@ -145,13 +145,6 @@ def test_of_two_cuts_the_one_that_took_the_gold_text_is_named() -> None:
     assert {life.rewritten for life in found.lives} >= {(0, 1)}
 
 
-def test_a_second_chunk_with_the_same_gold_text_keeps_it() -> None:
-    known = texts("27 days of leave a year")
-    (fate,) = biography(known, DedupNear(), matching=Matching.TEXT).gold
-    assert fate.ranks == (2, 2)
-    assert biography(case("leave-copy"), DedupNear()).gold[0].lost_by == 0
-
-
 def test_a_chunk_made_of_others_says_of_which_and_holds_their_text() -> None:
     known = texts("27 days of leave a year")
     found = biography(known, OneOfAll(), matching=Matching.TEXT)
@@ -192,14 +185,6 @@ def test_what_is_kept_is_what_the_rank_metrics_count(matching: Matching, k: int)
     assert found is not None
     assert sum(fate.ranks[-1] is not None for fate in found.gold) == ranking.found()
     assert len(found.gold) == ranking.relevant()
-
-
-def test_grades_of_zero_are_no_gold() -> None:
-    known = Case(id="c", query="?", grades={"leave": 2, "badge": 0})
-    before = Four().retrieve_with_metadata("?")
-    found = gold_of(known, before, Matching.ID)
-    assert not isinstance(found, Skip)
-    assert list(found.labels) == ["leave"]
 
 
 def test_the_report_counts_what_each_operator_did_and_reads_the_same_back(tmp_path: Path) -> None:
@@ -249,9 +234,3 @@ def test_notes_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
     assert table.operators[1].notes == (("2 turned", 2),)
     note, cases = table.operators[2].notes[0]
     assert (cases, "the extra 'tokens' counts exactly" in note) == (2, True)
-
-
-def test_a_run_without_operators_has_no_such_table(tmp_path: Path) -> None:
-    report = run([case("leave")], Four(), tmp_path / "run", metrics="recall@2")
-    assert report.operators is None
-    assert rows(report)["c"].biography is None
