@@ -69,9 +69,15 @@ if TYPE_CHECKING:
     from ragbench.core.chunk import Chunk
     from ragbench.core.filters import Filter
     from ragbench.embedders.embedder import Embedder
-    from ragbench.pipeline.search_engine import RetrievalEngine
-    from ragbench.pipeline.strategies import RetrievalSettings, Search, Searchable, Strategy
+    from ragbench.pipeline.strategies import (
+        DenseStrategy,
+        HybridStrategy,
+        RetrievalSettings,
+        Strategy,
+        StrategyName,
+    )
     from ragbench.stores.attached import ForeignCollection
+    from ragbench.stores.collection import OwnCollection
     from ragbench.stores.database import Database
     from ragbench.verbs.tune import TunedCollection
 
@@ -89,16 +95,16 @@ class SearchChoice:
     embedder: Embedder | None
     embedder_name: str | None
     settings: RetrievalSettings
-    strategy: str | None
-    """Where the user says so."""
-    score_threshold: float | None
-    """Where the user says so."""
     filters: Mapping[str, Any] | None
     native_filter: object
     """In the store's own syntax; None for nothing."""
-    sparse_cache: str | None
+    strategy: str | None = None
+    """Where the user says so."""
+    score_threshold: float | None = None
+    """Where the user says so."""
+    sparse_cache: str | None = None
     """A folder or off; None for the usual place."""
-    allow_incomplete: bool
+    allow_incomplete: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -110,142 +116,37 @@ class SearchChoice:
         reads = self.embedder is not None or self.strategy == "sparse"
         return reads and is_read_only(self.store)
 
+    @property
+    def filter(self) -> Filter | None:
+        from ragbench.core.filter_form import parse_filters
+
+        return parse_filters(self.filters) if self.filters else None
+
+
+class _Opened(NamedTuple):
+    """An open collection."""
+
+    strategy: Callable[[StrategyName], Strategy]
+    name: StrategyName
+    """Of the strategy that the options ask for."""
+    threshold: float | None
+    is_own: bool
+    has_words: bool
+
 
 @contextmanager
 def opened_search(choice: SearchChoice) -> Generator[Ask]:
     """What answers questions, open for the length of a block.
 
     A collection that ragbench did not fill is read where its fields or its embedder are named; how
-    it is read, and what was wrong with its rows, is told.
+    it is read, and what was wrong with its rows, is shown.
     """
-    with ExitStack() as stack:
-        yield _entered(choice, stack)
+    from ragbench.pipeline.strategies import Search
 
-
-@contextmanager
-def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
-    """The ways in which a collection can be searched, open for the length of a block."""
-    from ragbench.errors import ForeignCollectionError
-
-    with ExitStack() as stack:
-        found = None
-        if not choice.is_foreign:
-            try:
-                found = stack.enter_context(_own_ways(choice))
-            except ForeignCollectionError:
-                if choice.embedder is None:
-                    raise
-        yield found or stack.enter_context(_foreign_ways(choice))
-
-
-@contextmanager
-def _own_ways(choice: SearchChoice) -> Generator[TunedCollection]:
-    from ragbench.pipeline.strategies import DenseStrategy, HybridStrategy
-    from ragbench.verbs.tune import SearchSetting, TunedCollection
-
-    with _own_engine(choice) as (engine, name):
-        collection, settings = engine.collection(name), choice.settings
-        both = cast("HybridStrategy", collection.strategy("hybrid"))
-        weight = both.weights[0] if settings.strategy == "hybrid" else None
-        yield TunedCollection(
-            dense=cast("DenseStrategy", both.dense),
-            sparse=both.sparse,
-            present=SearchSetting(
-                strategy=settings.strategy, effort=settings.effort, dense_weight=weight
-            ),
-            filters=_parsed(choice),
-        )
-
-
-@contextmanager
-def _foreign_ways(choice: SearchChoice) -> Generator[TunedCollection]:
-    from ragbench.pipeline.attached import foreign_strategy
-    from ragbench.pipeline.store_retriever import StoreWordsStrategy
-    from ragbench.pipeline.strategies import DenseStrategy
-    from ragbench.verbs.tune import SearchSetting, TunedCollection
-
-    _check_embedder(choice, "dense")
-    settings = replace(choice.settings, strategy="dense")
-    with _attached(choice) as collection:
-        dense = foreign_strategy(
-            collection,
-            choice.embedder,
-            embedder_name=choice.embedder_name or "",
-            settings=settings,
-        )
-        _tell_embedder(collection, dense, choice)
-        words = StoreWordsStrategy(collection=collection) if collection.words else None
-        yield TunedCollection(
-            dense=cast("DenseStrategy", dense),
-            sparse=words,
-            present=SearchSetting(strategy="dense", effort=settings.effort),
-            filters=_parsed(choice),
-        )
-
-
-def _entered(choice: SearchChoice, stack: ExitStack) -> Ask:
-    from ragbench.errors import ForeignCollectionError
-
-    if not choice.is_foreign:
-        try:
-            return stack.enter_context(_own(choice))
-        except ForeignCollectionError:
-            if choice.embedder is None and choice.strategy != "sparse":
-                raise
-    return stack.enter_context(_foreign(choice))
-
-
-@contextmanager
-def _own(choice: SearchChoice) -> Generator[Ask]:
-    with _own_engine(choice) as (engine, name):
-
-        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
-            with console.users_code():
-                return engine.batch_search(name, texts, filters=choice.filters)
-
-        yield ask
-
-
-@contextmanager
-def _own_engine(choice: SearchChoice) -> Generator[tuple[RetrievalEngine, str]]:
-    from ragbench.pipeline.search_engine import RetrievalEngine
-    from ragbench.pipeline.sparse_index import sparse_cache_folder
-    from ragbench.stores.registry import open_database
-
-    database = open_database(choice.store)
-    named = {} if choice.sparse_cache is None else {"RAGBENCH_BM25_CACHE": choice.sparse_cache}
-    engine = RetrievalEngine(
-        database,
-        embedder=choice.embedder,
-        settings=choice.settings,
-        sparse_folder=sparse_cache_folder({**os.environ, **named}),
-        allow_incomplete=choice.allow_incomplete,
-    )
-    try:
-        name = choice.collection or only_collection(database)
-        store = engine.collection(name).store
-        _tell_filter(store, store.info().dimension, choice.filters)
-        yield engine, name
-    finally:
-        engine.close()
-        database.close()
-
-
-@contextmanager
-def _foreign(choice: SearchChoice) -> Generator[Ask]:
-    from ragbench.pipeline.attached import foreign_strategy
-
-    settings = replace(choice.settings, strategy=cast("Any", choice.strategy or "dense"))
-    _check_embedder(choice, settings.strategy)
-    search = _search(choice)
-    with _attached(choice) as collection:
-        strategy = foreign_strategy(
-            collection,
-            choice.embedder,
-            embedder_name=choice.embedder_name or "",
-            settings=settings,
-        )
-        _tell_embedder(collection, strategy, choice)
+    filters = choice.filter
+    with _opened(choice) as found:
+        strategy = found.strategy(found.name)
+        search = Search(k=choice.settings.top_k, threshold=found.threshold, filters=filters)
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:
             with console.users_code():
@@ -255,40 +156,117 @@ def _foreign(choice: SearchChoice) -> Generator[Ask]:
 
 
 @contextmanager
-def _attached(choice: SearchChoice) -> Generator[ForeignCollection]:
+def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
+    """The ways in which a collection can be searched, open for the length of a block."""
+    from ragbench.verbs.tune import SearchSetting, TunedCollection
+
+    settings = choice.settings
+    with _opened(choice) as found:
+        weight: float | None = None
+        sparse: Strategy | None = None
+        if found.is_own:
+            both = cast("HybridStrategy", found.strategy("hybrid"))
+            dense, sparse = both.dense, both.sparse
+            weight = both.weights[0] if settings.strategy == "hybrid" else None
+        else:
+            dense = found.strategy("dense")
+            if found.has_words:
+                sparse = found.strategy("sparse")
+        yield TunedCollection(
+            dense=cast("DenseStrategy", dense),
+            sparse=sparse,
+            present=SearchSetting(strategy=found.name, effort=settings.effort, dense_weight=weight),
+            filters=choice.filter,
+        )
+
+
+@contextmanager
+def _opened(choice: SearchChoice) -> Generator[_Opened]:
+    from ragbench.errors import ForeignCollectionError
+
+    with ExitStack() as stack:
+        found = None
+        if not choice.is_foreign:
+            try:
+                found = stack.enter_context(_own(choice))
+            except ForeignCollectionError:
+                if choice.embedder is None and choice.strategy != "sparse":
+                    raise
+        yield found or stack.enter_context(_foreign(choice))
+
+
+@contextmanager
+def _own(choice: SearchChoice) -> Generator[_Opened]:
+    from ragbench.pipeline.search_engine import RetrievalEngine
+    from ragbench.pipeline.sparse_index import sparse_cache_folder
+    from ragbench.stores.registry import open_database
+
+    database, settings = open_database(choice.store), choice.settings
+    named = {} if choice.sparse_cache is None else {"RAGBENCH_BM25_CACHE": choice.sparse_cache}
+    engine = RetrievalEngine(
+        database,
+        embedder=choice.embedder,
+        settings=settings,
+        sparse_folder=sparse_cache_folder({**os.environ, **named}),
+        allow_incomplete=choice.allow_incomplete,
+    )
+    try:
+        collection = engine.collection(choice.collection or only_collection(database))
+        _show_filter_problem(collection.store, choice.filter)
+        yield _Opened(collection.strategy, settings.strategy, settings.score_threshold, True, True)
+    finally:
+        engine.close()
+        database.close()
+
+
+@contextmanager
+def _foreign(choice: SearchChoice) -> Generator[_Opened]:
+    from ragbench.errors import ConfigError
+    from ragbench.pipeline.attached import foreign_strategy, vector_problem
     from ragbench.stores.attached import attach
     from ragbench.stores.mapping import field_mapping
     from ragbench_cli.options import mapping
+
+    wanted = cast("StrategyName", choice.strategy or "dense")
+    if choice.embedder is None and wanted != "sparse":
+        raise ConfigError(
+            "--map reads a collection that ragbench did not fill: name what made its vectors with "
+            "--embedder, such as openai:MODEL or onnx:FOLDER"
+        )
+    embedder_name = choice.embedder_name or ""
+
+    def strategy(name: StrategyName) -> Strategy:
+        settings = replace(choice.settings, strategy=name)
+        with console.users_code():
+            made = foreign_strategy(
+                collection, choice.embedder, embedder_name=embedder_name, settings=settings
+            )
+            problem = vector_problem(collection, made, embedder_name=embedder_name)
+        if problem is not None:
+            console.say(f"Warning: {problem}")
+        return made
 
     fields = field_mapping(mapping(choice.fields, "--map") or {})
     with attach(
         choice.store, choice.collection, fields, native_filter=choice.native_filter
     ) as collection:
-        _tell(collection)
-        _tell_filter(collection, collection.dimension, choice.filters)
-        yield collection
+        console.say(f"read as: {collection.described()}")
+        for line in collection.guesses():
+            console.say(line)
+        _show_filter_problem(collection, choice.filter)
+        # What the scores of another program mean is not known: no threshold but the user's.
+        yield _Opened(strategy, wanted, choice.score_threshold, False, collection.words is not None)
         for line in collection.warnings():
             console.say(f"Warning: {line}")
 
 
-def _tell_embedder(collection: ForeignCollection, strategy: Strategy, choice: SearchChoice) -> None:
-    from ragbench.pipeline.attached import vector_problem
+def _show_filter_problem(store: OwnCollection | ForeignCollection, filters: Filter | None) -> None:
+    """Says what is wrong with a filter that nothing passes."""
+    from ragbench.pipeline.strategies import filter_problem
 
-    name = choice.embedder_name or ""
-    with console.users_code():
-        problem = vector_problem(collection, strategy, embedder_name=name)
+    problem = filter_problem(store, store.dimension, filters)
     if problem is not None:
         console.say(f"Warning: {problem}")
-
-
-def _check_embedder(choice: SearchChoice, strategy: str) -> None:
-    from ragbench.errors import ConfigError
-
-    if choice.embedder is None and strategy != "sparse":
-        raise ConfigError(
-            "--map reads a collection that ragbench did not fill: name what made its vectors with "
-            "--embedder, such as openai:MODEL or onnx:FOLDER"
-        )
 
 
 @contextmanager
@@ -308,36 +286,6 @@ def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[E
         yield embedder
     finally:
         embedder.close()
-
-
-def _parsed(choice: SearchChoice) -> Filter | None:
-    from ragbench.core.filter_form import parse_filters
-
-    return parse_filters(choice.filters) if choice.filters else None
-
-
-def _search(choice: SearchChoice) -> Search:
-    from ragbench.pipeline.strategies import Search
-
-    filters = _parsed(choice)
-    # What the scores of another program mean is not known: no threshold but the user's.
-    return Search(k=choice.settings.top_k, threshold=choice.score_threshold, filters=filters)
-
-
-def _tell_filter(store: Searchable, dimension: int, given: Mapping[str, Any] | None) -> None:
-    """Says what is wrong with a filter that nothing passes."""
-    from ragbench.core.filter_form import parse_filters
-    from ragbench.pipeline.strategies import filter_problem
-
-    problem = filter_problem(store, dimension, parse_filters(given) if given else None)
-    if problem is not None:
-        console.say(f"Warning: {problem}")
-
-
-def _tell(collection: ForeignCollection) -> None:
-    console.say(f"read as: {collection.described()}")
-    for line in collection.guesses():
-        console.say(line)
 
 
 def only_collection(database: Database) -> str:

@@ -142,29 +142,36 @@ def index(
             make = partial(_opened_passages, embedder, dict(embedder_settings or {}))
             where = stack.enter_context(opened_engine(engine, workers=workers))
             pool = stack.enter_context(WorkerPool(make, where, batch=1))
-        settings: dict[str, Any] = {
-            "embedder": opened,
-            "pool": pool,
-            "embedder_name": embedder,
-            "embedder_settings": embedder_settings,
-            "chunker": cutting,
-            "progress": progress,
-        }
-        if not isinstance(source, str | Path):
-            documents = source if words is None or isinstance(source, Sequence) else list(source)
-            form = words_of(words, database, collection, documents, cutting)
-            return index_documents(documents, database, collection, words=form, **settings)
-        return index_corpus(
-            source,
+        if isinstance(source, str | Path):
+            read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
+        else:
+            given = source if words is None or isinstance(source, Sequence) else list(source)
+            read = partial(iter, given)
+        form = None
+        if isinstance(source, str | Path) or words is not None:
+            # A file is read twice: once to find every problem and to count, before anything is
+            # written, and once to index. Memory holds a document and a batch of chunks.
+            counts = count()
+            first = (document for document, _ in zip(read(), counts, strict=False))
+            form = words_of(words, database, collection, first, cutting)
+            deque(first, maxlen=0)  # what is not measured is looked through all the same
+            if counted is not None and isinstance(source, str | Path):
+                counted(next(counts))
+        done = index_documents(
+            read(),
             database,
             collection,
-            format=format,
-            encoding=encoding,
-            fields=fields,
-            words=words,
-            counted=counted,
-            **settings,
+            embedder=opened,
+            embedder_name=embedder,
+            embedder_settings=embedder_settings,
+            chunker=cutting,
+            pool=pool,
+            words=form,
+            progress=progress,
         )
+    if isinstance(source, str | Path):
+        return replace(done, skipped=tuple(skipped_files(source, format=format)))
+    return done
 
 
 def index_documents(
@@ -323,47 +330,3 @@ def _named(identity: IndexIdentity) -> str:
 def _languages(chunks: Sequence[Chunk]) -> list[str]:
     counts = Counter(guess_language(chunk.text[:1000]) for chunk in chunks)
     return sorted(language for language, count in counts.items() if count * 10 >= len(chunks))
-
-
-def index_corpus(
-    source: str | Path,
-    database: Database,
-    collection: str,
-    *,
-    embedder: Embedder,
-    embedder_name: str,
-    embedder_settings: Mapping[str, Any] | None = None,
-    chunker: Chunker,
-    pool: Embedding | None = None,
-    format: str | None = None,
-    encoding: str | None = None,
-    fields: Mapping[str, str] | None = None,
-    words: WordsPlace | None = None,
-    progress: IndexProgress | None = None,
-    counted: Callable[[int], None] | None = None,
-) -> IndexResult:
-    """Indexes a file or folder in any corpus format that ragbench reads.
-
-    It is read twice: once to find every problem and to count, before anything is written, and once
-    to index. Memory holds a document and a batch of chunks, and an id and a digest of every chunk.
-    """
-    read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
-    counts = count()
-    first = (document for document, _ in zip(read(), counts, strict=False))
-    form = words_of(words, database, collection, first, chunker)
-    deque(first, maxlen=0)  # what is not measured is looked through all the same
-    if counted is not None:
-        counted(next(counts))
-    done = index_documents(
-        read(),
-        database,
-        collection,
-        embedder=embedder,
-        embedder_name=embedder_name,
-        embedder_settings=embedder_settings,
-        chunker=chunker,
-        pool=pool,
-        words=form,
-        progress=progress,
-    )
-    return replace(done, skipped=tuple(skipped_files(source, format=format)))

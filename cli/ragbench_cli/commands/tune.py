@@ -102,12 +102,8 @@ def command(
             embedder=given,
             embedder_name=embedder,
             settings=RetrievalSettings.from_environment(os.environ),
-            strategy=None,
-            score_threshold=None,
             filters=filters_of(filter),
             native_filter=native_of(native_filter),
-            sparse_cache=None,
-            allow_incomplete=False,
         )
         with opened_collection(choice) as opened, console.users_code():
             found = tune(

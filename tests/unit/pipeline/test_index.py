@@ -18,7 +18,7 @@ from ragbench import Chunk, Document, index, open_engine
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.chunking import ChunkSize, make_chunker
-from ragbench.pipeline.index import IndexResult, index_corpus, index_documents
+from ragbench.pipeline.index import IndexResult, index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.database import Database
@@ -307,21 +307,12 @@ def test_the_embedder_is_measured_in_the_language_of_the_corpus(database: Memory
     assert identity.embedder_name == "hashing:32"
 
 
-def test_problems_of_a_corpus_are_told_before_anything_is_written(
-    database: MemoryDatabase, tmp_path: Any
-) -> None:
+def test_problems_of_a_corpus_are_reported_before_anything_is_written(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"id": "a", "text": "One."}\n{"id": "b"}\n', "utf-8")
     with pytest.raises(DataError, match=r"corpus\.jsonl:2"):
-        index_corpus(
-            path,
-            database,
-            "kb",
-            embedder=CountingEmbedder(),
-            embedder_name="hashing:32",
-            chunker=make_chunker("whole"),
-        )
-    assert database.collections() == []
+        index(path, f"memory:{tmp_path}/store", "kb", embedder="hashing:32", chunker="whole")
+    assert not (tmp_path / "store").exists()
 
 
 def test_documents_and_files_are_indexed_by_names_alone(tmp_path: Path) -> None:
