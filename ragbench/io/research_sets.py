@@ -123,7 +123,7 @@ def _squad_answers(value: object) -> list[tuple[str, object]] | None:
     return texts if len(texts) == len(found) else None
 
 
-_NO_GOLD: Mapping[str, object] = {"reference_contexts": [], "reference_context_ids": []}
+_NO_GOLD: dict[str, object] = {"reference_contexts": [], "reference_context_ids": []}
 """Of SQuAD 2.0: the paragraph was written beside the question and does not answer it."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -104,6 +104,7 @@ def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
 
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,26 +172,26 @@ class Section:
                 self.note(f"expected a text, found {_value_text(item)}", key)
 
     def text(self, key: str) -> str | None:
-        value = self.values.get(key)
-        if value is None or (isinstance(value, str) and value):
-            return value
-        self.note(f"expected a text, found {_value_text(value)}", key)
-        return None
+        return self._taken(key, "a text", lambda value: value if isinstance(value, str) else None)
 
     def flag(self, key: str) -> bool | None:
-        value = self.values.get(key)
-        if value is None or isinstance(value, bool):
-            return value
-        self.note(f"expected true or false, found {_value_text(value)}", key)
-        return None
+        return self._taken(
+            key, "true or false", lambda value: value if isinstance(value, bool) else None
+        )
 
     def choice(self, key: str, choices: type[ChoiceT]) -> ChoiceT | None:
+        known = {choice.value: choice for choice in choices}
+        return self._taken(key, f"one of {', '.join(known)}", lambda value: known.get(str(value)))
+
+    def _taken(
+        self, key: str, expected: str, take: Callable[[object], ValueT | None]
+    ) -> ValueT | None:
+        """What is made of a value; None when it is not there, or, with a problem, is another."""
         value = self.values.get(key)
-        known = [choice.value for choice in choices]
-        if value is None or value in known:
-            return None if value is None else choices(value)
-        self.note(f"expected one of {', '.join(known)}, found {_value_text(value)}", key)
-        return None
+        found = None if value in (None, "") else take(value)
+        if found is None and value is not None:
+            self.note(f"expected {expected}, found {_value_text(value)}", key)
+        return found
 
     def whole_number(self, key: str, *, low: int) -> int | None:
         number = self.number(key)

@@ -31,7 +31,7 @@ KNOWN = [
 ]
 
 
-def of_kind(kind: str) -> Any:
+def of_kind(kind: str) -> pytest.MarkDecorator:
     chosen = [one for one in KNOWN if one["kind"] == kind]
     return pytest.mark.parametrize("known", chosen, ids=[one["name"] for one in chosen])
 
