@@ -89,6 +89,7 @@ def test_a_stopped_command_continues(dump: Path, tmp_path: Path) -> None:
     assert out.read_bytes() == (tmp_path / "near.jsonl").read_bytes()
 
 
+@pytest.mark.nightly
 def test_so_many_queries_and_no_more(dump: Path, tmp_path: Path) -> None:
     summary = far(dump, Plain, limit=33, out=tmp_path / "v.jsonl")
     assert (summary.queries, summary.malformed) == (33, 0)
@@ -106,6 +107,7 @@ def test_a_dump_that_changes_under_the_command_is_one_error(dump: Path, tmp_path
         far(dump, Plain, piece=1 << 20, out=tmp_path / "v.jsonl", emit=emit)
 
 
+@pytest.mark.nightly
 def test_a_dump_that_is_gone_is_one_error(dump: Path) -> None:
     with pytest.raises(DataError, match="a worker cannot read it: there is no such file"):
         far(dump, Plain, emit=lambda _: dump.unlink(missing_ok=True))
@@ -129,6 +131,7 @@ def test_a_dump_that_grows_under_the_command_is_one_error_and_the_next_command_g
     assert sorted(asked(log)) == ["raise 40", "what is number 90"]
 
 
+@pytest.mark.nightly
 def test_a_dump_in_whose_place_something_else_stands_has_changed(dump: Path) -> None:
     def emit(_: ValidatedQuery) -> None:
         if dump.is_file():
@@ -176,6 +179,7 @@ class Deadly(Plain):
         return super().validate(query, chunks)
 
 
+@pytest.mark.nightly
 def test_a_query_that_takes_workers_down_fails_alone(dump: Path, tmp_path: Path) -> None:
     out = tmp_path / "v.jsonl"
     summary = far(dump, Deadly, out=out)

@@ -122,6 +122,7 @@ def killed_after(count: int, path: Path, out: Path) -> None:
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
 @settings(max_examples=12, deadline=None)
 @given(kills=st.lists(st.integers(1, QUERIES), min_size=1, max_size=3))
@@ -137,6 +138,7 @@ def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int]) -> 
         assert (place / "v.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
 
 
+@pytest.mark.nightly
 @settings(max_examples=12, deadline=None)
 @given(stops=st.lists(st.integers(0, QUERIES - 1), min_size=1, max_size=4))
 def test_stops_after_any_number_of_verdicts_cost_nothing_twice(stops: list[int]) -> None:
