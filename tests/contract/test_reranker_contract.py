@@ -219,6 +219,14 @@ def test_settings_out_of_range_are_refused_by_name(
 
 
 @pytest.mark.parametrize(
+    "wrong", [{"top_k": 0}, {"top_k": -1}, {"timeout": 0.0}, {"on_error": "x"}]
+)
+def test_rerank_refuses_bad_settings(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        rerank(PLAIN, [], build_reranker("lexical"), **wrong)
+
+
+@pytest.mark.parametrize(
     "given",
     [
         {"name": "semantic"},

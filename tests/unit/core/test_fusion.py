@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Chunk
-from ragbench.core.fusion import min_max, reciprocal_rank_fusion, reciprocal_rank_scores
+from ragbench.core.fusion import reciprocal_rank_fusion, reciprocal_rank_scores
 from ragbench.post.merge import fuse
 from ragbench.post.operator import RankedChunk, in_order
-from ragbench.post.rerankers.fusion import standard
 
 RANKINGS = st.lists(
     st.lists(st.sampled_from("abcdef"), max_size=6, unique=True), min_size=1, max_size=3
@@ -41,15 +40,6 @@ def test_of_equal_scores_the_lower_id_comes_first() -> None:
     assert [one.id for one in reciprocal_rank_fusion([chunks(["b", "a"])], top_k=1)] == ["b"]
 
 
-def test_scores_are_brought_to_one_scale() -> None:
-    assert min_max([2.0, 4.0, 3.0]) == [0.0, 1.0, 0.5]
-    assert min_max([7.0, 7.0]) == [0.5, 0.5]
-    assert min_max([]) == []
-    assert min_max([-1.7e308, 1.7e308]) == [0.0, 1.0]
-    assert standard([1.0, 3.0]) == [-1.0, 1.0]
-    assert standard([3.0, 3.0]) == [0.0, 0.0]
-
-
 @given(RANKINGS)
 def test_retrieval_and_merging_fuse_alike(rankings: list[list[str]]) -> None:
     weights = [1.0, 0.5, 2.0][: len(rankings)]
@@ -67,3 +57,18 @@ def test_retrieval_and_merging_fuse_alike(rankings: list[list[str]]) -> None:
     assert [(one.chunk.id, one.score) for one in merged] == [
         (one.id, one.score) for one in retrieved
     ]
+
+
+IDS = st.lists(st.sampled_from("abcdefgh"), unique=True)
+
+
+@given(first=IDS, second=IDS, k=st.integers(1, 100))
+def test_every_chunk_is_held_once_whatever_the_order_of_the_rankings(
+    first: list[str], second: list[str], k: int
+) -> None:
+    fused = reciprocal_rank_fusion([chunks(first), chunks(second)], rrf_k=k)
+    assert sorted(one.id for one in fused) == sorted({*first, *second})
+    swapped = reciprocal_rank_fusion([chunks(second), chunks(first)], rrf_k=k)
+    assert [one.id for one in fused] == [one.id for one in swapped]
+    alone = reciprocal_rank_fusion([chunks(first), chunks(first)], weights=[1, 0])
+    assert [one.id for one in alone] == first

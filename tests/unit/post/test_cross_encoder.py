@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -102,13 +101,6 @@ def test_an_empty_chunk_is_scored(tiny: str) -> None:
     for passages in ("whole", "sentences"):
         reranker = CrossEncoderReranker(model=tiny, passages=passages)
         assert list(reranker.score(query("w1"), [chunk("a", " ")])) == pytest.approx([sigmoid(-4)])
-
-
-def test_it_travels_to_another_process(tiny: str) -> None:
-    reranker = CrossEncoderReranker(model=tiny)
-    again = pickle.loads(pickle.dumps(reranker))
-    assert again == reranker
-    assert order(again, query("w1"), [chunk("a", "w1"), chunk("b", "w2")]) == ["b", "a"]
 
 
 # --- what is refused

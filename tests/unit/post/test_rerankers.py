@@ -668,6 +668,8 @@ def test_a_member_with_unusable_scores_is_named(name: str, member: FixedScores) 
 def test_normalised_by_hand() -> None:
     assert min_max([2, 4, 3]) == [0, 1, 0.5]
     assert min_max([7, 7]) == [0.5, 0.5]
+    assert min_max([]) == []
+    assert min_max([-1.7e308, 1.7e308]) == [0, 1]
     assert standard([1, 3]) == [-1, 1]
     assert standard([1.0, 2.0, 3.0]) == pytest.approx([-(1.5**0.5), 0.0, 1.5**0.5])
     assert standard([5, 5, 5]) == [0, 0, 0]

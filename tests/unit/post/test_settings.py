@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,17 +19,14 @@ from ragbench import (
     load_pipeline,
     rerank,
 )
-from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError, DataError
-from ragbench.io.settings import from_settings
 from ragbench.ledger.identity import described
 from ragbench.plugins import Registry
 from ragbench.post.build import Resources, load_post_retrieval, load_variants
 from ragbench.post.catalogue import OPERATORS, RERANKERS, Listed, ListedSetting, listed
-from ragbench.post.filter import Nothing, TopK
+from ragbench.post.filter import TopK
 from ragbench.post.merge import QueryMerge, SecondaryQuery
-from ragbench.post.operator import Operator
-from ragbench.post.rerank import Rerank, Reranker
+from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.fusion import LinearFusionReranker, ReciprocalRankFusionReranker
 from ragbench.post.rerankers.lexical import LexicalReranker
 from ragbench.post.rerankers.llm import LlmListwiseReranker
@@ -69,11 +66,6 @@ def test_a_file_becomes_a_stage(tmp_path: Path) -> None:
     queries = (SecondaryQuery(query="{question} again", top_k=3),)
     assert stage.operators == (TopK(k=2), QueryMerge(service=shelf, queries=queries))
     assert (stage.on_error, stage.score_field) == ("raise", "rerank_score")
-
-
-def test_json_is_yaml_too(tmp_path: Path) -> None:
-    path = saved(tmp_path, '{"operators": [{"action": "none"}]}')
-    assert load_post_retrieval(path).operators[0].name == "none"
 
 
 def test_all_problems_are_told_with_their_lines(tmp_path: Path) -> None:
@@ -270,12 +262,6 @@ def test_rerankers_are_configured_flat_or_apart() -> None:
     assert flat == apart == Rerank(reranker=LexicalReranker(b=0.5), top_k=3)
 
 
-def test_an_operator_of_the_users_own_is_taken_as_it_is() -> None:
-    mine = Nothing()
-    assert isinstance(mine, Operator)
-    assert build_operator(mine) is mine
-
-
 # --- rerankers from mappings
 
 
@@ -364,47 +350,6 @@ def test_a_language_model_is_handed_over() -> None:
 def test_errors_say_what_is_wrong_and_what_exists(given: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_reranker(given)
-
-
-def test_few_settings_have_no_default() -> None:
-    needed = {
-        name: {
-            field.name
-            for field in fields(RERANKERS.load(name))
-            if field.init and field.default is MISSING and field.default_factory is MISSING
-        }
-        for name in RERANKERS.builtin
-    }
-    assert {name: sorted(names) for name, names in needed.items() if names} == {
-        "cross_encoder": ["model"],
-        "http": ["url"],
-        "linear": ["rerankers"],
-        "llm_listwise": ["chat"],
-        "llm_pointwise": ["chat"],
-        "rrf": ["rerankers"],
-    }
-
-
-def test_any_callable_can_be_registered_by_another_package() -> None:
-    def factory(scale: float = 1.0) -> Reranker:
-        return FixedScores(scale)
-
-    assert isinstance(from_settings(factory, {"scale": 2.0}, where="mine"), FixedScores)
-    with pytest.raises(ConfigError, match=r"mine: .*'scle'"):
-        from_settings(factory, {"scle": 2.0}, where="mine")
-
-
-def test_optional_and_unknown_types_pass() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Settings:
-        path: Path
-        limit: int | None = None
-        chat: ChatModel | None = None
-
-    built = from_settings(Settings, {"path": Path("x"), "limit": None}, where="s")
-    assert built == Settings(path=Path("x"))
-    with pytest.raises(ConfigError, match="s: limit must be a whole number"):
-        from_settings(Settings, {"path": Path("x"), "limit": "3"}, where="s")
 
 
 # --- a user's own, by their place

@@ -1,0 +1,516 @@
+"""ablate: variants over one stored run, what they score, what they cost, who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from scipy import stats
+
+from ragbench import (
+    AsyncRAGInterface,
+    Case,
+    Chunk,
+    GenerationResult,
+    PostRetrieval,
+    Query,
+    RAGInterface,
+    RetrievalResult,
+    ablate,
+    parse_metrics,
+)
+from ragbench.core.ablation import Ablation
+from ragbench.errors import ConfigError, LLMStoppedError, RunMismatchError
+from ragbench.llm.endpoint import Price
+from ragbench.post.build import Variant
+from ragbench.post.filter import Threshold, TopK
+from ragbench.post.format import LongContext
+from ragbench.post.operator import OperatorInput, RankedChunk
+from ragbench.post.rerank import Rerank
+from ragbench.post.rerankers.semantic import SemanticReranker
+from ragbench.post.score_store import ScoreStore
+from ragbench.stages.trial import percentile
+from ragbench.views.ablation import ablation_markdown, ablation_object
+from tests.behaviour.rags import NotingRAG, cases, run
+
+METRICS = parse_metrics("hit_rate@1, recall@2")
+FIRST = parse_metrics("nDCG@1, recall@2")
+ANSWERS = parse_metrics("exact_match, hit_rate@1")
+NAMES = [f"easy {at}" for at in range(4)] + [f"hard {at}" for at in range(12)]
+
+
+class Ranked(NotingRAG):
+    """The right chunk stands first for a query with "easy" in it, last for any other."""
+
+    noise = 1
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        right = super().retrieve_with_metadata(query, top_k)
+        ids = [*(right.context_ids or ()), *"xy"[: self.noise]]
+        texts = [*right.contexts, *["one two three", "four five six"][: self.noise]]
+        if "easy" not in query:
+            ids, texts = [*ids[1:], ids[0]], [*texts[1:], texts[0]]
+        return RetrievalResult(texts, context_ids=ids, scores=[0.3, 0.2, 0.1][: len(ids)])
+
+
+class Three(Ranked):
+    noise = 2
+
+
+class Far(Ranked):
+    """Hands over distances: the first chunk has the least."""
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        found = super().retrieve_with_metadata(query, top_k)
+        return RetrievalResult(found.contexts, context_ids=found.context_ids, scores=[0.1, 0.2])
+
+
+class Backwards:
+    name = "test.backwards"
+
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        return context.chunks[::-1]
+
+
+class Failing:
+    name = "custom.failing"
+
+    def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+        raise RuntimeError("no model")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paid:
+    """Longer ids first; it fails once its money is spent."""
+
+    scores_alone: ClassVar[bool] = True
+    asks_elsewhere: ClassVar[bool] = True
+
+    asked: list[str] = field(default_factory=list[str], compare=False, metadata={"setting": False})
+    money: list[int] = field(
+        default_factory=lambda: [10**6], compare=False, metadata={"setting": False}
+    )
+    name: str = "paid"
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> list[float]:
+        self.money[0] -= 1
+        if self.money[0] < 0:
+            raise LLMStoppedError("the cap is reached")
+        self.asked.extend(chunk.id for chunk in chunks)
+        return [float(len(chunk.id)) for chunk in chunks]
+
+
+class Reading(RAGInterface, families=("generation",)):
+    """Answers rightly where it is given the right text, declines over one text, reports tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[tuple[str, list[str]]] = []
+
+    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        self.given.append((query, contexts))
+        if "broken" in query:
+            raise ValueError("no words")
+        usage = {"prompt_tokens": 100 * len(contexts), "completion_tokens": 10}
+        if f"text {query}" in contexts:
+            return GenerationResult(f"A {query}", metadata={"usage": usage})
+        return GenerationResult("", abstained=True, metadata={"usage": usage})
+
+
+class AsyncReading(AsyncRAGInterface, families=("generation",)):
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain = Reading()
+
+    async def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        return self.plain.generate_with_metadata(query, contexts)
+
+
+class Stopped(RAGInterface, families=("generation",)):
+    def generate(self, query: str, contexts: list[str]) -> str:
+        raise LLMStoppedError("the cap is reached")
+
+
+def variant(name: str, *operators: Any, **settings: Any) -> Variant:
+    return Variant(name=name, stage=PostRetrieval(operators=operators, **settings))
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    data = cases("easy a", "easy b", "hard c", "hard d", "lost e")
+    run(data, Ranked(), tmp_path / "run", metrics="hit_rate@1, exact_match, retrieval_latency")
+    return tmp_path / "run"
+
+
+def test_variants_are_compared_with_the_first_one(stored: Path) -> None:
+    found = ablate(
+        stored,
+        [
+            variant("as retrieved", TopK(k=2)),
+            variant("swapped", Backwards()),
+            variant("one", TopK(k=1)),
+        ],
+        metrics=METRICS,
+    )
+    assert (found.cases, found.replayed, found.depth) == (5, 4, 2)
+    first, swapped, one = found.variants
+    assert [change.score for change in first.changes] == [0.5, 1.0]
+    assert [change.difference for change in first.changes] == [None, None]
+    hit, recall = swapped.changes
+    assert (hit.score, hit.difference, hit.gained, hit.lost, hit.compared) == (0.5, 0.0, 2, 2, 4)
+    assert (recall.difference, recall.gained, recall.lost) == (0.0, 0, 0)
+    assert one.changes[1].difference == -0.5
+    # Differences 0, 0, -1, -1: sd = 0.57735, se = 0.288675, t(3) = 3.182446; the lower end,
+    # -1.4187, is cut at the end of the scale.
+    recall = one.changes[1]
+    assert recall.alone == pytest.approx((-1.0, -0.5 + 3.182446 * 0.288675), abs=1e-5)
+    assert recall.low == pytest.approx(-1.0)
+    assert recall.alone is not None
+    assert recall.high is not None
+    assert recall.high >= recall.alone[1]
+
+
+def test_that_the_stored_scores_rise_as_distances_do_is_said_first(
+    stored: Path, tmp_path: Path
+) -> None:
+    """Operators read a higher score as a better one: MMR, thresholds and fusion would be wrong."""
+    both = [variant("as retrieved", TopK(k=2)), variant("one", TopK(k=1))]
+    assert not [note for note in ablate(stored, both).notes if "distances" in note]
+    run(cases("easy a", "hard b"), Far(), tmp_path / "far", metrics="hit_rate@1")
+    first = ablate(tmp_path / "far", both).notes[0]
+    assert first.startswith("In 2 of 2 retrievals with different scores these rise")
+
+
+def test_costs_are_those_of_what_generation_would_be_given(stored: Path) -> None:
+    found = ablate(stored, [variant("all"), variant("one", TopK(k=1))], metrics=METRICS)
+    everything, one = found.variants
+    # "text easy a" and "one two three": 3 and 4 estimated tokens.
+    assert (everything.chunks, everything.tokens, everything.tokens_p95) == (2.0, 7.0, 7.0)
+    assert (one.chunks, one.tokens) == (1.0, 3.5)
+    assert one.seconds_p95 >= one.seconds_p50 > 0
+    assert (found.counter, found.is_estimate) == ("approximate", True)
+
+
+def test_the_rag_is_not_asked_again_and_the_run_is_left_alone(stored: Path) -> None:
+    before = {path.name: path.read_bytes() for path in stored.iterdir() if path.suffix == ".json"}
+    rag = Ranked()
+    ablate(stored, [variant("one", TopK(k=1))])
+    assert rag.retrieved == []
+    assert before == {
+        path.name: path.read_bytes() for path in stored.iterdir() if path.suffix == ".json"
+    }
+
+
+def test_by_default_the_runs_own_retriever_metrics_are_measured(stored: Path) -> None:
+    found = ablate(stored, [variant("one", TopK(k=1))])
+    assert [metric.name for metric in found.metrics] == ["hit_rate@1"]
+
+
+def test_the_runs_own_post_retrieval_is_not_looked_at(tmp_path: Path) -> None:
+    stage = PostRetrieval(operators=(TopK(k=1),))
+    run(cases("hard a"), Ranked(), tmp_path / "run", post_retrieval=stage)
+    found = ablate(tmp_path / "run", [variant("all")], metrics=METRICS)
+    assert found.variants[0].chunks == 2.0
+
+
+def test_an_operator_that_fails_is_counted_in_both_manners(stored: Path) -> None:
+    found = ablate(
+        stored,
+        [variant("kept", Failing()), variant("raised", Failing(), on_error="raise")],
+        metrics=METRICS,
+    )
+    kept, raised = found.variants
+    assert (kept.passed_over, kept.failed, kept.changes[0].measured) == (4, 0, 4)
+    assert (raised.passed_over, raised.failed, raised.changes[0].measured) == (0, 4, 0)
+    assert raised.changes[0].score is None
+    assert kept.failures == (("custom.failing: RuntimeError: no model", 4),)
+
+
+def test_the_same_variants_give_the_same_numbers(stored: Path) -> None:
+    def numbers() -> object:
+        found = ablation_object(
+            ablate(stored, [variant("all", LongContext()), variant("t", Threshold(min_score=0.15))])
+        )
+        for each in found["variants"]:
+            del each["seconds"]
+        return found
+
+    assert numbers() == numbers()
+
+
+def test_clusters_widen_the_interval(tmp_path: Path) -> None:
+    def high(clusters: list[str | None]) -> float | None:
+        folder = tmp_path / str(len(set(clusters)))
+        data = [
+            Case(id=q, query=q, reference_context_ids=(f"d-{q}",), cluster=cluster)
+            for q, cluster in zip(
+                ("easy a", "easy b", "hard c", "hard d", "hard e", "easy f"), clusters, strict=True
+            )
+        ]
+        run(data, Ranked(), folder, metrics="hit_rate@1")
+        found = ablate(folder, [variant("all"), variant("one", TopK(k=1))], metrics=METRICS)
+        return found.variants[1].changes[1].high
+
+    alone, together = high([None] * 6), high(["1", "1", "2", "2", "2", "1"])
+    assert alone is not None
+    assert together is not None
+    assert together > alone
+
+
+def test_notes_say_what_limits_the_numbers(stored: Path) -> None:
+    notes = " ".join(ablate(stored, [variant("all")]).notes)
+    assert "hold 2 chunks" in notes
+    assert "1 cases have no retrieval" in notes
+    assert "Tokens are an estimate" in notes
+
+
+def test_metrics_of_the_answer_are_refused(stored: Path) -> None:
+    with pytest.raises(ConfigError, match="exact_match: reads the answer"):
+        ablate(stored, [variant("all")], metrics=parse_metrics("exact_match, recall@1"))
+
+
+def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no variant"):
+        ablate(tmp_path, [])
+    with pytest.raises(RunMismatchError, match="not a run folder"):
+        ablate(tmp_path, [variant("all")])
+    run(cases("a"), NotingRAG(), tmp_path / "answers", metrics="exact_match")
+    with pytest.raises(ConfigError, match="name metrics with --metrics"):
+        ablate(tmp_path / "answers", [variant("all")])
+    run(cases("lost a"), NotingRAG(), tmp_path / "lost", metrics="hit_rate@1")
+    with pytest.raises(RunMismatchError, match="no retrieval to replay"):
+        ablate(tmp_path / "lost", [variant("all")])
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    """Nearest rank: of 20 values the 10th, the 19th and the 20th."""
+    values = [float(at) for at in range(20, 0, -1)]
+    assert [percentile(values, share) for share in (0.5, 0.95, 0.96, 1.0)] == [10, 19, 20, 20]
+    assert [percentile([3.0], share) for share in (0.0, 0.5, 0.95)] == [3.0, 3.0, 3.0]
+    assert percentile([], 0.5) == 0.0
+
+
+# --- comparisons that hold together
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Path:
+    run(cases(*NAMES), Three(), tmp_path / "run", metrics="nDCG@1")
+    return tmp_path / "run"
+
+
+def compared(deep: Path) -> Ablation:
+    semantic = Rerank(reranker=SemanticReranker())
+    variants = [
+        variant("as retrieved"),
+        variant("turned", Backwards()),
+        variant("semantic", semantic),
+        variant("first", TopK(k=1)),
+    ]
+    return ablate(deep, variants, metrics=FIRST)
+
+
+def test_the_intervals_of_all_comparisons_hold_together(deep: Path) -> None:
+    done = compared(deep)
+    # turned and first act, by two metrics each; semantic does not, and is not tested.
+    assert done.family == 4
+    change = done.variants[1].changes[0]
+    # nDCG@1: 12 cases gain 1, 4 lose 1: mean 0.5, s = sqrt(16 * (1 - 0.25) / 15).
+    error = (16 * 0.75 / 15) ** 0.5 / 4
+    assert change.difference == pytest.approx(0.5)
+    assert change.alone is not None
+    assert change.alone[0] == pytest.approx(0.5 - stats.t.ppf(0.975, 15) * error)
+    assert change.low is not None
+    bonferroni = 0.5 - stats.t.ppf(1 - 0.05 / 8, 15) * error
+    assert bonferroni - 1e-9 <= change.low <= change.alone[0]
+    # 16 informative signs, at least 12 on one side: 2 * P(B(16, 1/2) >= 12).
+    exact = 2 * float(stats.binom.sf(11, 16, 0.5))
+    assert change.p_value == pytest.approx(exact)
+    assert change.p_corrected is not None
+    assert change.p_corrected >= exact
+
+
+def test_a_variant_that_did_nothing_is_not_called_equal(deep: Path) -> None:
+    done = compared(deep)
+    semantic = done.variants[2]
+    assert semantic.acted == 0
+    assert semantic.changes[0].p_value is None
+    assert semantic.operators is not None
+    (note, count), *_ = semantic.operators.operators[0].notes
+    assert ("no embedding" in note, count) == (True, 16)
+    assert [one.acted for one in done.variants] == [None, 16, 0, 16]
+
+
+def test_the_ceiling_is_the_best_order_of_the_same_chunks(deep: Path) -> None:
+    done = compared(deep)
+    assert done.variants[0].changes[0].score == 0.25
+    assert done.ceiling == (1.0, 1.0)
+
+
+def test_who_lost_what_is_listed(deep: Path) -> None:
+    done = compared(deep)
+    losses = done.variants[1].changes[0].losses
+    assert [(loss.case, loss.before, loss.after) for loss in losses] == [
+        (f"easy {at}", 1.0, 0.0) for at in range(4)
+    ]
+    operators = done.variants[3].operators
+    assert operators is not None
+    assert operators.operators[0].lost_for_good == 12
+
+
+def test_what_to_keep_is_said_in_a_sentence(deep: Path) -> None:
+    done = compared(deep)
+    change = done.variants[1].changes[0]
+    assert not change.is_significant  # beyond chance alone, not among four comparisons
+    assert done.keep == (
+        "By nDCG@1: keep as retrieved; turned, first: not distinguishable from as retrieved; "
+        "semantic: did not act."
+    )
+    assert ablation_object(done)["keep"] == done.keep
+
+
+def test_a_gain_beyond_chance_is_kept(tmp_path: Path) -> None:
+    names = [f"hard {at}" for at in range(12)]
+    run(cases(*names), Three(), tmp_path / "run", metrics="nDCG@1")
+    done = ablate(
+        tmp_path / "run",
+        [variant("plain"), variant("turned", Backwards()), variant("first", TopK(k=1))],
+        metrics=parse_metrics("nDCG@1"),
+    )
+    assert done.keep.startswith("By nDCG@1: keep turned; first: ")
+    back = ablate(
+        tmp_path / "run",
+        [variant("turned", Backwards()), variant("plain")],
+        metrics=parse_metrics("nDCG@1"),
+    )
+    assert back.keep == "By nDCG@1: keep turned; plain: worse than turned."
+
+
+def test_scores_are_asked_once_for_all_variants_and_runs(deep: Path, tmp_path: Path) -> None:
+    paid = Paid()
+    variants = [variant(f"top {k}", Rerank(reranker=paid, top_k=k)) for k in (1, 2, 3)]
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+        first = ablate(deep, variants, metrics=FIRST, scores=store)
+        again = ablate(deep, variants, metrics=FIRST, scores=store, concurrency=4)
+    assert len(paid.asked) == 16 * 3
+    # Times of what was looked up are no times of the reranker, and are not shown as such.
+    assert [one.reused_scores for one in first.variants] == [0, 48, 48]
+    shown = ablation_object(first)["variants"]
+    assert [one["seconds"] is None for one in shown] == [False, True, True]
+    assert [one.changes for one in first.variants] == [one.changes for one in again.variants]
+
+
+def test_an_ablation_that_is_stopped_goes_on_where_it_ended(deep: Path, tmp_path: Path) -> None:
+    broke, rich = Paid(money=[5]), Paid()
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+        with pytest.raises(LLMStoppedError, match="the cap"):
+            ablate(deep, [variant("a", Rerank(reranker=broke))], metrics=FIRST, scores=store)
+        ablate(deep, [variant("a", Rerank(reranker=rich))], metrics=FIRST, scores=store)
+    assert (len(broke.asked), len(rich.asked)) == (15, 33)
+
+
+def test_a_limit_takes_the_first_cases(deep: Path) -> None:
+    with pytest.raises(ConfigError, match="limit must be at least 1, not 0"):
+        ablate(deep, [variant("a")], metrics=FIRST, limit=0)
+    done = ablate(deep, [variant("a")], metrics=FIRST, limit=3)
+    assert (done.cases, done.variants[0].changes[0].measured) == (3, 3)
+
+
+# --- with somebody who answers
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    run(cases("red", "blue", "green", "gold"), Ranked(), tmp_path / "run", metrics="hit_rate@1")
+    return tmp_path / "run"
+
+
+def answered(run: Path, rag: Any, **options: Any) -> Ablation:
+    variants = [variant("all"), variant("one", TopK(k=1)), variant("both", TopK(k=2))]
+    return ablate(run, variants, rag=rag, metrics=ANSWERS, **options)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_each_variant_has_the_quality_of_its_answers(asked: Path, concurrency: int) -> None:
+    rag = Reading()
+    done = answered(asked, rag, concurrency=concurrency)
+    all_, one, both = done.variants
+    assert [each.changes[0].score for each in done.variants] == [1.0, None, 1.0]
+    assert all_.answers is not None
+    assert one.answers is not None
+    assert (all_.answers.answered, all_.answers.declined, all_.answers.failed) == (4, 0, 0)
+    assert (one.answers.answered, one.answers.declined, one.answers.failed) == (0, 4, 0)
+    assert both.acted == 0
+    assert done.generator == "Reading"
+    # "all" and "both" leave the same: four questions with two lists of contexts each.
+    assert len(rag.given) == 8
+
+
+def test_declining_is_no_way_to_win(asked: Path) -> None:
+    variants = [variant("all"), variant("one", TopK(k=1))]
+    done = ablate(asked, variants, rag=Reading())
+    assert [metric.name for metric in done.metrics] == ["end_to_end_f1", "token_f1", "hit_rate@1"]
+    end_to_end = done.variants[1].changes[0]
+    assert (end_to_end.score, end_to_end.difference, end_to_end.lost) == (0.0, -1.0, 4)
+    assert done.keep == "By end_to_end_f1: keep all; one: not distinguishable from all."
+
+
+def test_an_async_rag_answers_too(asked: Path) -> None:
+    plain, coroutines = answered(asked, Reading()), answered(asked, AsyncReading())
+    assert [v.changes[0].score for v in plain.variants] == [
+        v.changes[0].score for v in coroutines.variants
+    ]
+
+
+def test_tokens_that_are_reported_have_a_cost(asked: Path) -> None:
+    price = Price(input=Decimal(1), output=Decimal(10))
+    done = answered(asked, Reading(), price=price)
+    first, one, _ = done.variants
+    assert first.answers is not None
+    assert one.answers is not None
+    # 200 tokens at 1 and 10 at 10 a million; 100 and 10 for one chunk.
+    assert first.answers.cost == pytest.approx(300e-6)
+    assert one.answers.cost == pytest.approx(200e-6)
+    assert (first.answers.prompt_tokens, first.answers.response_tokens) == (200, 10)
+    assert done.currency == "USD"
+    without = answered(asked, Reading())
+    assert without.variants[0].answers is not None
+    assert without.variants[0].answers.cost is None
+
+
+def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
+    run(cases("red", "broken blue"), Ranked(), tmp_path / "run", metrics="hit_rate@1")
+    first = answered(tmp_path / "run", Reading()).variants[0]
+    assert first.answers is not None
+    assert (first.answers.answered, first.answers.failed) == (1, 1)
+    assert (first.changes[0].score, first.changes[0].measured) == (1.0, 1)
+    assert [count for text, count in first.failures if "no words" in text] == [1]
+
+
+def test_who_cannot_answer_is_refused(asked: Path) -> None:
+    class OnlyRetrieves(RAGInterface, families=("retrieval",)):
+        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+            return []
+
+    with pytest.raises(ConfigError, match="does not generate"):
+        answered(asked, OnlyRetrieves())
+    with pytest.raises(ConfigError, match="reads the answer, and nobody is asked"):
+        answered(asked, None)
+    with pytest.raises(ConfigError, match="asks a model, which an ablation does not"):
+        ablate(asked, [variant("all")], metrics=["support"], rag=Reading())
+    with pytest.raises(LLMStoppedError):
+        answered(asked, Stopped())
+
+
+def test_the_answers_are_in_every_form(asked: Path) -> None:
+    done = answered(asked, Reading())
+    plain = ablation_object(done)
+    assert plain["generator"] == "Reading"
+    assert plain["variants"][1]["answers"]["declined"] == 4
+    text = ablation_markdown(done)
+    assert "## answers of Reading" in text
+    assert "| one | 0 | 4 | 0 |" in text
