@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ragbench_cli import console
-from ragbench_cli.options import argument, option
+from ragbench_cli.options import CASES, EncodingOption, argument, mapping, one_of, option
 
 if TYPE_CHECKING:
     from ragbench.io.dumps.read import OpenDump
@@ -35,91 +35,97 @@ DumpArgument = Annotated[
         "ragbench show dumps.",
     ),
 ]
-FormatOption = Annotated[
-    str | None,
-    option(
-        "--format",
-        help="Form of the dump; detected if omitted.",
-        metavar="FORM",
-        complete=_formats,
-    ),
-]
-MapOption = Annotated[
-    list[str] | None,
-    option(
-        "--map",
-        help="Where a field is found, such as text=payload.content; repeatable. Fields: query, "
-        "query_id, chunks, id, text, score, metadata, relevant, answer_present.",
-        metavar="FIELD=PATH",
-    ),
-]
-ScoresOption = Annotated[
-    str | None,
-    option(
-        "--scores",
-        help="What scores are: similarity or distance. By default inferred from the order "
-        "of the chunks.",
-        metavar="KIND",
-        complete=_kinds,
-    ),
-]
-QueryOption = Annotated[
-    str | None,
-    option("--query", help="The query, for a dump that is one response.", metavar="TEXT"),
-]
-QueriesOption = Annotated[
-    Path | None,
-    option(
-        "--queries",
-        help="File with the queries, for responses without them: joined by id, or by order.",
-        metavar="FILE",
-    ),
-]
-CorpusOption = Annotated[
-    Path | None,
-    option(
-        "--corpus",
-        help="File or folder with the texts, for a TREC run or BEIR results.",
-        metavar="PATH",
-    ),
-]
-
-
-SheetOption = Annotated[
-    str | None,
-    option(
-        "--split",
-        help="Part to read from a source with several: the sheet of a workbook, by default the "
-        "first; a provider or prompt of promptfoo.",
-        metavar="NAME",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpChoice:
-    path: str
-    format: str | None
-    map: list[str] | None
-    scores: str | None
-    query: str | None
-    queries: Path | None
-    corpus: Path | None
-    split: str | None
-    encoding: str | None
+    """How a dump is read."""
+
+    format: Annotated[
+        str | None,
+        option(
+            "--format",
+            help="Form of the dump; detected if omitted.",
+            metavar="FORM",
+            complete=_formats,
+            panel=CASES,
+        ),
+    ] = None
+    map: Annotated[
+        list[str] | None,
+        option(
+            "--map",
+            help="Where a field is found, such as text=payload.content; repeatable. Fields: query, "
+            "query_id, chunks, id, text, score, metadata, relevant, answer_present.",
+            metavar="FIELD=PATH",
+            panel=CASES,
+        ),
+    ] = None
+    scores: Annotated[
+        str | None,
+        option(
+            "--scores",
+            help="What scores are: similarity or distance. By default inferred from the order "
+            "of the chunks.",
+            metavar="KIND",
+            complete=_kinds,
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    query: Annotated[
+        str | None,
+        option(
+            "--query",
+            help="The query, for a dump that is one response.",
+            metavar="TEXT",
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    queries: Annotated[
+        Path | None,
+        option(
+            "--queries",
+            help="File with the queries, for responses without them: joined by id, or by order.",
+            metavar="FILE",
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    corpus: Annotated[
+        Path | None,
+        option(
+            "--corpus",
+            help="File or folder with the texts, for a TREC run or BEIR results.",
+            metavar="PATH",
+            panel=CASES,
+        ),
+    ] = None
+    split: Annotated[
+        str | None,
+        option(
+            "--split",
+            help="Part to read from a source with several: the sheet of a workbook, by default the "
+            "first; a provider or prompt of promptfoo.",
+            metavar="NAME",
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    encoding: EncodingOption = None
 
 
 @contextmanager
-def opened(choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
+def opened(path: str, choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
     from ragbench.io.dumps.form import ScoreKind
     from ragbench.io.retrievals import open_retrievals
-    from ragbench_cli.options import mapping, one_of
 
     kind = None
     if choice.scores is not None:
         kind = ScoreKind(one_of(choice.scores, _SCORES, "--scores"))
     with open_retrievals(
-        choice.path,
+        path,
         format=choice.format,
         overrides=mapping(choice.map, "--map"),
         scores=kind,

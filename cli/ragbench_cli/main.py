@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.options import RARE
+from ragbench_cli.options import PANELS, RARE
 
 COMMANDS = {
     "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
@@ -77,7 +77,7 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and parameter.name != "help":
@@ -85,13 +85,13 @@ class _Command(TyperCommand):
                 panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
                 panels.setdefault(panel or "Options", []).append(record)
         hidden = 0
-        for panel, records in panels.items():
+        for panel in sorted(panels, key=lambda name: PANELS.index(name.removesuffix(RARE))):
+            records = panels[panel]
             if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
                 hidden += len(records)
                 continue
-            if records:
-                with formatter.section(panel):
-                    formatter.write_dl(records)
+            with formatter.section(panel):
+                formatter.write_dl(records)
         if hidden:
             formatter.write_paragraph()
             formatter.write_text(f"{hidden} more options: {ctx.command_path} --help-all")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -16,7 +16,10 @@ ASKING = "How it is asked"
 MEASURED = "What is measured"
 JUDGING = "Judging"
 ENGINE = "Where it runs"
+DEMANDED = "What has to hold"
 OUTPUT = "Output"
+PANELS = ("Arguments", CASES, "Options", MEASURED, ASKING, DEMANDED, ENGINE, JUDGING, OUTPUT)
+"""Their order in the help."""
 RARE = " (rarely needed)"
 """Ends the name of a panel that only --help-all shows."""
 
@@ -118,8 +121,10 @@ def _record(record: type, given: dict[str, Any]) -> Any:
 
 
 def _options_of(record: type) -> Iterable[tuple[Field[Any], Any]]:
+    """The fields that are options or records; others keep their default."""
     hints: Mapping[str, Any] = get_type_hints(record, include_extras=True)
-    return [(each, hints[each.name]) for each in fields(record)]
+    kinds = [(each, hints[each.name]) for each in fields(record)]
+    return [one for one in kinds if is_dataclass(one[1]) or get_origin(one[1]) is Annotated]
 
 
 def _name(field: Field[Any], kind: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ragbench_cli import console
 from ragbench_cli.llm_options import LLMChoice
-from ragbench_cli.options import MEASURED, option
+from ragbench_cli.options import ENGINE, MEASURED, option
 
 if TYPE_CHECKING:
     from ragbench.core.chat import ChatModel
@@ -39,6 +39,7 @@ ValidatorOption = Annotated[
         metavar="NAME",
         show_default=True,
         complete=_validators,
+        panel=MEASURED,
     ),
 ]
 ValidatorArgsOption = Annotated[
@@ -69,6 +70,8 @@ WorkersOption = Annotated[
         "language model the number of concurrent queries, by default 8.",
         metavar="N",
         min=1,
+        panel=ENGINE,
+        rare=True,
     ),
 ]
 
@@ -77,8 +80,8 @@ WorkersOption = Annotated[
 class ValidatorChoice:
     """What the options say of the validator."""
 
-    name: str
-    settings: str | None = None
+    name: ValidatorOption = DEFAULT_VALIDATOR
+    settings: ValidatorArgsOption = None
     calibration: Path | None = None
     llm: LLMChoice = field(default_factory=LLMChoice)
     """Who is asked by a validator that asks a language model."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,31 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.dump_options import (
-    CorpusOption,
-    DumpChoice,
-    FormatOption,
-    MapOption,
-    QueriesOption,
-    QueryOption,
-    ScoresOption,
-    SheetOption,
-    opened,
+from ragbench_cli.dump_options import DumpChoice, opened
+from ragbench_cli.options import (
+    MEASURED,
+    OUTPUT,
+    EngineOption,
+    JsonOption,
+    argument,
+    option,
+    takes_records,
 )
-from ragbench_cli.llm_options import (
-    ConfigOption,
-    LLMBaseUrlOption,
-    LLMChoice,
-    LLMKeyFileOption,
-    LLMKeyVariableOption,
-    LLMModelOption,
-)
-from ragbench_cli.options import EncodingOption, EngineOption, JsonOption, argument, option
 from ragbench_cli.validator_options import (
-    DEFAULT_VALIDATOR,
-    ValidatorArgsOption,
     ValidatorChoice,
-    ValidatorOption,
     WorkersOption,
     chosen_engine,
     validator_maker,
@@ -47,6 +34,7 @@ if TYPE_CHECKING:
     from ragbench_cli.console import StageAdvance
 
 
+@takes_records
 def command(
     labels: Annotated[
         str,
@@ -57,7 +45,8 @@ def command(
             "input.",
         ),
     ],
-    validator: ValidatorOption = DEFAULT_VALIDATOR,
+    choice: DumpChoice,
+    asked: ValidatorChoice,
     out: Annotated[
         Path,
         option(
@@ -66,6 +55,7 @@ def command(
             help="File for the calibration, to be used with validate --calibration.",
             metavar="FILE",
             show_default=True,
+            panel=OUTPUT,
         ),
     ] = Path("calibration.json"),
     precision: Annotated[
@@ -76,6 +66,7 @@ def command(
             "answered that really are.",
             metavar="SHARE",
             show_default=True,
+            panel=MEASURED,
         ),
     ] = 0.98,
     error: Annotated[
@@ -85,29 +76,31 @@ def command(
             help="Instead of --precision: the share of queries without the answer that may be "
             "called Yes, guaranteed for queries like the labelled ones (conformal).",
             metavar="SHARE",
+            panel=MEASURED,
         ),
     ] = None,
     seed: Annotated[
         int,
-        option("--seed", help="Seed of the folds.", metavar="N", show_default=True),
+        option(
+            "--seed",
+            help="Seed of the folds.",
+            metavar="N",
+            show_default=True,
+            panel=MEASURED,
+            rare=True,
+        ),
     ] = 7,
-    format: FormatOption = None,
-    map: MapOption = None,
-    scores: ScoresOption = None,
-    query: QueryOption = None,
-    queries: QueriesOption = None,
-    corpus: CorpusOption = None,
-    split: SheetOption = None,
-    encoding: EncodingOption = None,
-    validator_args: ValidatorArgsOption = None,
     engine: EngineOption = "processes",
     workers: WorkersOption = None,
-    config: ConfigOption = None,
-    llm_model: LLMModelOption = None,
-    llm_base_url: LLMBaseUrlOption = None,
-    llm_api_key_env: LLMKeyVariableOption = None,
-    llm_api_key_file: LLMKeyFileOption = None,
-    quiet: Annotated[bool, option("--quiet", "-q", help="Show no progress and no hints.")] = False,
+    quiet: Annotated[
+        bool,
+        option(
+            "--quiet",
+            "-q",
+            help="Show no progress and no hints.",
+            panel=OUTPUT,
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Fit a validator to your own labels.
@@ -127,30 +120,9 @@ def command(
     from ragbench.validators.calibration import calibration_text
     from ragbench.verbs.calibrate import calibrate_dump
 
-    choice = DumpChoice(
-        path=labels,
-        format=format,
-        map=map,
-        scores=scores,
-        query=query,
-        queries=queries,
-        corpus=corpus,
-        split=split,
-        encoding=encoding,
-    )
-    judge = ValidatorChoice(
-        name=validator_name(validator),
-        settings=validator_args,
-        llm=LLMChoice(
-            model=llm_model,
-            base_url=llm_base_url,
-            api_key_env=llm_api_key_env,
-            api_key_file=llm_api_key_file,
-            config=config,
-        ),
-    )
+    judge = replace(asked, name=validator_name(asked.name))
     work = partial(calibrate_dump, precision=precision, error=error, seed=seed, workers=workers)
-    found = _fitted(work, judge, choice, engine, quiet=quiet)
+    found = _fitted(work, judge, (labels, choice), engine, quiet=quiet)
     with written_whole(out) as file:
         file.write(calibration_text(found.report.calibration).encode())
     if json:
@@ -168,7 +140,7 @@ def command(
 def _fitted(
     work: partial[DumpCalibration],
     judge: ValidatorChoice,
-    choice: DumpChoice,
+    read: tuple[str, DumpChoice],
     engine: str,
     *,
     quiet: bool,
@@ -179,7 +151,7 @@ def _fitted(
         console.stop_on_signal() as stopped,
         console.users_code(),  # Ray reports workers that end on standard output
         validator_maker(judge) as (make, may_be_many),
-        opened(choice, quiet=quiet) as source,
+        opened(*read, quiet=quiet) as source,
         progress(shown=not quiet) as bars,
     ):
         found = work(

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.llm_options import (
-    ConfigOption,
-    LLMBaseUrlOption,
-    LLMChoice,
-    LLMKeyFileOption,
-    LLMKeyVariableOption,
-    LLMModelOption,
+from ragbench_cli.llm_options import LLMChoice
+from ragbench_cli.options import (
+    CASES,
+    JUDGING,
+    MEASURED,
+    OUTPUT,
+    JsonOption,
+    argument,
+    option,
+    takes_records,
 )
-from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
     from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, ProbeFigure
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ragbench_cli.models import ModelChoice
 
 
+@takes_records
 def command(
     labels: Annotated[
         Path,
@@ -34,6 +37,7 @@ def command(
             help="File with claims, their evidence and human labels. See docs/judging.md.",
         ),
     ],
+    llm: LLMChoice,
     metric: Annotated[
         str,
         option(
@@ -43,17 +47,37 @@ def command(
             "answer and its contexts, such as ragas:faithfulness.",
             metavar="NAME",
             show_default=True,
+            panel=MEASURED,
         ),
     ] = "support",
     limit: Annotated[
-        int | None, option("--limit", help="Take only the first N claims.", metavar="N")
+        int | None,
+        option(
+            "--limit",
+            help="Take only the first N claims.",
+            metavar="N",
+            panel=CASES,
+        ),
     ] = None,
     sample: Annotated[
-        int | None, option("--sample", help="Draw N claims at random.", metavar="N")
+        int | None,
+        option(
+            "--sample",
+            help="Draw N claims at random.",
+            metavar="N",
+            panel=CASES,
+        ),
     ] = None,
     seed: Annotated[
         int,
-        option("--seed", help="Seed of the draw and of intervals.", metavar="N", show_default=True),
+        option(
+            "--seed",
+            help="Seed of the draw and of intervals.",
+            metavar="N",
+            show_default=True,
+            panel=CASES,
+            rare=True,
+        ),
     ] = 0,
     repeats: Annotated[
         int,
@@ -63,6 +87,7 @@ def command(
             metavar="N",
             min=1,
             show_default=True,
+            panel=MEASURED,
         ),
     ] = 3,
     probes: Annotated[
@@ -74,26 +99,36 @@ def command(
             "Each takes about a call per claim.",
             metavar="LIST",
             show_default=True,
+            panel=MEASURED,
         ),
     ] = "position,verbosity,injection",
-    llm_model: LLMModelOption = None,
-    llm_base_url: LLMBaseUrlOption = None,
-    llm_api_key_env: LLMKeyVariableOption = None,
-    llm_api_key_file: LLMKeyFileOption = None,
-    config: ConfigOption = None,
     max_cost: Annotated[
         str | None,
         option(
             "--max-cost",
             help="Cap on what this command may cost; needs a known price.",
             metavar="AMOUNT",
+            panel=JUDGING,
         ),
     ] = None,
     no_preflight: Annotated[
         bool,
-        option("--no-preflight", help="Do not try the model before the first judgement."),
+        option(
+            "--no-preflight",
+            help="Do not try the model before the first judgement.",
+            panel=JUDGING,
+            rare=True,
+        ),
     ] = False,
-    quiet: Annotated[bool, option("--quiet", "-q", help="Show no progress and no hints.")] = False,
+    quiet: Annotated[
+        bool,
+        option(
+            "--quiet",
+            "-q",
+            help="Show no progress and no hints.",
+            panel=OUTPUT,
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Measure a judge against human labels.
@@ -117,13 +152,7 @@ def command(
     judged = parse_metric(metric)
     tried = probes_named(probes.split(","))
     drawn = Selection(limit=limit, sample=sample, seed=seed).apply(read_labels(labels))
-    choice = ModelChoice(
-        llm=LLMChoice(
-            model=llm_model, base_url=llm_base_url, api_key_env=llm_api_key_env,
-            api_key_file=llm_api_key_file, config=config,
-        ),
-        max_cost=max_cost, repeats=repeats, no_preflight=no_preflight,
-    )  # fmt: skip
+    choice = ModelChoice(llm=llm, max_cost=max_cost, repeats=repeats, no_preflight=no_preflight)
     card_of = partial(judge_card, tuple(drawn), judged, labels=str(labels), probes=tried, seed=seed)
     card = _judged(card_of, judged, choice, quiet=quiet)
     if json:

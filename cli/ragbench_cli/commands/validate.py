@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -13,41 +14,24 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.dump_options import (
-    CorpusOption,
-    DumpArgument,
-    DumpChoice,
-    FormatOption,
-    MapOption,
-    QueriesOption,
-    QueryOption,
-    ScoresOption,
-    SheetOption,
-    opened,
-)
-from ragbench_cli.llm_options import (
-    ConfigOption,
-    LLMBaseUrlOption,
-    LLMChoice,
-    LLMKeyFileOption,
-    LLMKeyVariableOption,
-    LLMModelOption,
-)
+from ragbench_cli.dump_options import DumpArgument, DumpChoice, opened
 from ragbench_cli.options import (
-    EncodingOption,
+    CASES,
+    DEMANDED,
+    MEASURED,
+    OUTPUT,
     EngineOption,
     HtmlFolderOption,
     HtmlOption,
     option,
+    takes_records,
     write_page,
 )
 from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,
     CalibrationOption,
-    ValidatorArgsOption,
     ValidatorChoice,
-    ValidatorOption,
     WorkersOption,
     chosen_engine,
     validator_maker,
@@ -63,9 +47,11 @@ if TYPE_CHECKING:
     from ragbench_cli.console import StageAdvance
 
 
+@takes_records
 def command(
     dump: DumpArgument,
-    validator: ValidatorOption = DEFAULT_VALIDATOR,
+    choice: DumpChoice,
+    asked: ValidatorChoice,
     out: Annotated[
         Path | None,
         option(
@@ -75,13 +61,18 @@ def command(
             "complete. FILE.journal next to it keeps each verdict: after an interruption the same "
             "command continues, and when the dump changes, only the changed queries are judged.",
             metavar="FILE",
+            panel=OUTPUT,
         ),
     ] = None,
     html: HtmlOption = None,
     html_folder: HtmlFolderOption = None,
     json: Annotated[
         bool,
-        option("--json", help="Print one JSON line per query to standard output instead of text."),
+        option(
+            "--json",
+            help="Print one JSON line per query to standard output instead of text.",
+            panel=OUTPUT,
+        ),
     ] = False,
     summary: Annotated[
         Path | None,
@@ -89,22 +80,17 @@ def command(
             "--summary",
             help="File for the summary as JSON. By default next to --out.",
             metavar="FILE",
+            panel=OUTPUT,
+            rare=True,
         ),
     ] = None,
-    format: FormatOption = None,
-    map: MapOption = None,
-    scores: ScoresOption = None,
-    query: QueryOption = None,
-    queries: QueriesOption = None,
-    corpus: CorpusOption = None,
-    split: SheetOption = None,
-    encoding: EncodingOption = None,
     min_answer_present: Annotated[
         float | None,
         option(
             "--min-answer-present",
             help="Smallest share of queries whose answer must be present, 0 to 1.",
             metavar="SHARE",
+            panel=DEMANDED,
         ),
     ] = None,
     min_quality: Annotated[
@@ -114,6 +100,7 @@ def command(
             help="Required rating of retrievals: Partial (all at least Partial), Good=0.8 (80% "
             "Good), 0.8 (the same); repeatable.",
             metavar="LEVEL[=SHARE]",
+            panel=DEMANDED,
         ),
     ] = None,
     min_relevant: Annotated[
@@ -122,6 +109,7 @@ def command(
             "--min-relevant",
             help="Smallest share of chunks that must be relevant, 0 to 1.",
             metavar="SHARE",
+            panel=DEMANDED,
         ),
     ] = None,
     against: Annotated[
@@ -131,6 +119,7 @@ def command(
             help="Verdicts (-o) on another retriever's dump of the same queries: which answers are "
             "won and lost, with a paired test.",
             metavar="FILE",
+            panel=DEMANDED,
         ),
     ] = None,
     max_malformed: Annotated[
@@ -141,27 +130,39 @@ def command(
             "on, 0 to 1.",
             metavar="SHARE",
             show_default=True,
+            panel=DEMANDED,
+            rare=True,
         ),
     ] = 0.1,
     strict: Annotated[
         bool,
-        option("--strict", help="Refuse a dump with a record that cannot be read."),
+        option(
+            "--strict",
+            help="Refuse a dump with a record that cannot be read.",
+            panel=DEMANDED,
+            rare=True,
+        ),
     ] = False,
     limit: Annotated[
-        int | None, option("--limit", help="Judge only the first N queries.", metavar="N", min=1)
+        int | None,
+        option(
+            "--limit",
+            help="Judge only the first N queries.",
+            metavar="N",
+            min=1,
+            panel=CASES,
+        ),
     ] = None,
     calibration: CalibrationOption = None,
-    validator_args: ValidatorArgsOption = None,
     engine: EngineOption = "processes",
     workers: WorkersOption = None,
-    config: ConfigOption = None,
-    llm_model: LLMModelOption = None,
-    llm_base_url: LLMBaseUrlOption = None,
-    llm_api_key_env: LLMKeyVariableOption = None,
-    llm_api_key_file: LLMKeyFileOption = None,
     fresh: Annotated[
         bool,
-        option("--fresh", help="Judge everything again: reuse no verdict of an earlier command."),
+        option(
+            "--fresh",
+            help="Judge everything again: reuse no verdict of an earlier command.",
+            panel=MEASURED,
+        ),
     ] = False,
     self_test: Annotated[
         bool,
@@ -169,10 +170,18 @@ def command(
             "--self-test",
             help="Test the validator: DUMP is a dataset whose cases say where their answers are; "
             "near misses are made of it by rule, up to --limit (40) of each kind.",
+            panel=MEASURED,
+            rare=True,
         ),
     ] = False,
     quiet: Annotated[
-        bool, option("--quiet", "-q", help="Show no progress, mapping or summary.")
+        bool,
+        option(
+            "--quiet",
+            "-q",
+            help="Show no progress, mapping or summary.",
+            panel=OUTPUT,
+        ),
     ] = False,
 ) -> None:
     """Judge what a retriever returned.
@@ -191,24 +200,14 @@ def command(
     """
     from ragbench.verbs.validate import validate_dump
 
-    choice = DumpChoice(
-        path=dump, format=format, map=map, scores=scores, query=query, queries=queries,
-        corpus=corpus, split=split, encoding=encoding,
-    )  # fmt: skip
-    judge = ValidatorChoice(
-        name=validator_name(validator), settings=validator_args, calibration=calibration,
-        llm=LLMChoice(
-            model=llm_model, base_url=llm_base_url, api_key_env=llm_api_key_env,
-            api_key_file=llm_api_key_file, config=config,
-        ),
-    )  # fmt: skip
+    judge = replace(asked, name=validator_name(asked.name), calibration=calibration)
     if self_test:
         _self_test(judge, dump, limit or _SELF_TEST, json=json)
         return
     if str(out) == "-":
         out, json = None, True
     _check_out(out, dump)
-    if validator == DEFAULT_VALIDATOR and judge.name == "local" and not quiet:
+    if asked.name == DEFAULT_VALIDATOR and judge.name == "local" and not quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
@@ -219,7 +218,7 @@ def command(
         demands=_demands(min_answer_present, min_quality, min_relevant, max_malformed),
         against=against, workers=workers, limit=limit, strict=strict, fresh=fresh,
     )  # fmt: skip
-    found = _validated(work, judge, choice, engine, quiet=quiet)
+    found = _validated(work, judge, (dump, choice), engine, quiet=quiet)
     _report(found, summary or _beside(out), quiet=quiet, out=out)
     if page is not None:
         made = page.page(found)
@@ -247,7 +246,7 @@ def _end(found: DumpSummary) -> None:
 def _validated(
     work: partial[DumpSummary],
     judge: ValidatorChoice,
-    choice: DumpChoice,
+    read: tuple[str, DumpChoice],
     engine: str,
     *,
     quiet: bool,
@@ -259,7 +258,7 @@ def _validated(
         console.stop_on_signal() as stopped,
         redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
         validator_maker(judge) as (make, may_be_many),
-        opened(choice, quiet=quiet) as source,
+        opened(*read, quiet=quiet) as source,
         progress(shown=not quiet) as bars,
     ):
         where = chosen_engine(engine, may_be_many=may_be_many)
@@ -271,7 +270,7 @@ def _validated(
             engine=where,
             threads=1 if may_be_many else given["workers"] or CALLS,
             stopped=stopped,
-            advance=_advance(bars, _total(choice.path, source, given["limit"])),
+            advance=_advance(bars, _total(read[0], source, given["limit"])),
         )
 
 
