@@ -72,8 +72,6 @@ class Difference:
     resolution: float
     """Smallest corrected p-value that drawn signs could have given; 0 where all were counted."""
     is_significant: bool
-    method: str
-    """How the arrangements of signs were counted."""
     cases: int
     clusters: int
     """Independent observations among the cases."""

@@ -104,8 +104,6 @@ class Drop:
     """p-value of "the loss is smaller than tolerated"."""
     family: int
     """How many metrics and slices were tested together."""
-    method: str
-    """How the test alone, without the family, was computed."""
     cases: int
     clusters: int
     """Independent observations among them."""

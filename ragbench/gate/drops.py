@@ -21,7 +21,6 @@ from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
 from ragbench.stats.paired import CaseScores, LeftOut, PairedSample, pair
-from ragbench.stats.permutation import SignFlipMethod
 
 _HALF = 0.5
 _FEW = 10
@@ -273,13 +272,12 @@ def _outcome(ground: Ground, kind: CheckKind) -> GateOutcome:
 
 def _drop(paired: _Paired, decision: Decision) -> Drop:
     question, sample, difference = paired.question, paired.sample, decision.difference
-    ids, test = sample.case_ids, decision.test
+    ids = sample.case_ids
     mean = difference.mean or 0.0
     # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
     low, high = difference.low, difference.high
     if not question.higher_is_better:
         mean, low, high = -mean, _negated(high), _negated(low)
-    is_drawn = test.method is SignFlipMethod.MONTE_CARLO or decision.family > 1
     return Drop(
         before=_mean([question.before[id_] for id_ in ids]),
         after=_mean([question.after[id_] for id_ in ids]),
@@ -289,10 +287,9 @@ def _drop(paired: _Paired, decision: Decision) -> Drop:
         confidence=difference.confidence,
         tolerance=decision.tolerance,
         p_worse=decision.p_worse,
-        resolution=decision.resolution if is_drawn else 0.0,
+        resolution=decision.resolution,
         p_not_worse=decision.p_not_worse,
         family=decision.family,
-        method=test.method.value,
         cases=difference.cases,
         clusters=difference.clusters,
         can_show=decision.can_show,

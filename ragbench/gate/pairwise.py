@@ -12,10 +12,9 @@ from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores
-from ragbench.stats.family import family_test
+from ragbench.stats.family import SignFlipTest, family_test
 from ragbench.stats.mean import mean_interval, student_interval
 from ragbench.stats.paired import PairedSample, pair
-from ragbench.stats.permutation import SignFlipTest
 
 ALPHA = 0.05
 """Level of the whole family of tests."""
@@ -158,7 +157,6 @@ def _difference(
         p_corrected=corrected,
         resolution=resolution,
         is_significant=corrected <= ALPHA,
-        method=test.method.value,
         cases=len(ids),
         clusters=interval.clusters,
         higher=sample.gained,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import RARE_GAINS, bounded_mean_p_value, rare_gains_p_value
 from ragbench.stats.clusters import ClusterTotals, check_share
 from ragbench.stats.exchange import exchange_p_values
-from ragbench.stats.family import FINENESS, FamilyTest, family_test
+from ragbench.stats.family import FINENESS, FamilyTest, SignFlipTest, family_test
 from ragbench.stats.mean import Interval, student_interval, student_p_value
 from ragbench.stats.paired import PairedSample
-from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
 from ragbench.stats.power import POWER, Spread, cases_to_settle, detectable
 
 
@@ -155,7 +154,7 @@ def decide_family(
     )
     samples = [question.sample.totals() for question in questions]
     p_worse = _p_values_worse(questions, family, alpha, resamples, seed)
-    safe = _p_values_not_worse(samples, questions, resamples, seed)
+    safe = [_p_value_not_worse(question, resamples, seed) for question in questions]
     return tuple(
         _decision(
             question,
@@ -222,32 +221,14 @@ def _p_values_worse(
     return [max(both) for both in zip(family.p_values, exchanged, strict=True)]
 
 
-def _p_values_not_worse(
-    samples: Sequence[ClusterTotals],
-    questions: Sequence[RegressionQuestion],
-    resamples: int,
-    seed: int,
-) -> list[float]:
-    p_values = [1.0] * len(samples)
-    unbounded: list[int] = []
-    for position, (sample, question) in enumerate(zip(samples, questions, strict=True)):
-        if question.largest_drop is None:
-            unbounded.append(position)
-        else:
-            p_values[position] = bounded_mean_p_value(
-                sample, -question.tolerance, lowest=-question.largest_drop
-            )
-    flips = sign_flip_tests(
-        [samples[position] for position in unbounded],
-        null_means=[-questions[position].tolerance for position in unbounded],
-        alternative="greater",
-        resamples=resamples,
-        seed=seed,
-    )
-    for position, flip in zip(unbounded, flips, strict=True):
-        student = student_p_value(samples[position], -questions[position].tolerance)
-        p_values[position] = max(flip.p_value, student)
-    return p_values
+def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) -> float:
+    sample, tolerance = question.sample, question.tolerance
+    totals = sample.totals()
+    if question.largest_drop is not None:
+        return bounded_mean_p_value(totals, -tolerance, lowest=-question.largest_drop)
+    gains = replace(sample, differences=tuple(-each for each in sample.differences))
+    flips = family_test([gains], null_means=[tolerance], resamples=resamples, seed=seed)
+    return max(flips.tests[0].p_value, student_p_value(totals, -tolerance))
 
 
 def _decision(

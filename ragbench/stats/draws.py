@@ -1,4 +1,4 @@
-"""Reproducible signs and resamples, exact sums.
+"""Reproducible resamples, exact sums.
 
 Only the raw 64-bit output of PCG64 is used: NumPy promises that stream for all versions, and
 promises nothing of the kind for the distributions built on it (NEP 19).
@@ -13,43 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-WORD = 64
-"""Bits in one raw draw."""
-
 # Draws held at once: few enough for a processor cache. Changes no result.
 _BLOCK = 65_536
-
-
-def random_bits(seed: int, resamples: int, columns: int) -> Iterator[NDArray[np.uint8]]:
-    """Fair coins in blocks of 64 columns: the first columns never depend on how many follow.
-
-    Yields:
-        Blocks of shape (resamples, 8): a row holds 64 coins, the first in the lowest bit of the
-    """
-    import numpy as np
-
-    source = np.random.PCG64(seed)
-    for _ in range(0, columns, WORD):
-        # Little-endian on every machine: bit k of a draw is column k.
-        words = np.asarray(source.random_raw(resamples), dtype="<u8")
-        yield words.view(np.uint8).reshape(resamples, WORD // 8)
-
-
-def signs_for(numbers: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """A random sign a number, drawn with a seed made of ``seed`` and of the numbers themselves.
-
-    All tests under one seed share the bits of :func:`random_bits`. Without this, the luck of
-    those bits would lift or lower the p-values of all data of one kind alike, and with them the
-    level of the test.
-    """
-    import hashlib
-
-    import numpy as np
-
-    digest = hashlib.blake2b(numbers.astype("<i8").tobytes(), digest_size=8).digest()
-    source = np.random.PCG64([seed, int.from_bytes(digest, "little")])
-    words = np.asarray(source.random_raw(len(numbers)), dtype=np.uint64)
-    return 1.0 - 2.0 * (words >> np.uint64(63)).astype(np.float64)
 
 
 def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[NDArray[np.float64]]:

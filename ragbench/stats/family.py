@@ -1,9 +1,9 @@
-"""Several paired tests of the same two runs as one: signs flipped jointly, the largest one counts.
+"""Sign-flip tests: would these differences be strange if the two runs could be swapped?
 
 Metrics of one pair of runs, and slices of one metric, rise and fall together. Correcting each
 p-value for their number (Bonferroni, Holm) pays for tests that are nearly the same one, and
 multiplies the smallest p-value that drawn signs can give. Here a draw flips the signs of a cluster
-in *all* tests at once, and each test is held against the largest statistic of the draw: the level
+in *all* tests at once, and each test is compared with the largest statistic of the draw: the level
 of the whole family is exact, however its tests depend on one another, and no p-value is multiplied.
 """
 
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ragbench.errors import ConfigError
 from ragbench.stats.draws import to_fixed_point
 from ragbench.stats.paired import PairedSample
-from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_ALL = 12
-"""Up to as many clusters in which anything changed, all 2^k arrangements are counted."""
+_ALL = 14
+"""Up to as many clusters in which anything changed, all 2^k arrangements are counted: no more than
+else are drawn, about."""
 FINENESS = 20
 """The smallest p-value of drawn signs is at most the level divided by this."""
 _HELD = 4_000_000
@@ -35,11 +36,22 @@ _HELD = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SignFlipTest:
+    """One test alone, uncorrected."""
+
+    p_value: float
+    """Chance of a mean at least this far out if signs were arbitrary; 1 where nothing moved."""
+    clusters: int
+    """Number of independent observations."""
+    informative: int
+    """Clusters whose total differs from the null: the others say nothing about the sign."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FamilyTest:
     """Outcome of a joint test."""
 
     tests: tuple[SignFlipTest, ...]
-    """Each test alone, uncorrected."""
     p_values: tuple[float, ...]
     """Corrected for the family; none is smaller than that of the test alone."""
     resolution: float
@@ -61,60 +73,64 @@ def family_test(
 ) -> FamilyTest:
     """Tests the means of several paired samples of the same cases, as one family.
 
+    If the two runs were the same system, then swapping them within a cluster would change nothing:
+    every arrangement of signs is as likely as the observed one. The p-value is the share of
+    arrangements that lie at least as far out. It is exact for any such distribution, ties and tiny
+    samples included. Against a null mean below 0 (a tolerated drop) it has at most the nominal
+    level for runs that can be swapped, because the p-value only grows when values are raised;
+    otherwise it assumes symmetry around the null mean.
+
     The statistic of a test is the sum of its cluster totals over the root of the sum of their
     squares, which flips of signs leave alone; so all tests have one scale. With D_r the largest
     statistic of draw r over the tests that are not yet rejected, ``p = (1 + #{D_r >= observed}) /
-    (1 + draws)``, stepping down from the largest observed one.
+    (1 + draws)``, stepping down from the largest observed one. Up to 14 clusters that differ from
+    the null, all arrangements are counted instead.
 
     Tests in which no cluster differs from the null have a p-value of 1. Slices that are too small
     to reach the level need no other care: their statistic is at most the root of the number of
     their clusters, which the largest of many tests exceeds.
 
-    Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", sections 2.6 and 6.2
-    (step-down maxT); (b + 1) / (m + 1): Phipson & Smyth 2010.
+    Source: Fisher 1935, "The Design of Experiments", section 21; in information retrieval Smucker,
+    Allan & Carterette 2007; Westfall & Young 1993, "Resampling-Based Multiple Testing", sections
+    2.6 and 6.2 (step-down maxT); (b + 1) / (m + 1): Phipson & Smyth 2010.
 
     Args:
         null_means: look for a mean below this, one a test; None: for one away from 0.
     """
-    two_sided = null_means is None
+    _check(resamples, seed)
     nulls = [0.0] * len(samples) if null_means is None else null_means
-    draws = max(resamples, math.ceil(FINENESS / alpha))
-    totals = [sample.totals() for sample in samples]
-    if two_sided:  # drawn signs would give a difference and its reverse other last digits
-        totals = [each.turned() if (each.mean or 0.0) < 0.0 else each for each in totals]
-    alone = sign_flip_tests(
-        totals,
-        null_means=nulls,
-        alternative="two-sided" if two_sided else "less",
-        resamples=draws,
-        seed=seed,
-    )
-    able = [place for place, test in enumerate(alone) if test.informative]
-    p_values = [1.0] * len(alone)
-    if len(able) < 2:
-        for position in able:
-            p_values[position] = alone[position].p_value
-        drawn = any(alone[position].resamples for position in able)
-        return FamilyTest(
-            tests=alone,
-            p_values=tuple(p_values),
-            resolution=1.0 / (draws + 1) if drawn else 0.0,
-            size=len(able),
-            level=alpha,
-        )
-    joint = _Joint.of([samples[p] for p in able], [nulls[p] for p in able], two_sided)
-    found, level = joint.p_values(draws, seed, alpha)
-    running = 0.0
-    for place in joint.order:
-        running = max(running, found[place], alone[able[place]].p_value)
-        p_values[able[place]] = running
+    totals = [_totals(sample, null) for sample, null in zip(samples, nulls, strict=True)]
+    alone = [1.0] * len(samples)
+    corrected = list(alone)
+    able = [place for place, (keys, _) in enumerate(totals) if keys]
+    resolution, level = 0.0, alpha
+    if able:
+        draws = max(resamples, math.ceil(FINENESS / alpha))
+        joint = _Joint.of([totals[place] for place in able], two_sided=null_means is None)
+        singly, found, level = joint.p_values(draws, seed, alpha)
+        resolution = 0.0 if joint.is_small else 1.0 / (draws + 1)
+        running = 0.0
+        for row in joint.order:
+            alone[able[row]] = singly[row]
+            running = max(running, found[row], singly[row])
+            corrected[able[row]] = running
     return FamilyTest(
-        tests=alone,
-        p_values=tuple(p_values),
-        resolution=0.0 if joint.is_small else 1.0 / (draws + 1),
+        tests=tuple(
+            SignFlipTest(p_value=p_value, clusters=len(set(sample.keys())), informative=len(keys))
+            for p_value, sample, (keys, _) in zip(alone, samples, totals, strict=True)
+        ),
+        p_values=tuple(corrected),
+        resolution=resolution,
         size=len(able),
-        level=level,
+        level=level if len(able) > 1 else alpha,
     )
+
+
+def _check(resamples: int, seed: int) -> None:
+    if resamples < 1:
+        raise ConfigError(f"resamples is {resamples}: at least 1 is needed")
+    if seed < 0:
+        raise ConfigError(f"seed is {seed}: it must not be negative")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,9 +148,7 @@ class _Joint:
     two_sided: bool
 
     @classmethod
-    def of(
-        cls, samples: Sequence[PairedSample], null_means: Sequence[float], two_sided: bool
-    ) -> _Joint:
+    def of(cls, totals: Sequence[_Totals], *, two_sided: bool) -> _Joint:
         import numpy as np
         from scipy.sparse import coo_matrix
 
@@ -142,26 +156,25 @@ class _Joint:
         rows: list[int] = []
         places: list[int] = []
         parts: list[Array] = []
-        for row, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
-            keys, totals = _totals(sample, null_mean)
-            fixed, _ = to_fixed_point(np.array(totals, dtype=np.float64), len(totals))
+        for row, (keys, sums) in enumerate(totals):
+            fixed, _ = to_fixed_point(np.array(sums, dtype=np.float64), len(sums))
             places += [numbers.setdefault(key, len(numbers)) for key in keys]
             rows += [row] * len(keys)
             parts.append(fixed)
-        shape = (len(samples), len(numbers))
+        shape = (len(totals), len(numbers))
         if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
             parts = [-part for part in parts]  # all of them: two runs that are swapped
         matrix: Any = coo_matrix((np.concatenate(parts), (rows, places)), shape=shape).tocsr()
         matrix = matrix[:, _canonical(matrix)]
         matrix.sort_indices()
         norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
-        sums = np.array([math.fsum(part) for part in parts])
-        statistics = (np.abs(sums) if two_sided else -sums) / norms
+        whole = np.array([math.fsum(part) for part in parts])
+        statistics = (np.abs(whole) if two_sided else -whole) / norms
         return cls(
             columns=matrix,
             norms=norms,
             observed=statistics,
-            order=tuple(sorted(range(len(samples)), key=lambda place: (-statistics[place], place))),
+            order=tuple(sorted(range(len(totals)), key=lambda place: (-statistics[place], place))),
             slacks=np.array([2.0 * len(part) for part in parts]) / norms + 1e-12,
             two_sided=two_sided,
         )
@@ -172,13 +185,15 @@ class _Joint:
         clusters: int = self.columns.shape[1]
         return clusters <= _ALL
 
-    def p_values(self, draws: int, seed: int, alpha: float) -> tuple[list[float], float]:
-        """Of each test, corrected; and the level of a single test that asks as much."""
+    def p_values(
+        self, draws: int, seed: int, alpha: float
+    ) -> tuple[list[float], list[float], float]:
+        """Of each test alone, and corrected; the level of a single test that asks as much."""
         import numpy as np
 
         order = list(self.order)
         observed = (self.observed - self.slacks)[order]
-        counts = np.zeros(len(order), dtype=np.int64)
+        counts = np.zeros((2, len(order)), dtype=np.int64)
         largest: list[Array] = []
         total = 0
         for signs in _signs(self.columns, draws, seed):
@@ -186,21 +201,23 @@ class _Joint:
             found = (np.abs(found) if self.two_sided else -found)[order]
             # The largest over this test and all weaker ones.
             running = np.maximum.accumulate(found[::-1], axis=0)[::-1]
-            counts += np.count_nonzero(running >= observed[:, None], axis=1)
+            counts[0] += np.count_nonzero(found >= observed[:, None], axis=1)
+            counts[1] += np.count_nonzero(running >= observed[:, None], axis=1)
             largest.append(running[0])
             total += signs.shape[1]
         # Where all are counted, the observed arrangement is among them.
         shares = counts / total if self.is_small else (counts + 1) / (total + 1)
-        p_values = [0.0] * len(order)
-        for place, share in zip(order, shares, strict=True):
-            p_values[place] = float(share)
-        return p_values, _level(np.concatenate(largest), alpha, self.two_sided)
+        found = np.empty(shares.shape)
+        found[:, order] = shares
+        alone, corrected = found.tolist()
+        return alone, corrected, _level(np.concatenate(largest), alpha, self.two_sided)
 
 
-def _totals(
-    sample: PairedSample, null_mean: float
-) -> tuple[list[tuple[str, str | int]], list[float]]:
-    """The clusters whose total differs from the null, with that total."""
+_Totals = tuple[list[tuple[str, str | int]], list[float]]
+"""The clusters whose total differs from the null, with that total."""
+
+
+def _totals(sample: PairedSample, null_mean: float) -> _Totals:
     members: dict[tuple[str, str | int], list[float]] = defaultdict(list)
     for key, difference in zip(sample.keys(), sample.differences, strict=True):
         members[key].append(difference)
@@ -230,14 +247,15 @@ def _signs(matrix: Any, draws: int, seed: int) -> Iterator[Array]:
     import numpy as np
 
     tests, clusters = matrix.shape
+    most = max(1, _HELD // (2 * tests + clusters))
     if clusters <= _ALL:
-        numbers = np.arange(2**clusters, dtype=np.int64)
-        flips = [(numbers >> cluster) & 1 for cluster in range(clusters)]
-        yield 1.0 - 2.0 * np.array(flips, dtype=np.float64)
+        for start in range(0, 2**clusters, most):
+            numbers = np.arange(start, min(start + most, 2**clusters), dtype=np.int64)
+            flips = [(numbers >> cluster) & 1 for cluster in range(clusters)]
+            yield 1.0 - 2.0 * np.array(flips, dtype=np.float64)
         return
     source = np.random.PCG64([seed, _digest(matrix)])
     words = -(-clusters // 64)
-    most = max(1, _HELD // (2 * tests + clusters))
     for start in range(0, draws, most):
         count = min(most, draws - start)
         raw = np.asarray(source.random_raw(count * words), dtype="<u8").view(np.uint8)

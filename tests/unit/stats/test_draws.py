@@ -3,28 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragbench.stats.draws import random_bits, resample_counts, signs_for, to_fixed_point
+from ragbench.stats.draws import resample_counts, to_fixed_point
 
 
 def test_the_stream_is_the_same_on_every_machine_and_version() -> None:
-    (bits,) = random_bits(0, 3, 10)
-    assert [int(low) + 256 * int(high) for low, high in bits[:, :2]] == [33375, 55073, 59576]
     (counts,) = resample_counts(0, 2, 5)
     assert counts.tolist() == [[0.0, 2.0, 1.0, 1.0, 1.0], [3.0, 0.0, 0.0, 1.0, 1.0]]
-
-
-def test_the_first_columns_do_not_depend_on_how_many_follow() -> None:
-    few, many = list(random_bits(7, 20, 64)), list(random_bits(7, 20, 200))
-    assert len(many) == 4
-    assert np.array_equal(few[0], many[0])
-
-
-def test_coins_are_fair_and_independent_of_each_other() -> None:
-    (packed,) = random_bits(11, 20_000, 64)
-    bits = np.unpackbits(packed, axis=1).astype(np.float64)
-    assert abs(float(bits.mean()) - 0.5) < 0.002
-    pairs = np.corrcoef(bits.T) - np.eye(64)
-    assert float(np.abs(pairs).max()) < 0.035
 
 
 def test_every_resample_draws_as_many_clusters_as_there_are() -> None:
@@ -70,13 +54,3 @@ def test_the_unit_is_the_finest_with_which_sums_stay_whole(
     numbers, found = to_fixed_point(np.array(values), count)
     assert found == exponent
     assert (numbers * 2.0**exponent).tolist() == values
-
-
-def test_signs_are_fair_and_those_of_the_numbers_and_of_the_seed() -> None:
-    numbers = np.arange(20_000, dtype=np.float64)
-    signs = signs_for(numbers, 0)
-    assert set(signs.tolist()) == {-1.0, 1.0}
-    assert abs(float(signs.mean())) < 0.03  # four standard errors
-    assert np.array_equal(signs, signs_for(numbers, 0))
-    for other in (signs_for(numbers, 1), signs_for(numbers + 1.0, 0)):
-        assert 0.48 < float((signs == other).mean()) < 0.52

@@ -15,6 +15,8 @@ from ragbench.stats.decide import ChangeKind, decide_family
 from ragbench.stats.mean import student_p_value
 from ragbench.stats.power import Spread, detectable
 
+pytestmark = pytest.mark.nightly
+
 TRIALS = 300
 Array = NDArray[np.float64]
 

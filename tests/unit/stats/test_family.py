@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import RegressionQuestion, pair
+from ragbench.errors import ConfigError
 from ragbench.stats.decide import ChangeKind, decide_family
 from ragbench.stats.family import family_test
 from ragbench.stats.paired import PairedSample
@@ -19,6 +22,90 @@ def sample(differences: list[float], first: int = 0) -> PairedSample:
     """Cases from ``first`` on."""
     after = {str(first + place): value for place, value in enumerate(differences)}
     return pair(dict.fromkeys(after, 0.0), after)
+
+
+def p_value(values: list[float], null_mean: float | None = 0.0, **options: Any) -> float:
+    """Of one test: for a mean below the null, or away from 0."""
+    nulls = None if null_mean is None else [null_mean]
+    (found,) = family_test([sample(values)], null_means=nulls, **options).tests
+    return found.p_value
+
+
+def counted(values: list[float], *, two_sided: bool) -> float:
+    """The definition: every arrangement of signs."""
+    total = sum(values)
+    flipped = [
+        sum(sign * value for sign, value in zip(signs, values, strict=True))
+        for signs in product((1, -1), repeat=len(values))
+    ]
+    if two_sided:
+        return sum(abs(each) >= abs(total) - 1e-9 for each in flipped) / len(flipped)
+    return sum(each <= total + 1e-9 for each in flipped) / len(flipped)
+
+
+TIED = st.sampled_from([-1.0, -2 / 3, -0.5, -1 / 3, 0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 1.0])
+
+
+@given(st.lists(TIED, min_size=1, max_size=9))
+def test_a_p_value_is_the_share_of_all_arrangements(values: list[float]) -> None:
+    assert p_value(values) == pytest.approx(counted(values, two_sided=False))
+    assert p_value(values, None) == pytest.approx(counted(values, two_sided=True))
+
+
+def test_one_test_is_the_exact_one_of_scipy() -> None:
+    stats: Any = importlib.import_module("scipy.stats")
+    values = np.array([0.31, -0.12, 0.44, 0.05, -0.27, 0.6, 0.2, -0.03])
+    for null_mean, side in ((0.0, "less"), (None, "two-sided")):
+        expected = stats.permutation_test(
+            (values,), np.mean, permutation_type="samples", n_resamples=np.inf, alternative=side
+        )
+        assert p_value(values.tolist(), null_mean) == pytest.approx(float(expected.pvalue))
+
+
+@given(st.integers(0, 7), st.integers(0, 7))
+def test_of_yes_no_scores_it_is_mcnemars_exact_test(gained: int, lost: int) -> None:
+    """That is the binomial test of the cases that changed; of none, nothing is strange."""
+    stats: Any = importlib.import_module("scipy.stats")
+    values = [1.0] * gained + [-1.0] * lost + [0.0] * 9
+    for null_mean, side in ((0.0, "less"), (None, "two-sided")):
+        changed = gained + lost
+        expected = stats.binomtest(gained, changed, 0.5, alternative=side).pvalue if changed else 1
+        assert p_value(values, null_mean) == pytest.approx(float(expected))
+
+
+def test_clusters_flip_as_one() -> None:
+    values = dict(zip("wxyz", [-0.1, -0.2, -0.1, -0.3], strict=True))
+    clusters = {"w": "a", "x": "a", "y": "b", "z": "b"}
+    together = pair(dict.fromkeys(values, 0.0), values, clusters=clusters)
+    (test,) = family_test([together], null_means=[0.0]).tests
+    assert (test.p_value, test.clusters, test.informative) == (0.25, 2, 2)
+
+
+def test_a_tolerated_drop_is_subtracted() -> None:
+    drops = [-0.3, -0.4, -0.35, -0.5, -0.45]
+    assert p_value(drops, -0.1) == 1 / 32
+    assert p_value([-0.1] * 9, -0.1) == 1.0  # exactly what is tolerated is no evidence at all
+
+
+def test_drawn_p_values_are_near_the_exact_ones_and_the_same_numbers_everywhere() -> None:
+    stats: Any = importlib.import_module("scipy.stats")
+    values = [-1.0] * 24 + [1.0] * 12
+    exact = float(stats.binom.cdf(12, 36, 0.5))
+    assert abs(p_value(values, resamples=40_000) - exact) < 4 * (exact / 40_000) ** 0.5
+    assert p_value(values) == p_value(values[::-1])
+    assert p_value(values, seed=5) != p_value(values, seed=6)
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e80])
+def test_units_do_not_matter(scale: float) -> None:
+    values = [float(value) / 8 for value in np.random.default_rng(8).integers(-4, 5, 12)]
+    assert p_value([value * scale for value in values]) == pytest.approx(p_value(values))
+
+
+def test_bad_options_are_refused() -> None:
+    for options in ({"resamples": 0}, {"seed": -1}):
+        with pytest.raises(ConfigError, match=next(iter(options))):
+            family_test([sample([0.1])], **options)
 
 
 def test_two_equal_metrics_are_one_test() -> None:
@@ -65,7 +152,7 @@ def test_clusters_of_one_name_flip_together_on_any_slice() -> None:
     assert found.p_values == (2**-12, 2**-12)  # the two slices say the same of each document
 
 
-@pytest.mark.parametrize("tags", [25, 130])
+@pytest.mark.parametrize("tags", [25, pytest.param(130, marks=pytest.mark.nightly)])
 def test_a_collapse_of_one_slice_is_found_among_any_number(tags: int) -> None:
     """Four metrics by so many slices of eight cases, the last of them of forty that all fell."""
     draw = np.random.default_rng(7)
