@@ -329,7 +329,7 @@ def test_the_intervals_of_all_comparisons_hold_together(deep: Path) -> None:
     assert bonferroni - 1e-9 <= change.low <= change.alone[0]
     # 16 informative signs, at least 12 on one side: 2 * P(B(16, 1/2) >= 12).
     exact = 2 * float(stats.binom.sf(11, 16, 0.5))
-    assert change.p_value == pytest.approx(exact)
+    assert change.p_value == pytest.approx(exact, abs=0.01)  # drawn
     assert change.p_corrected is not None
     assert change.p_corrected >= exact
 
