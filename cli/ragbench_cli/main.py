@@ -23,7 +23,7 @@ from ragbench_cli.options import PANELS, RARE
 
 COMMANDS = {
     "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
-    "validate": ("validate", "Judge what a retriever returned."),
+    "validate": ("validate", "Check retrieved chunks for the answer."),
     "calibrate": ("calibrate", "Fit a validator to your own labels."),
     "report": ("report", "Print the report of a stored run."),
     "explain": ("explain", "Show which stage lost the answer."),
@@ -34,14 +34,14 @@ COMMANDS = {
     "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
     "index": ("index", "Split documents into chunks and store them with their vectors."),
     "search": ("search", "Search a store that ragbench or your application has filled."),
-    "tune": ("tune", "Find the cheapest search that loses nothing."),
+    "tune": ("tune", "Find the fastest search settings within a quality margin."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "init": ("init", "Write a project to start from."),
     "doctor": ("doctor", "Check the installation, a RAG, a dataset and models."),
-    "baseline": ("baseline", "Keep and show the runs that others are held against."),
-    "history": ("history", "Show how each metric went over the runs of main."),
-    "cache": ("cache", "Look at the kept answers of language models, and remove some."),
-    "show": ("show", "List what there is to choose from."),
+    "baseline": ("baseline", "Create, update and show the baseline that runs are compared with."),
+    "history": ("history", "Show how each metric changed on the main branch."),
+    "cache": ("cache", "Inspect and prune the cache of model responses."),
+    "show": ("show", "List metrics, formats, rerankers and what else can be named."),
 }
 """The module of each command, which holds a function ``command`` or, for a group, an ``app``; and
 the first line of its help."""
@@ -85,7 +85,8 @@ class _Command(TyperCommand):
                 panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
                 panels.setdefault(panel or "Options", []).append(record)
         hidden = 0
-        for panel in sorted(panels, key=lambda name: PANELS.index(name.removesuffix(RARE))):
+        places = {name: (PANELS.index(name.removesuffix(RARE)), name) for name in panels}
+        for panel in sorted(panels, key=places.__getitem__):
             records = panels[panel]
             if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
                 hidden += len(records)
@@ -211,7 +212,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Evaluate a RAG system: what it retrieves, what it answers, what that is worth.
+    """Evaluate a RAG system: what it retrieves, what it answers, how far to trust the numbers.
 
     \b
     Examples:

@@ -17,6 +17,8 @@ from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import LimitOption, complete_metrics
 from ragbench_cli.llm_options import LLMBaseUrlOption, LLMChoice, LLMModelOption
 from ragbench_cli.options import (
+    JUDGING,
+    OUTPUT,
     HtmlFolderOption,
     HtmlOption,
     JsonOption,
@@ -59,6 +61,7 @@ def command(
             help="What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH.",
             metavar="COUNTER",
             show_default=True,
+            rare=True,
         ),
     ] = "approximate",
     limit: LimitOption = None,
@@ -69,6 +72,7 @@ def command(
             help="File for scores of slow or paid rerankers, so that none is asked for twice. By "
             "default reranker_scores.sqlite in the run's folder.",
             metavar="FILE",
+            rare=True,
         ),
     ] = None,
     concurrency: Annotated[
@@ -90,11 +94,17 @@ def command(
             help="Most that the language model may cost. What was answered is kept: the same "
             "command goes on.",
             metavar="AMOUNT",
+            panel=JUDGING,
         ),
     ] = None,
     md: Annotated[
         str | None,
-        option("--md", help="Write the ablation as Markdown; - prints it.", metavar="FILE"),
+        option(
+            "--md",
+            help="Write the ablation as Markdown; - prints it.",
+            metavar="FILE",
+            panel=OUTPUT,
+        ),
     ] = None,
     html: HtmlOption = None,
     html_folder: HtmlFolderOption = None,

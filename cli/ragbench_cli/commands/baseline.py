@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragbench.gate.main_runs import Added
 
 app = typer.Typer(
-    help="Keep and show the runs that others are held against.",
+    help="Create, update and show the baseline that runs are compared with.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

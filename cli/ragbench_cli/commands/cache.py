@@ -13,7 +13,7 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, option
 
 app = typer.Typer(
-    help="Look at the kept answers of language models, and remove some.",
+    help="Inspect and prune the cache of model responses.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

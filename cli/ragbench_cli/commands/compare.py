@@ -9,6 +9,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.options import (
+    OUTPUT,
     HtmlFolderOption,
     HtmlOption,
     JsonOption,
@@ -53,6 +54,7 @@ def command(
             help="Threshold at which a case passes, as a share of a main metric's scale.",
             metavar="SHARE",
             show_default=True,
+            rare=True,
         ),
     ] = 0.5,
     only_common_cases: Annotated[
@@ -60,6 +62,7 @@ def command(
         option(
             "--only-common-cases",
             help="If the datasets differ, compare only the cases that are the same.",
+            rare=True,
         ),
     ] = False,
     cases: Annotated[
@@ -74,7 +77,12 @@ def command(
     ] = None,
     md: Annotated[
         str | None,
-        option("--md", help="Write the comparison as Markdown; - prints it.", metavar="FILE"),
+        option(
+            "--md",
+            help="Write the comparison as Markdown; - prints it.",
+            metavar="FILE",
+            panel=OUTPUT,
+        ),
     ] = None,
     html: HtmlOption = None,
     html_folder: HtmlFolderOption = None,

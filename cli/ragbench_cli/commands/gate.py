@@ -12,6 +12,9 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.options import (
+    ASKING,
+    DEMANDED,
+    OUTPUT,
     HtmlFolderOption,
     HtmlOption,
     JsonOption,
@@ -55,13 +58,19 @@ def command(
     minimum: Annotated[
         Limits,
         option(
-            "--min", help="Smallest allowed value of a metric; repeatable.", metavar="METRIC=NUMBER"
+            "--min",
+            help="Smallest allowed value of a metric; repeatable.",
+            metavar="METRIC=NUMBER",
+            panel=DEMANDED,
         ),
     ] = None,
     maximum: Annotated[
         Limits,
         option(
-            "--max", help="Largest allowed value of a metric; repeatable.", metavar="METRIC=NUMBER"
+            "--max",
+            help="Largest allowed value of a metric; repeatable.",
+            metavar="METRIC=NUMBER",
+            panel=DEMANDED,
         ),
     ] = None,
     max_drop: Annotated[
@@ -70,6 +79,7 @@ def command(
             "--max-drop",
             help="Largest tolerated loss against the baseline; repeatable.",
             metavar="METRIC=NUMBER",
+            panel=DEMANDED,
         ),
     ] = None,
     max_latency: Annotated[
@@ -78,6 +88,8 @@ def command(
             "--max-latency",
             help="Time limit of a stage in seconds, such as generate:p95=2.5; repeatable.",
             metavar="STAGE:FIGURE=SECONDS",
+            panel=DEMANDED,
+            rare=True,
         ),
     ] = None,
     max_cost: Annotated[
@@ -87,6 +99,8 @@ def command(
             help="Budget for what judging cost: case=NUMBER for the mean of a case, all=NUMBER "
             "for the run; repeatable.",
             metavar="EXTENT=NUMBER",
+            panel=DEMANDED,
+            rare=True,
         ),
     ] = None,
     max_tokens: Annotated[
@@ -96,6 +110,8 @@ def command(
             help="Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, "
             "all=NUMBER; repeatable.",
             metavar="EXTENT=NUMBER",
+            panel=DEMANDED,
+            rare=True,
         ),
     ] = None,
     strict: Annotated[
@@ -103,6 +119,7 @@ def command(
         option(
             "--strict",
             help="Block what is undecided, too (exit 3): for releases.",
+            panel=DEMANDED,
         ),
     ] = False,
     settle: Annotated[
@@ -112,6 +129,7 @@ def command(
             help="Ask both systems again about what is undecided, the baseline's from its commit, "
             "until a test that may be stopped at any time decides. The level is shared: half for "
             "the gate's test, half for that one.",
+            panel=ASKING,
         ),
     ] = False,
     ask: Annotated[
@@ -121,6 +139,8 @@ def command(
             help="With --settle: the options of ragbench eval that ask the system, such as "
             "'--pipeline rag.yaml'. By default those that the run keeps.",
             metavar="OPTIONS",
+            panel=ASKING,
+            rare=True,
         ),
     ] = None,
     max_asked: Annotated[
@@ -131,6 +151,8 @@ def command(
             "case.",
             metavar="N",
             min=1,
+            panel=ASKING,
+            rare=True,
         ),
     ] = None,
     rejudge: Annotated[
@@ -140,21 +162,38 @@ def command(
             help="Score the baseline's stored outputs with today's metrics first. Its RAG is not "
             "called; metrics that ask a model ask the one of ragbench.yaml or the environment, "
             "which must be the run's.",
+            panel=ASKING,
+            rare=True,
         ),
     ] = False,
     md: Annotated[
         str | None,
-        option("--md", help="Write the verdict as Markdown; - prints it.", metavar="FILE"),
+        option(
+            "--md",
+            help="Write the verdict as Markdown; - prints it.",
+            metavar="FILE",
+            panel=OUTPUT,
+        ),
     ] = None,
     junit: Annotated[
-        Path | None, option("--junit", help="Write the verdict as JUnit XML.", metavar="FILE")
+        Path | None,
+        option(
+            "--junit",
+            help="Write the verdict as JUnit XML.",
+            metavar="FILE",
+            panel=OUTPUT,
+        ),
     ] = None,
     html: HtmlOption = None,
     html_folder: HtmlFolderOption = None,
     annotations: Annotated[
         str | None,
         option(
-            "--annotations", help="Also print annotations for a code host: github.", metavar="FORGE"
+            "--annotations",
+            help="Also print annotations for a code host: github.",
+            metavar="FORGE",
+            panel=OUTPUT,
+            rare=True,
         ),
     ] = None,
     json: JsonOption = False,

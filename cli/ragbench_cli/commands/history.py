@@ -24,7 +24,7 @@ def command(
     ),
     json: JsonOption = False,
 ) -> None:
-    """Show how each metric went over the runs of main.
+    """Show how each metric changed on the main branch.
 
     Reads what ragbench baseline add remembers. A change is marked only where a test shows it: the
     runs could not have come in any order, over all metrics together. Slow declines that no single

@@ -10,6 +10,8 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.options import (
+    CASES,
+    OUTPUT,
     EncodingOption,
     EngineOption,
     EngineWorkersOption,
@@ -87,6 +89,7 @@ def command(
             help="What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH.",
             metavar="COUNTER",
             show_default=True,
+            rare=True,
         ),
     ] = "approximate",
     words: Annotated[
@@ -96,11 +99,18 @@ def command(
             help="Who ranks a new collection by words: here (ragbench, from an index that a search "
             "builds of all chunks; the default) or store (Qdrant, for very large collections).",
             metavar="PLACE",
+            rare=True,
         ),
     ] = None,
     format: Annotated[
         str | None,
-        option("--format", help="Format of the corpus; detected if omitted.", metavar="FORMAT"),
+        option(
+            "--format",
+            help="Format of the corpus; detected if omitted.",
+            metavar="FORMAT",
+            panel=CASES,
+            rare=True,
+        ),
     ] = None,
     field: Annotated[
         list[str] | None,
@@ -108,6 +118,8 @@ def command(
             "--field",
             help="Where a field of the documents is found, such as text=body; repeatable.",
             metavar="TARGET=SOURCE",
+            panel=CASES,
+            rare=True,
         ),
     ] = None,
     encoding: EncodingOption = None,
@@ -131,7 +143,15 @@ def command(
             metavar="NAME",
         ),
     ] = None,
-    quiet: Annotated[bool, option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[
+        bool,
+        option(
+            "--quiet",
+            "-q",
+            help="No progress.",
+            panel=OUTPUT,
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Split documents into chunks and store them with their vectors.

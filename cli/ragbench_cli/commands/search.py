@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.options import OUTPUT, JsonOption, argument, option
 from ragbench_cli.stores import (
     CollectionOption,
     EmbedderOption,
@@ -90,6 +90,7 @@ def command(
             "--dump",
             help="Write what was found to a file, one line of JSON per question.",
             metavar="FILE",
+            panel=OUTPUT,
         ),
     ] = None,
     embedder: EmbedderOption = None,
@@ -102,11 +103,16 @@ def command(
             help="Folder where BM25 indexes of large collections are kept, or off. By default "
             "RAGBENCH_BM25_CACHE, or ~/.cache/ragbench/bm25, as in pipelines.",
             metavar="FOLDER",
+            rare=True,
         ),
     ] = None,
     allow_incomplete: Annotated[
         bool,
-        option("--allow-incomplete", help="Search a collection whose indexing was interrupted."),
+        option(
+            "--allow-incomplete",
+            help="Search a collection whose indexing was interrupted.",
+            rare=True,
+        ),
     ] = False,
     json: JsonOption = False,
 ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragbench.post.catalogue import ListedSetting
 
 app = typer.Typer(
-    help="List what there is to choose from.",
+    help="List metrics, formats, rerankers and what else can be named.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -75,7 +75,7 @@ def command(
     quiet: Annotated[bool, option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Find the cheapest search that loses nothing.
+    """Find the fastest search settings within a quality margin.
 
     Every question is searched by words, by vectors (exactly, and with several efforts of an
     approximate index) and by both with several weights. A setting loses nothing when the 95%

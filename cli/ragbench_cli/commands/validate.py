@@ -184,7 +184,7 @@ def command(
         ),
     ] = False,
 ) -> None:
-    """Judge what a retriever returned.
+    """Check retrieved chunks for the answer.
 
     Shows which chunks are relevant, whether they contain the answer, where it is, and how
     good the retrieval is. Nothing is retrieved and nothing is answered. Every quote is an exact
