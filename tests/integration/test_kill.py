@@ -118,13 +118,18 @@ def test_a_run_changes_no_bytes_from_time_to_time(undisturbed: Workplace) -> Non
 @pytest.mark.parametrize(
     ("fate", "options"),
     [
-        ("retrieve 1", ()),
         ("retrieve 6", ()),
-        ("generate 1", ()),
-        ("generate 10", ()),
-        ("generate 7", ("--timeout", "60")),
-        ("retrieve 7", ("--concurrency", "3")),
         ("generate 7", ("--concurrency", "3")),
+        *(
+            pytest.param(fate, options, marks=pytest.mark.nightly)
+            for fate, options in (
+                ("retrieve 1", ()),
+                ("generate 1", ()),
+                ("generate 10", ()),
+                ("generate 7", ("--timeout", "60")),
+                ("retrieve 7", ("--concurrency", "3")),
+            )
+        ),
     ],
 )
 def test_a_killed_run_ends_like_an_undisturbed_one(
@@ -142,7 +147,9 @@ def test_a_killed_run_ends_like_an_undisturbed_one(
     assert undisturbed.report(out) == undisturbed.report("whole-Mortal")
 
 
-@pytest.mark.parametrize("fate", ["retrieve 6", "generate 9"])
+@pytest.mark.parametrize(
+    "fate", [pytest.param("retrieve 6", marks=pytest.mark.nightly), "generate 9"]
+)
 def test_a_killed_batch_run_repeats_at_most_the_batch_in_flight(
     undisturbed: Workplace, fate: str
 ) -> None:
@@ -160,7 +167,14 @@ def test_a_killed_batch_run_repeats_at_most_the_batch_in_flight(
 
 @pytest.mark.parametrize(
     ("transaction", "when"),
-    [(1, "before"), (1, "after"), (2, "before"), (8, "after"), (16, "before"), (22, "before")],
+    [
+        (2, "before"),
+        (16, "before"),
+        *(
+            pytest.param(number, when, marks=pytest.mark.nightly)
+            for number, when in ((1, "before"), (1, "after"), (8, "after"), (22, "before"))
+        ),
+    ],
 )
 def test_a_run_killed_while_it_stores_ends_like_an_undisturbed_one(
     undisturbed: Workplace, transaction: int, when: str
@@ -178,7 +192,11 @@ def test_a_run_killed_while_it_stores_ends_like_an_undisturbed_one(
 
 @pytest.mark.parametrize(
     ("name", "fate"),
-    [("SIGINT", "retrieve 3"), ("SIGTERM", "retrieve 10"), ("SIGINT", "generate 4")],
+    [
+        ("SIGTERM", "retrieve 10"),
+        ("SIGINT", "generate 4"),
+        pytest.param("SIGINT", "retrieve 3", marks=pytest.mark.nightly),
+    ],
 )
 def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     undisturbed: Workplace, name: str, fate: str
@@ -196,8 +214,15 @@ def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     assert undisturbed.report(out) == undisturbed.report("whole-Mortal")
 
 
-@pytest.mark.parametrize("stage", ["retrieve", "generate"])
-@pytest.mark.parametrize("options", [(), ("--concurrency", "3")])
+@pytest.mark.parametrize(
+    ("stage", "options"),
+    [
+        ("retrieve", ()),
+        ("generate", ("--concurrency", "3")),
+        pytest.param("retrieve", ("--concurrency", "3"), marks=pytest.mark.nightly),
+        pytest.param("generate", (), marks=pytest.mark.nightly),
+    ],
+)
 def test_a_question_that_takes_the_process_down_costs_itself_alone(
     tmp_path: Path, stage: str, options: tuple[str, ...]
 ) -> None:

@@ -155,17 +155,6 @@ def test_a_rag_that_only_generates_is_given_the_reference_contexts(tmp_path: Pat
     assert recall.reasons == (("the RAG does not retrieve", 1),)
 
 
-def test_other_reference_contexts_are_another_input_of_a_rag_that_only_generates(
-    tmp_path: Path,
-) -> None:
-    run(cases("a"), OnlyGenerates(), tmp_path / "run")
-    rag = OnlyGenerates()
-    changed = Case(id="a", query="a", reference="A a", reference_contexts=("other",))
-    report = run([changed], rag, tmp_path / "run")
-    assert rag.given == [["other"]]
-    assert counts(report)["generate"] == (1, 0, 0, 0)
-
-
 def test_inside_of_a_running_event_loop(tmp_path: Path) -> None:
     async def notebook() -> None:
         run(cases("a"), NotingRAG(), tmp_path / "plain")
@@ -203,14 +192,6 @@ def test_a_failed_generation_leaves_retrieval_measured(tmp_path: Path) -> None:
     report = run(cases("a", "mute b"), NotingRAG(), tmp_path / "run")
     assert counts(report) == {"retrieve": (2, 0, 0, 0), "generate": (1, 0, 0, 1)}
     assert [(s.measured, s.failed) for s in report.summaries] == [(2, 0), (1, 1)]
-
-
-def test_a_generation_that_was_never_asked_took_no_time(tmp_path: Path) -> None:
-    report = run(cases("a", "lost b", "lost c"), NotingRAG(), tmp_path / "run")
-    assert {latency.stage: latency.count for latency in report.latencies} == {
-        "retrieve": 3,
-        "generate": 1,
-    }
 
 
 @pytest.mark.parametrize(
@@ -294,16 +275,6 @@ def test_a_query_that_hangs_fails_by_its_time_limit(tmp_path: Path) -> None:
     assert report.failures[0].type == "StageTimeoutError"
 
 
-def test_many_different_messages_are_summed_up(tmp_path: Path) -> None:
-    data = cases(*[f"lost {number}" for number in range(1100)])
-    asked_all = CallSettings(give_up_after=0)
-    report = run(data, NotingRAG(), tmp_path / "run", limits=asked_all)
-    assert len(report.failures) == 1001
-    others = [group for group in report.failures if group.message == "(other messages)"]
-    assert [group.count for group in others] == [100]
-    assert sum(group.count for group in report.failures) == 1100
-
-
 # --- kinds of result
 
 
@@ -333,12 +304,6 @@ def test_tuples_numbers_of_numpy_and_other_types_are_taken(tmp_path: Path) -> No
         [0.5, 0.25],
     )
     assert stored.metadata == {"vector": [0, 0, 0], "seen": [1, 2], "model": "<builtins.object>"}
-
-
-def test_nothing_retrieved_is_a_result(tmp_path: Path) -> None:
-    report = run(cases("a"), returning(RetrievalResult([], context_ids=[])), tmp_path / "run")
-    assert counts(report)["retrieve"] == (1, 0, 0, 0)
-    assert report.summaries[0].score == 0.0
 
 
 def test_what_a_rag_does_to_its_contexts_changes_no_score(tmp_path: Path) -> None:
@@ -385,13 +350,6 @@ def test_one_case_without_anything_known(tmp_path: Path) -> None:
     for summary in report.summaries:
         assert summary.total == 1
         assert summary.failed == 0
-
-
-def test_the_same_question_twice_is_asked_twice(tmp_path: Path) -> None:
-    rag = NotingRAG()
-    data = [Case(id=name, query="same") for name in ("one", "two")]
-    run(data, rag, tmp_path / "run")
-    assert rag.retrieved == ["same", "same"]
 
 
 @pytest.mark.parametrize(
@@ -591,17 +549,3 @@ def test_cutoffs_behind_the_end_of_every_list_are_named(tmp_path: Path) -> None:
         "No case has more than 1 retrieved chunk: recall@5, precision@3 look no further; "
         "precision@3 still divides by its cutoff."
     ) in notes
-
-
-def test_a_cutoff_that_one_list_reaches_is_not_named(tmp_path: Path) -> None:
-    class OneIsLong(NotingRAG):
-        def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-            length = 5 if query == "a" else 1
-            texts = [f"{query} {n}" for n in range(length)]
-            return RetrievalResult(texts, context_ids=[f"d-{text}" for text in texts])
-
-    assert not [
-        note
-        for note in run(cases("a", "b"), OneIsLong(), tmp_path, metrics="recall@5").notes
-        if "look no further" in note
-    ]

@@ -26,7 +26,7 @@ from ragbench.post.operator import ChunkNeighbours, OperatorInput, OperatorOutpu
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.post.stage import post_retrieved, steps_of
-from ragbench.stages.rag import chunk_service, contexts_for_generation
+from ragbench.stages.rag import chunk_service
 from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
 
 KEEP_ONE = PostRetrieval(operators=(TopK(k=1),))
@@ -82,12 +82,6 @@ def test_generation_and_metrics_see_what_stands_after_it(tmp_path: Path) -> None
     ]
 
 
-def test_a_run_without_it_has_no_such_stage(tmp_path: Path) -> None:
-    report = run(cases("a"), Three(), tmp_path / "run")
-    assert list(counts(report)) == ["retrieve", "generate"]
-    assert next(open_traces(tmp_path / "run")).trace.post_retrieval is None
-
-
 def test_the_journal_says_which_operator_dropped_which_chunk(tmp_path: Path) -> None:
     stage = PostRetrieval(operators=(Threshold(min_score=0.15), TopK(k=1), Template()))
     run(cases("a"), Three(), tmp_path / "run", post_retrieval=stage)
@@ -137,18 +131,6 @@ def test_another_stage_retrieves_nothing_again_and_generates_where_the_texts_dif
     assert rag.generated == ["a", "a"]
 
 
-def test_what_could_not_be_retrieved_is_not_asked_for_again(tmp_path: Path) -> None:
-    rag = Three()
-    report = run(cases("lost a", "b"), rag, tmp_path / "run", post_retrieval=KEEP_ONE)
-    assert counts(report) == {
-        "retrieve": (1, 0, 0, 1),
-        "post_retrieve": (1, 0, 0, 1),
-        "generate": (1, 0, 0, 1),
-    }
-    assert [(group.stage, group.count) for group in report.failures] == [("retrieve", 1)]
-    assert rag.generated == ["b"]
-
-
 def test_an_operator_that_fails_is_counted_and_tried_again_on_request(tmp_path: Path) -> None:
     broken = [True]
     stage = PostRetrieval(operators=(Failing(broken=broken),))
@@ -177,13 +159,6 @@ def test_on_error_raise_costs_the_case(tmp_path: Path) -> None:
     assert rag.generated == []
 
 
-def test_a_rag_without_ids_keeps_none() -> None:
-    result = post_retrieved(KEEP_ONE, "?", RetrievalResult(["one", "two"]))
-    assert (result.contexts, result.context_ids, result.scores) == (["one"], None, None)
-    assert result.context_metadata is None
-    assert steps_of(result)[0].dropped == ("1",)
-
-
 def test_embeddings_are_taken_from_the_metadata() -> None:
     stage = PostRetrieval(operators=(Rerank(reranker=SemanticReranker()),))
     given = RetrievalResult(
@@ -193,12 +168,6 @@ def test_embeddings_are_taken_from_the_metadata() -> None:
         metadata={"query_embedding": [1.0, 0.0]},
     )
     assert post_retrieved(stage, "?", given).context_ids == ["n", "f"]
-
-
-def test_a_result_of_no_such_stage_has_no_steps() -> None:
-    plain = RetrievalResult(["one"], metadata={"post_retrieve": 3})
-    assert steps_of(plain) == ()
-    assert contexts_for_generation(plain, b"digests") == (["one"], b"digests")
 
 
 def test_async_rags_have_it_too(tmp_path: Path) -> None:

@@ -185,19 +185,6 @@ def test_a_case_whose_reference_declines_is_unanswerable(tmp_path: Path) -> None
     ]
 
 
-def test_thoughts_in_answers_are_noted(tmp_path: Path) -> None:
-    data = [
-        answered("a", "<think>27 or 28?</think>27", reference="27"),
-        answered("b", "or 28?</think> 27", reference="27"),  # some servers cut the opening tag off
-        answered("c", "I think 27", reference="27"),
-    ]
-    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("exact_match"))
-    assert (
-        "2 answers hold what a model thought before (<think>): it is scored as a part of the "
-        "answer. Have the RAG leave it out."
-    ) in report.notes
-
-
 def test_citation_marks_that_count_as_words_are_noted(tmp_path: Path) -> None:
     """Of "27 [1]." the words are 27 and 1: half of them are right, and no answer equals "27"."""
     data = [

@@ -41,16 +41,6 @@ def test_the_chain_of_causes_is_kept() -> None:
     assert str(failure) == f"retrieve: ValueError: no answer <- {failure.cause}"
 
 
-def test_a_suppressed_context_is_no_cause() -> None:
-    try:
-        try:
-            raise OSError("inner")
-        except OSError:
-            raise ValueError("outer") from None
-    except ValueError as error:
-        assert Failure.of(error, stage="retrieve").cause is None
-
-
 def test_causes_in_a_circle_end() -> None:
     one, two = ValueError("one"), ValueError("two")
     one.__cause__, two.__cause__ = two, one
@@ -87,24 +77,3 @@ def test_a_huge_message_keeps_its_ends() -> None:
     assert "(4,990,008 characters)" in failure.message
     assert failure.traceback is not None
     assert len(failure.traceback) < 11_000
-
-
-def test_what_is_kept_of_a_long_chain_of_errors_is_bounded() -> None:
-    error: Exception = ValueError("the first")
-    for number in range(40):
-        try:
-            try:
-                raise error
-            except Exception as behind:
-                raise RuntimeError(f"{number} {'x' * 3_000}") from behind
-        except RuntimeError as raised:
-            error = raised
-    failure = Failure.of(error, stage="score")
-    assert failure.message.startswith("39 ")
-    assert failure.cause is not None
-    assert len(failure.cause) < 10_100
-    assert failure.cause.endswith(" <- ...")
-    assert failure.traceback is not None
-    assert len(failure.traceback) < 4_100
-    assert "ValueError: the first" in failure.traceback
-    assert failure.traceback.rstrip().endswith("x")

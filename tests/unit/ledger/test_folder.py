@@ -110,17 +110,6 @@ def test_a_new_journal_that_fails_leaves_the_old_run(tmp_path: Path) -> None:
     assert folder.journal.read_text(encoding="utf-8") == "ours"
 
 
-def test_what_a_killed_fresh_start_left_is_no_hindrance(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    path.mkdir()
-    (path / "journal.sqlite-new").write_text("half", encoding="utf-8")
-    folder = RunFolder(path=path)
-    with folder.locked(), folder.new_journal() as new:
-        assert not new.exists()
-        new.write_text("whole", encoding="utf-8")
-    assert names(path) == {"journal.sqlite"}
-
-
 @pytest.mark.parametrize(
     ("dataset", "rag", "name"),
     [

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench import PostRetrieval, build_operator, build_reranker
+from ragbench import build_reranker
 from ragbench.ledger.identity import described
 
 ROOT = Path(__file__).parents[3]
@@ -135,20 +135,6 @@ def test_a_model_counts_by_its_bytes_and_not_by_its_path(
     assert reranker(model("two", "weights")) == first
     assert reranker(model("one", "other weights")) != first
     assert "one" not in first
-
-
-def test_a_corpus_that_is_replaced_is_another_one(tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.jsonl"
-
-    def identity() -> str:
-        rerank = {"action": "rerank", "type": "lexical", "corpus": str(corpus)}
-        return json.dumps(PostRetrieval(operators=(build_operator(rerank),)).identity)
-
-    corpus.write_text('{"id": "a", "text": "one"}\n')
-    first = identity()
-    assert identity() == first
-    corpus.write_text('{"id": "a", "text": "two"}\n')
-    assert identity() != first
 
 
 def test_names_that_are_no_paths_stay_names(

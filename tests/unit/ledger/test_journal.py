@@ -77,19 +77,6 @@ def test_a_case_with_half_a_character_is_reported(path: Path, case: Case) -> Non
 # --- outcomes
 
 
-def test_a_run_that_nobody_will_continue_keeps_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with Journal(None) as journal:
-        journal.runs.begin(b"s" * 16)
-        journal.record_outcome(1, "generate", outcome())
-        assert journal.is_empty()
-        assert journal.outcomes("generate", [1]) == {}
-        journal.complete()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_text_is_stored_once(path: Path) -> None:
     for _ in range(2):
         with Journal(path) as journal:
@@ -104,11 +91,6 @@ def test_a_text_is_stored_once(path: Path) -> None:
     with sqlite3.connect(path) as reader:
         assert reader.execute("SELECT count(*) FROM texts").fetchone() == (6,)
     reader.close()
-
-
-def test_a_lost_text_is_reported(path: Path) -> None:
-    with Journal(path) as journal, pytest.raises(RunMismatchError, match="lacks a context text"):
-        journal.texts(text_digest("never stored"))
 
 
 # --- runs and epochs
@@ -157,13 +139,6 @@ def test_a_stage_failure_in_a_cell_keeps_no_second_traceback(path: Path) -> None
 
 
 # --- the file
-
-
-def test_a_file_of_another_kind_is_refused(path: Path) -> None:
-    path.write_text("name,value\n" * 500, encoding="utf-8")
-    with pytest.raises(RunMismatchError, match=r"journal\.sqlite is not a journal of ragbench"):
-        Journal(path)
-    assert path.read_text(encoding="utf-8").startswith("name,value")
 
 
 def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:

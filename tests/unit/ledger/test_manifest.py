@@ -35,15 +35,6 @@ def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
     assert read_manifest(path) == MANIFEST
 
 
-def test_each_part_has_a_fingerprint_of_its_own() -> None:
-    other = replace(MANIFEST, settings={"matching": "text", "top_k": None}).with_fingerprints()
-    differing = {
-        part for part, value in MANIFEST.fingerprints.items() if other.fingerprints[part] != value
-    }
-    assert differing == {"settings"}
-    assert set(MANIFEST.fingerprints) == {"dataset", "metrics", "packages", "rag", "settings"}
-
-
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b'{"schema_version": 1}', b"\xff"])
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "manifest.json"

@@ -248,19 +248,6 @@ def test_any_setting_counts(session: Session, argument: str, value: object, sett
     assert found[setting].endswith(f" -> {value}")
 
 
-def test_the_lines_that_changed_are_counted(session: Session) -> None:
-    back = session.append("watched_pkg/prompts.py", "MORE = 1\nAND = 2\n")
-    assert session.changes() == {"watched_pkg/prompts.py": "watched_pkg/prompts.py changed"}
-    back()
-
-
-def test_a_file_that_is_gone_is_reported(session: Session) -> None:
-    path = session.folder / "thread.txt"
-    path.rename(path.with_suffix(".bak"))
-    assert session.changes() == {"thread.txt": "thread.txt is not there any more"}
-    path.with_suffix(".bak").rename(path)
-
-
 def test_dates_and_line_ends_and_what_nobody_reads_change_nothing(session: Session) -> None:
     os.utime(session.folder / "model.onnx", (1, 1))
     prompts = session.folder / "watched_pkg" / "prompts.py"
@@ -272,31 +259,6 @@ def test_dates_and_line_ends_and_what_nobody_reads_change_nothing(session: Sessi
     for undo in (back, log):
         undo()
     prompts.write_bytes(before)
-
-
-def test_it_is_the_same_in_another_process_and_another_folder(
-    session: Session, tmp_path: Path
-) -> None:
-    known = tmp_path / "origin.json"
-    known.write_text(json.dumps(session.origin.as_json()))
-    code = (
-        "import json, sys; from pathlib import Path;"
-        "from ragbench.core.origin import Origin;"
-        "from ragbench.ledger.origin import still_same;"
-        "from ragbench.rag.load import describe_rag, load_rag;"
-        f"spec, arguments = {session.spec!r}, {session.arguments!r};"
-        f"origin = Origin.from_json(json.loads(Path({str(known)!r}).read_text()));"
-        "now = describe_rag(load_rag(spec, arguments), spec, arguments);"
-        f"print([c.sentence for c in still_same(origin, Path({str(session.folder)!r}), now)])"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.append({str(ROOT)!r}); {code}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout == "[]\n"
 
 
 # --- single things
@@ -379,16 +341,6 @@ def test_credentials_are_in_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "environment variable SERVICE_API_KEY is not set any more",
         ".env changed",
     ]
-
-
-def test_variables_that_the_process_sets_are_not_inputs(tmp_path: Path) -> None:
-    def load_dotenv() -> None:
-        os.environ["WATCHED_OWN"] = "1"
-        assert os.environ["WATCHED_OWN"] == "1"
-
-    origin = watched(tmp_path, load_dotenv)
-    del os.environ["WATCHED_OWN"]
-    assert still_same(origin, tmp_path) == ()
 
 
 def test_weights_beside_a_configuration_count(tmp_path: Path) -> None:

@@ -82,11 +82,6 @@ def test_a_class_that_needs_arguments_is_not_guessed_at() -> None:
         as_rag(Needing)
 
 
-def test_top_k_of_our_own_belongs_into_the_configuration() -> None:
-    with pytest.raises(InterfaceError, match="Ours is a RAG already: its top_k belongs into"):
-        as_rag(Ours(), top_k=3)
-
-
 @pytest.mark.parametrize("given", [Duck, Duck()])
 def test_an_object_with_the_methods_need_not_inherit(given: Any) -> None:
     rag = plain(as_rag(given))
@@ -97,12 +92,6 @@ def test_an_object_with_the_methods_need_not_inherit(given: Any) -> None:
         GenerationResult("q!"),
         GenerationResult("r!"),
     ]
-
-
-def test_a_batch_of_a_duck_is_one_call() -> None:
-    duck = Duck()
-    plain(as_rag(duck)).batch_generate_with_metadata(["q", "r"], [["a"], ["b"]])
-    assert duck.asked == [(["q", "r"], [["a"], ["b"]])]
 
 
 def test_a_duck_may_return_documents() -> None:
@@ -139,14 +128,6 @@ def test_a_function_is_given_the_number_by_its_own_name_for_it(
 def test_a_function_that_takes_no_number_says_so() -> None:
     with pytest.raises(InterfaceError, match="find takes no top_k"):
         plain(as_rag(retrieve=find)).retrieve("q", top_k=4)
-
-
-def test_a_generating_function_may_ignore_contexts() -> None:
-    def closed_book(query: str) -> dict[str, Any]:
-        return {"answer": query.upper(), "confidence": 0.5}
-
-    rag = plain(as_rag(generate=closed_book))
-    assert rag.generate_with_metadata("q", ["x"]) == GenerationResult("Q", confidence=0.5)
 
 
 def test_parts_of_rags_can_be_put_together() -> None:
@@ -221,14 +202,6 @@ def test_an_ambiguous_object_is_refused_with_the_way_out() -> None:
     assert "as_rag(retrieve=..., generate=...)" in message
     assert "has: invoke, retrieve" in message
     assert as_rag(retrieve=Everything().retrieve).families == {"retrieval"}
-
-
-def test_whoever_has_both_families_may_have_other_methods() -> None:
-    class Whole(Everything):
-        def generate(self, query: str, contexts: list[str]) -> str:
-            return "a"
-
-    assert plain(as_rag(Whole())).generate("q", []) == "a"
 
 
 def test_an_unsupported_object_lists_what_was_looked_for_and_what_it_has() -> None:

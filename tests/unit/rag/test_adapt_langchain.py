@@ -82,21 +82,6 @@ def test_top_k_reaches_a_vector_store() -> None:
     assert len(rag_of(store.as_retriever(), top_k=2).batch_retrieve(["a"])[0]) == 2
 
 
-def test_a_retriever_and_a_chain_that_takes_contexts() -> None:
-    seen: list[Any] = []
-
-    def see(value: Any) -> Any:
-        seen.append(value.to_string())
-        return value
-
-    chain = PROMPT | RunnableLambda(see) | model()
-    rag = rag_of(retrieve=Fixed(), generate=chain)
-    answer = rag.generate_with_metadata("why?", ["one", "two"])
-    assert answer.response == "hi"
-    assert seen == ["Human: one\n\ntwo why?"]
-    assert len(rag.batch_generate(["a", "b"], [["x"], ["y"]])) == 2
-
-
 def test_a_chain_that_shows_its_contexts_is_run_once() -> None:
     runs: list[str] = []
 
@@ -163,30 +148,11 @@ def first(documents: list[Document]) -> list[Document]:
     return documents[:1]
 
 
-def test_a_chain_that_says_it_gives_documents_is_a_retriever() -> None:
-    rag = rag_of(Fixed() | RunnableLambda(first))
-    assert rag.families == {"retrieval"}
-    assert rag.retrieve("q") == ["q 0"]
-
-
 def test_a_retriever_in_disguise_is_distinguished_when_it_answers() -> None:
     chain = Fixed() | RunnableLambda(lambda documents: documents[:1])  # pyright: ignore[reportIndexIssue]
     with pytest.raises(InterfaceError, match=r"not a list. For a retriever say as_rag\(retrieve="):
         rag_of(chain).retrieve("q")
     assert rag_of(retrieve=chain).retrieve("q") == ["q 0"]
-
-
-def test_a_batch_asks_again_only_for_what_is_not_known() -> None:
-    runs: list[str] = []
-
-    def answer(query: str) -> dict[str, Any]:
-        runs.append(query)
-        return {"answer": query.upper(), "context": [query]}
-
-    rag = rag_of(RunnableLambda(answer))
-    rag.retrieve("a")
-    assert rag.batch_generate(["a", "b"], [["a"], ["b"]]) == ["A", "B"]
-    assert runs == ["a", "b"]
 
 
 class OldChain:

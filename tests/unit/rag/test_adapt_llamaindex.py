@@ -129,8 +129,3 @@ def test_a_query_engine_is_asked_once() -> None:
 def test_an_engine_without_an_answer_is_an_error_and_no_empty_string() -> None:
     with pytest.raises(InterfaceError, match=r"QueryEngine\.query must return a string"):
         rag_of(QueryEngine(response=None)).retrieve("q")
-
-
-def test_a_retriever_with_a_function() -> None:
-    rag = rag_of(retrieve=Retriever(), generate=lambda query, contexts: contexts[0])  # pyright: ignore[reportUnknownLambdaType]
-    assert rag.generate("q", rag.retrieve("q")) == "alpha"

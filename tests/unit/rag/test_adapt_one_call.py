@@ -30,16 +30,6 @@ def rag_of(system: Any) -> Any:
     return rag
 
 
-def test_a_whole_batch_is_asked_once_a_query_whatever_the_order() -> None:
-    system = System()
-    rag = rag_of(system)
-    queries = ["a", "b", "a", "c"]
-    contexts = [list(result.contexts) for result in rag.batch_retrieve_with_metadata(queries)]
-    answers = rag.batch_generate_with_metadata(queries[::-1], contexts[::-1])
-    assert [answer.response for answer in answers] == [f"answer to {q}" for q in queries[::-1]]
-    assert system.asked == queries
-
-
 def test_another_process_continues_from_the_stored_retrieval() -> None:
     stored = rag_of(System()).retrieve_with_metadata("q")
     assert stored.metadata == {ANSWER_KEY: {"response": "answer to q"}}
@@ -57,16 +47,6 @@ def test_without_the_memo_it_is_asked_again_and_says_so() -> None:
     changed = rag.generate_with_metadata("q", ["reranked"])
     assert changed.metadata == {"asked_again": True, "contexts_differ": True}
     assert system.asked == ["q", "q"]
-
-
-def test_own_metadata_is_kept_beside_the_answer() -> None:
-    retrieval = RetrievalResult(["c"], metadata={"took": 1})
-    answer = GenerationResult("a", confidence=0.5, metadata={"tokens": 3})
-    rag = rag_of(System((retrieval, answer)))
-    found = rag.retrieve_with_metadata("q")
-    assert found.metadata["took"] == 1
-    assert found.metadata[ANSWER_KEY] == answer.to_dict()
-    assert rag.generate_with_metadata("q", ["c"]) is answer
 
 
 @pytest.mark.parametrize(

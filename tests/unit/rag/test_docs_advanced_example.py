@@ -42,6 +42,7 @@ def test_it_is_built_from_arguments_as_the_command_line_does(
 
 
 @pytest.mark.extra("dev", package="mypy")
+@pytest.mark.nightly
 def test_it_is_typed(document: Callable[[str], Any], tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     (tmp_path / "notes.py").write_text(document("advanced_example.md").blocks()[0])

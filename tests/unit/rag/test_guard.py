@@ -49,14 +49,6 @@ def test_unknown_families_are_refused(families: Any) -> None:
             pass
 
 
-def test_a_family_may_be_given_as_a_word() -> None:
-    class Half(RAGInterface, families="generation"):
-        def generate(self, query: str, contexts: list[str]) -> str:
-            return "a"
-
-    assert Half.families == {"generation"}
-
-
 def test_an_abstract_base_is_let_through_and_its_child_is_not() -> None:
     class Base(RAGInterface, abstract=True):
         def retrieve(self, query: str, top_k: int | None = None) -> list[str]:

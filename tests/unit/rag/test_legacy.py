@@ -108,11 +108,6 @@ class Settings(RAGConfig):
     model: str = "small"
 
 
-def test_an_old_dataclass_configuration_keeps_its_positions() -> None:
-    assert Settings(3, "large") == Settings(top_k=3, model="large")
-    assert len(Plain(Settings(2)).retrieve("q")) == 2
-
-
 def test_a_configuration_is_built_of_a_mapping() -> None:
     assert Settings.from_mapping({"top_k": 1, "model": "m", "index": "i"}) == Settings(
         1, "m", settings={"index": "i"}
@@ -161,26 +156,6 @@ def test_an_abstract_base_may_leave_everything_open() -> None:
     assert Concrete().batch_generate_with_metadata(["q"], [[]])[0].response == "b"
     with pytest.raises(TypeError, match="abstract"):
         AbstractBase()  # type: ignore[abstract]  # pyright: ignore[reportAbstractUsage]
-
-
-class RetrievalMixin:
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return ["from the mixin"]
-
-
-class GenerationMixin:
-    def generate(self, query: str, contexts: list[str]) -> str:
-        return contexts[0]
-
-
-class Mixed(RetrievalMixin, GenerationMixin, RAGInterface):
-    pass
-
-
-def test_mixins_count_as_written() -> None:
-    assert Mixed.implemented == {"retrieve", "generate"}
-    rag = Mixed()
-    assert rag.batch_generate(["q"], rag.batch_retrieve(["q"])) == ["from the mixin"]
 
 
 class NewRetrieval(RAGInterface, families=("retrieval",)):
@@ -237,19 +212,3 @@ def test_an_override_that_the_inherited_method_calls_is_no_reason_to_warn() -> N
                 return ["child"]
 
     assert Child().batch_retrieve_with_metadata(["q"])[0].contexts == ["child"]
-
-
-def test_a_configuration_is_read_as_a_dictionary_is() -> None:
-    config = RAGConfig(top_k=3, settings={"index": "docs"})
-    assert (config.get("top_k"), config.get("top_k", 9)) == (3, 3)
-    assert (config.get("index"), config.get("missing"), config.get("missing", 7)) == (
-        "docs",
-        None,
-        7,
-    )
-
-    @dataclass
-    class Typed(RAGConfig):
-        model: str = "m"
-
-    assert Typed().get("model") == "m"

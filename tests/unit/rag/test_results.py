@@ -64,31 +64,6 @@ def test_a_malformed_generation_is_refused(response: Any, options: Any, message:
         generation(response, **options)
 
 
-def test_what_was_given_is_kept_and_not_copied() -> None:
-    contexts, ids, scores = ["a", "b"], ("1", "2"), [0.9, 0.1]
-    context_metadata, metadata = [{"page": 1}, {"page": 2}], {"took": 0.1}
-    result = RetrievalResult(
-        contexts,
-        context_ids=ids,
-        scores=scores,
-        context_metadata=context_metadata,
-        metadata=metadata,
-    )
-    assert result.contexts is contexts
-    assert result.context_ids is ids
-    assert result.scores is scores
-    assert result.context_metadata is context_metadata
-    assert result.metadata is metadata
-    candidates = ["x", "y"]
-    assert GenerationResult("x", multi_responses=candidates).multi_responses is candidates
-
-
-def test_candidates_are_the_responses_or_the_response() -> None:
-    assert GenerationResult("a", multi_responses=["a", "b"]).candidates == ["a", "b"]
-    assert GenerationResult("a", multi_responses=[]).candidates == ("a",)
-    assert GenerationResult("a").candidates == ("a",)
-
-
 def test_chunks_and_back() -> None:
     result = RetrievalResult(
         ["a", "b"], context_ids=["1", "2"], scores=[0.9, 0.1], context_metadata=[{"p": 1}, {}]

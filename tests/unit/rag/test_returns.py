@@ -119,12 +119,6 @@ def test_old_methods_may_return_results_in_the_new_form() -> None:
     assert Returning(answer).batch_generate(["q"], [[]]) == ["a"]
 
 
-def test_a_tuple_of_contexts_becomes_a_list_in_the_old_form_only() -> None:
-    rag = ReturningBatches([("a", "b")])
-    assert rag.retrieve("q") == ["a", "b"]
-    assert rag.retrieve_with_metadata("q").contexts == ("a", "b")
-
-
 class Colour(StrEnum):
     RED = "red"
 

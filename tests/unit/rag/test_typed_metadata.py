@@ -76,6 +76,7 @@ REVEALED = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.extra("dev", package="mypy")
 def test_the_metadata_type_is_inferred_and_enforced(tmp_path: Path) -> None:
     (tmp_path / "typed.py").write_text(TYPED)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import Outcome, PartialBatchError, Status
+from ragbench import Outcome, Status
 from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.stages.calls import attempt, attempt_async, run_plain
 from ragbench.stages.stage import SplitCalls
@@ -61,14 +61,6 @@ def test_exactly_the_guilty_items_fail(size: int, guilty: set[int]) -> None:
             assert (outcome.failure.type, outcome.failure.stage) == ("ValueError", "retrieve")
         else:
             assert (outcome.status, outcome.value) == (Status.MEASURED, item * 2)
-
-
-@given(st.integers(1, 20), st.sets(st.integers(0, 19)))
-def test_no_item_that_succeeded_is_asked_again(size: int, guilty: set[int]) -> None:
-    service = Service(frozenset(guilty))
-    settle(service, range(size))
-    good = [item for call in service.calls if not guilty.intersection(call) for item in call]
-    assert sorted(good) == sorted(set(range(size)) - guilty)
 
 
 @settings(max_examples=30)
@@ -130,16 +122,6 @@ def test_ctrl_c_passes_through() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         list(attempt(call, [1, 2], stage="retrieve"))
-
-
-def test_a_partial_batch_of_the_wrong_size_is_split() -> None:
-    def call(items: Sequence[int]) -> list[int]:
-        if len(items) > 1:
-            raise PartialBatchError([ValueError("one")], "Service.batch")
-        return [items[0]]
-
-    found = list(attempt(call, [1, 2], stage="retrieve"))
-    assert [o.value for _, outcomes in found for o in outcomes] == [1, 2]
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])

@@ -57,12 +57,6 @@ def test_it_holds_what_a_set_would_hold(
     assert left_over(path) == sorted(expected)
 
 
-def test_a_file_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    path = tmp_path / "in_flight"
-    path.write_bytes((4).to_bytes(8, "little") + b"\1\2")
-    assert left_over(path) == [3]
-
-
 def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="in_flight cannot be written: "):
         InFlight(tmp_path / "missing" / "in_flight", 1)
@@ -148,14 +142,3 @@ def test_a_case_that_never_answers_is_ended() -> None:
     outcome = ask_in_child(poison, "wait", stage="retrieve", timeout=0.2)
     assert str(outcome.failure) == "retrieve: StageTimeoutError: no answer within 0.2 s"
     assert time.perf_counter() - started < 4
-
-
-def test_a_process_that_it_leaves_behind_holds_nobody_up() -> None:
-    def leaves(items: Sequence[str]) -> Sequence[str]:
-        if os.fork() == 0:
-            signal.alarm(5)
-            signal.pause()
-        os._exit(3)
-
-    outcome = ask_in_child(leaves, "x", stage="retrieve", timeout=10)
-    assert "exit code 3" in str(outcome.failure)
