@@ -78,13 +78,10 @@ WorkersOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidatorChoice:
-    """What the options say of the validator."""
-
     name: ValidatorOption = DEFAULT_VALIDATOR
     settings: ValidatorArgsOption = None
     calibration: Path | None = None
     llm: LLMChoice = field(default_factory=LLMChoice)
-    """Who is asked by a validator that asks a language model."""
 
 
 def validator_name(given: str) -> str:

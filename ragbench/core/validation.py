@@ -11,8 +11,6 @@ from ragbench.core.chunk import Chunk
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """How many of how many, with the interval of the true share."""
-
     count: int
     total: int
     share: float | None
@@ -24,8 +22,6 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WarningCount:
-    """One kind of warning over all queries."""
-
     kind: str
     queries: int
     chunks: int
@@ -34,8 +30,6 @@ class WarningCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequiredShare:
-    """A share that the user asked for."""
-
     name: str
     """The option, without its dashes."""
     wanted: float
@@ -71,8 +65,6 @@ class SourceCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairedDumps:
-    """This dump against an earlier one, on the queries that both hold."""
-
     against: str
     queries: int
     won: int
@@ -92,13 +84,10 @@ class EarlierRetrieval:
     chunk_ids: tuple[str, ...]
     relevant_ids: tuple[str, ...]
     quotes: tuple[tuple[str, str], ...]
-    """Evidence: the chunk's id and the text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DoctorFinding:
-    """Something that the verdicts show, and what to do next."""
-
     text: str
     action: str
 
@@ -113,13 +102,11 @@ class RetrievalDoctor:
     cutoffs: tuple[ScoreCutoff, ...]
     """The strictest first; empty for a dump without scores."""
     duplicates: Share
-    """Chunks with the text of an earlier one."""
     sources: tuple[SourceCount, ...]
     """Those with most chunks, where chunks name their document or source."""
     weakest: tuple[WeakQuery, ...]
     findings: tuple[DoctorFinding, ...]
     compared: PairedDumps | None
-    """None where there is no earlier dump."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,18 +149,14 @@ class WarningKind(StrEnum):
     NO_CHUNKS = "no_chunks"
     EMPTY_QUERY = "empty_query"
     UNCLEAR_QUERY = "unclear_query"
-    """The query says too little to tell what would answer it."""
     MALFORMED_CHUNK = "malformed_chunk"
-    """An entry is not a chunk, and was left out."""
     EMPTY_TEXT = "empty_text"
     DAMAGED_TEXT = "damaged_text"
     """A text holds letters that only a wrong encoding or binary data leaves behind."""
     MISSING_ID = "missing_id"
-    """A chunk has no id; its place in the list stands for it."""
     DUPLICATE_ID = "duplicate_id"
     """Two chunks have one id: the later one was given another, or left out as the same chunk."""
     DUPLICATE_TEXT = "duplicate_text"
-    """Two chunks have the same text but for case and white space."""
     LONG_TEXT = "long_text"
     """A chunk is more a document than a passage."""
     TRUNCATED_TEXT = "truncated_text"
@@ -181,15 +164,12 @@ class WarningKind(StrEnum):
     INVALID_SCORE = "invalid_score"
     MISSING_SCORE = "missing_score"
     UNORDERED_SCORES = "unordered_scores"
-    """The chunks stand neither in the order of rising scores nor of falling ones."""
     MIXED_SCORE_DIRECTIONS = "mixed_score_directions"
     """The best chunk has the highest score here and the lowest elsewhere in the dump."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpWarning:
-    """One thing that is wrong with one query's chunks."""
-
     kind: WarningKind
     message: str
     count: int
@@ -203,8 +183,6 @@ class DumpWarning:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetrievalDump:
-    """One query with its chunks, in the order in which they were retrieved."""
-
     query_id: str
     query: str
     """As it stands in the dump; empty when it says nothing."""
@@ -246,13 +224,10 @@ class Conflict:
     first: EvidenceQuote
     second: EvidenceQuote
     detail: str
-    """The difference in words, such as ``"1995 against 1997"``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """The verdict on one retrieval."""
-
     query_id: str
     relevant_chunk_ids: tuple[str, ...]
     """The chunks that hold an answer or a part of one, most probable first."""
@@ -270,7 +245,6 @@ class Verdict:
     is relevant."""
     validator: str
     reasons: tuple[str, ...] = ()
-    """What the verdict rests on, in sentences."""
     warnings: tuple[str, ...] = ()
     """What is wrong with the input, in sentences; in a run all that is, each as
     ``kind: sentence``."""
@@ -284,12 +258,8 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatrixCell:
-    """One cell of the answer/abstain matrix."""
-
     answer_present: bool
-    """What the validator says of the chunks."""
     answered: bool
-    """What the system did: it answered, or it abstained."""
     rate: Share
     """Of the cases with this verdict, how many the system dealt with so."""
 
@@ -302,8 +272,6 @@ class MatrixCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidationTable:
-    """Counts over the verdicts of a run."""
-
     validator: str
     verdicts: int
     quality: Mapping[str, int]

@@ -27,12 +27,9 @@ SOURCE_FIELDS = ("source", "document_id", "doc_id", "file", "file_name", "url", 
 """Where in a chunk's metadata its source may be."""
 
 JUDGE, READ = "validate", "read"
-"""The two kinds of calls."""
 
 
 class FarQuery(NamedTuple):
-    """A query that a worker is asked to judge."""
-
     place: Place
     digest: bytes
     """What stood there when it was first read."""
@@ -44,7 +41,6 @@ class FarRetrieval(RetrievalDump):
 
     asked: FarQuery
     letters: int
-    """How many its chunks have."""
 
 
 def retrieval_digest(dump: RetrievalDump) -> bytes:

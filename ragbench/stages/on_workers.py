@@ -30,8 +30,6 @@ from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workers:
-    """Where the work of a run is done, and what may be built there."""
-
     engine: str = "local"
     """``"local"``, ``"processes"``, ``"ray"`` or ``"ray://HOST:PORT"``."""
     count: int | None = None
@@ -40,7 +38,6 @@ class Workers:
     """Makes the RAG again, on each worker: a function of a module, or a partial of one. Without it
     the RAG is asked by this process."""
     make_validator: Callable[[], Validator] | None = None
-    """The same for the validator."""
 
 
 def lost_case(stage: str, _case: object) -> Outcome[Any]:

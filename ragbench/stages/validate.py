@@ -47,7 +47,6 @@ from ragbench.validators.validator import Validator
 from ragbench.workers.pool import Batch, Task, WorkerPool
 
 VALIDATE = "validate"
-"""The stage's name."""
 
 ValidateInput = tuple[str, RetrievalResult[Any]]
 """A query and what generation is given for it."""
@@ -93,8 +92,6 @@ def validate_query(validator: Validator, dump: RetrievalDump) -> Verdict:
 
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateInput, Verdict]:
-    """The stage that judges a case's chunks."""
-
     def call(inputs: Sequence[ValidateInput]) -> Sequence[Verdict]:
         return [
             validate_query(
@@ -139,8 +136,6 @@ def validator_call(
 
 
 class _Begun(NamedTuple):
-    """A window whose calls are begun."""
-
     window: Sequence[RunCase]
     todo: Sequence[Work[RetrievalDump | Task]]
     batch: Batch[Any, Outcome[Verdict]]
@@ -247,7 +242,6 @@ class ValidationTally:
     reused: int = 0
     failed: int = 0
     failures: list[str] = field(default_factory=list[str])
-    """The first of what failed."""
     quality: Counter[str] = field(default_factory=Counter[str])
     details: dict[str, float] = field(default_factory=dict[str, float])
     warned: Counter[str] = field(default_factory=Counter[str])
@@ -288,7 +282,6 @@ class ValidationTally:
             self.count_warnings(name, kinds)
 
     def count_warnings(self, name: str, kinds: Iterable[tuple[str, int]]) -> None:
-        """Counts what is warned of: kinds, each with the number of chunks."""
         seen: set[str] = set()
         for kind, chunks in kinds:
             self.warned_chunks[kind] += chunks
@@ -298,7 +291,6 @@ class ValidationTally:
                 _keep_first(self.examples.setdefault(kind, []), name)
 
     def warnings(self) -> tuple[WarningCount, ...]:
-        """The counts of warnings, the most frequent kind first."""
         return tuple(
             WarningCount(
                 kind=kind,
@@ -310,11 +302,9 @@ class ValidationTally:
         )
 
     def qualities(self) -> dict[str, int]:
-        """The counts of Good, Partial and Poor."""
         return {level.value: self.quality[level.value] for level in RetrievalQuality}
 
     def table(self) -> ValidationTable | None:
-        """The counts; None for a run without verdicts."""
         if not self.verdicts:
             return None
         return ValidationTable(

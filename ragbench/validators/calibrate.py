@@ -39,28 +39,20 @@ class Labelled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quality:
-    """How good a yes-or-no decision is on labels."""
-
     precision: float | None
-    """None when nothing was called positive."""
     precision_interval: tuple[float, float]
     """95 %, exact (Clopper and Pearson)."""
     recall: float | None
-    """None when nothing is positive."""
     recall_interval: tuple[float, float]
     calibration_error: float
     """Expected calibration error in ten bins of equal width; Guo et al. 2017."""
     called: int
-    """How many were called positive."""
     positive: int
-    """How many are positive."""
     count: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tradeoff:
-    """What a target costs."""
-
     target: float
     """A precision; or, with a guaranteed error, that error."""
     quality: Quality
@@ -68,8 +60,6 @@ class Tradeoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CalibrationReport:
-    """A calibration, and what it changes."""
-
     calibration: Calibration
     answer_before: Quality
     answer_after: Quality
@@ -83,7 +73,6 @@ class CalibrationReport:
     """The guaranteed share of false Yes among queries without the answer; None where a precision
     was asked for."""
     notes: tuple[str, ...]
-    """What the user should know, in sentences."""
 
 
 class _Scored(NamedTuple):

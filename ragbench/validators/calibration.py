@@ -24,13 +24,11 @@ class LinearModel:
     """``logit = bias + sum(weight * term)``; a term is a feature or the product of two."""
 
     features: tuple[str, ...]
-    """Names of the inputs, in the order in which they are given."""
     terms: tuple[tuple[tuple[int, ...], float], ...]
     """Places of the features that are multiplied, and the weight."""
     bias: float
 
     def logit(self, values: Sequence[float]) -> float:
-        """The logit for one row of features."""
         total = self.bias
         for places, weight in self.terms:
             product = weight
@@ -91,16 +89,13 @@ class Calibration:
     """What `ragbench.validators.calibrate` learns from labels, for one validator."""
 
     validator: str
-    """The name of the validator whose verdicts were labelled."""
     scale: PlattScale
     """For probabilities: a chunk's, and so the answer's."""
     thresholds: Thresholds
     labels: int
-    """Queries that it was learned from."""
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """A calibration as the JSON that `read_calibration` reads."""
     stored = {"version": _VERSION, **asdict(calibration)}
     return json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
 
@@ -135,8 +130,6 @@ def _calibration(given: Mapping[str, Any]) -> Calibration:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecisionRule:
-    """How a validator's raw probabilities become a verdict."""
-
     scale: PlattScale
     thresholds: Thresholds
 
@@ -186,8 +179,6 @@ _LOWEST = -12.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weights:
-    """What was learned."""
-
     chunk: LinearModel
     """From a chunk's features to a logit: the higher, the more it speaks for an answer."""
     pool: LinearModel
@@ -199,7 +190,6 @@ class Weights:
     """Probability from which on the answer is present, for a precision of 98 % on the held-out
     articles, by what the pools without an answer hold."""
     digest: str
-    """Tells one set of weights from another."""
 
     def thresholds(self, absence: Absence) -> Thresholds:
         return Thresholds(relevant=self.relevant, present=self.present[absence])
@@ -265,8 +255,7 @@ class CalibratedValidator(ABC):
 
     @property
     @abstractmethod
-    def measured(self) -> Thresholds:
-        """The thresholds where none are set."""
+    def measured(self) -> Thresholds: ...
 
     @property
     def limits(self) -> DecisionRule:

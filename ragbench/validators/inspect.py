@@ -36,12 +36,8 @@ _ENDS = re.compile(r"[.!?。！？]")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InspectedChunks:
-    """Chunks that a validator can work with, and what is wrong with the retrieval."""
-
     chunks: tuple[Chunk, ...]
-    """Each with a text and an id of its own; texts are never changed."""
     found: tuple[DumpWarning, ...]
-    """What is wrong; none of it changes a verdict."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

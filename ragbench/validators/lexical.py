@@ -56,8 +56,6 @@ _TYPE_BONUS = 0.15
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """A query, taken apart."""
-
     question: ParsedQuestion
     weights: Mapping[str, float]
     """Its content tokens, by how rare they are in general."""
@@ -65,7 +63,6 @@ class Asked:
     """Its tokens that are written like names, and its numbers."""
     kind: AnswerType
     tokens: frozenset[str]
-    """All its tokens."""
 
 
 UNREADABLE_LOGIT = -12.0
@@ -79,11 +76,9 @@ class ChunkReading:
     features: tuple[float, ...]
     """As `LEXICAL_FEATURES` names them."""
     sentences: tuple[Span, ...]
-    """Offsets in the chunk."""
     scores: tuple[float, ...]
     """How much each sentence speaks for an answer, 0 or more."""
     logit: float = UNREADABLE_LOGIT
-    """Of its holding an answer."""
 
 
 _UNREADABLE = ChunkReading(features=(0.0,) * len(LEXICAL_FEATURES), sentences=(), scores=())
@@ -266,12 +261,10 @@ class LexicalValidator(LearnedValidator):
 
     @property
     def identity(self) -> str:
-        """Names the rules of the tokens and sentences, the weights and the limits."""
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         return f"lexical:{versions}:{self.weights.digest}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
         intake = inspect_chunks(query, chunks)
         parts = [self._part(text, intake.chunks) for text in split_query(query)]
         return ScoredPool(query=query, intake=intake, parts=parts).verdict(self.limits, self.name)

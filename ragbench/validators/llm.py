@@ -62,7 +62,6 @@ class _Said(NamedTuple):
     """A passage that the model calls relevant."""
 
     number: int
-    """From 1."""
     confidence: float
     quotes: Sequence[str]
     """What it says it copied."""
@@ -72,7 +71,6 @@ class _Answer(NamedTuple):
     passages: Sequence[_Said]
     answer_present: bool
     confidence: float
-    """That ``answer_present`` is right, in [0, 1]."""
 
 
 def _ask(chat: ChatModel, query: str, texts: Sequence[str]) -> _Answer:
@@ -152,7 +150,6 @@ _DENIED = 0.49
 
 class _Passage(NamedTuple):
     place: int
-    """The chunk's."""
     window: Span
     text: str
 
@@ -162,7 +159,6 @@ class _Found:
     """What is left of the model's answers after its quotes were looked for."""
 
     relevance: list[float]
-    """A chunk."""
     spans: list[set[Span]]
     quotes: int = 0
     fabricated: int = 0
@@ -170,7 +166,6 @@ class _Found:
     unproved: bool = False
     """Whether the model called the answer present and no quote proved it."""
     probability: float = 0.0
-    """That the answer is present."""
 
     def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
         proved = [self._is_proved(said, batch[said.number - 1]) for said in answer.passages]
@@ -231,7 +226,6 @@ class LlmValidator(CalibratedValidator):
 
     @property
     def identity(self) -> str:
-        """Names the prompt, the model and the limits."""
         asked = f"{PROMPT_VERSION}:{self.chat.name}:{self.characters}"
         return f"llm:{asked}:{self.limits.identity}"
 
@@ -240,7 +234,6 @@ class LlmValidator(CalibratedValidator):
         return Thresholds(relevant=0.5, present=0.5)
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
         intake = inspect_chunks(query, chunks)
         passages = self._passages(intake.chunks) if query.strip() else []
         found = _Found(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])

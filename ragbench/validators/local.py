@@ -98,7 +98,6 @@ class LocalValidator(LearnedValidator):
     `ragbench show embedders`, None for words alone, ``auto`` for ``multilingual`` where the extra
     ``embeddings`` is installed."""
     threads: int = 2
-    """How many texts are read side by side."""
 
     def __post_init__(self) -> None:
         if min(self.read, self.threads) < 1 or self.max_length < 64:
@@ -117,7 +116,6 @@ class LocalValidator(LearnedValidator):
         return f"local:{versions}:{learned}:{reader}:{numbers}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
         language = language_of(query)
         if self.reader is None and not _may_be_read(query, language):
             return self._by_words(query, chunks, language)
@@ -300,7 +298,6 @@ MOST_WINDOWS = 64
 @dataclass(frozen=True, slots=True)
 class _Piece:
     place: int
-    """The chunk's."""
     window: Span
     text: str
 

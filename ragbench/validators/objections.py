@@ -29,7 +29,6 @@ class Objection:
     """``"number"``, ``"unknown"``, ``"opposite"``, ``"negation"``, ``"asked"`` or, of a model,
     ``"near miss"``."""
     text: str
-    """In a sentence."""
 
 
 NEAR_MISS = Objection(kind="near miss", text="it is on the topic, and answers another question")

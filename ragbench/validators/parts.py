@@ -29,8 +29,6 @@ _MOST_PARTS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What was found for one of the questions in a query."""
-
     text: str
     findings: Sequence[Finding]
     """One a chunk."""

@@ -29,12 +29,9 @@ from ragbench.validators.validator import Validator
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnsweredQuestion:
-    """A question, the passage that answers it, and where."""
-
     question: str
     text: str
     start: int
-    """Offset of the answer in the text."""
     end: int
     document: str = ""
 
@@ -50,14 +47,11 @@ class QuestionAndText(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KindResult:
-    """How often a validator is right about one kind."""
-
     kind: str
     answers: bool
     """Whether the answer is there: a Yes is right. Else a No is, Partial or Poor."""
     right: Share
     wrong: tuple[str, ...]
-    """The first queries that it is wrong about, each with the chunk."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +60,6 @@ class SelfTest:
 
     validator: str
     questions: int
-    """With an answer, from which the near misses were made."""
     seed: int
     kinds: tuple[KindResult, ...]
 
@@ -205,7 +198,6 @@ class _Making:
 
 
 def _shared(pair: AnsweredQuestion, words: re.Pattern[str]) -> list[str]:
-    """Words that question and passage share, and that are no part of the answer."""
     found = words.findall(pair.question)
     return [one for one in found if one in pair.text and one not in pair.answer]
 
@@ -216,7 +208,6 @@ def _asked(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
 
 
 def answering_sentence(pair: AnsweredQuestion) -> Span | None:
-    """The sentences that hold the answer, as one span of the text."""
     held = [
         one for one in split_sentences(pair.text) if one.start < pair.end and one.end > pair.start
     ]

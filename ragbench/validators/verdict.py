@@ -55,8 +55,6 @@ _NEGATION = re.compile(
 
 
 class _Said(NamedTuple):
-    """A sentence."""
-
     words: frozenset[str]
     distinct: Mapping[str, Mapping[str, str]]
     """By kind, the words that may be the answer, each as it is written: names (with a capital) and
@@ -70,14 +68,12 @@ class _Statement(NamedTuple):
     dates: frozenset[str]
     numbers: frozenset[str]
     said: Sequence[_Said]
-    """Sentence by sentence."""
     negated: bool
     covers: bool
     """Whether it holds nearly all that the query asks about."""
 
 
 def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Conflict, ...]:
-    """Contradictions between pieces of evidence from different chunks."""
     asked = frozenset(parse_question(query).tokens)
     kind = asked_type(query)
     stated = [_statement(one, asked) for one in evidence]
@@ -118,7 +114,6 @@ def _said(sentence: str, asked: frozenset[str]) -> _Said:
 
 
 def _differences(one: _Statement, other: _Statement, kind: str) -> Iterator[tuple[str, str]]:
-    """Kind and detail of each contradiction."""
     common = len(one.words & other.words) / max(1, min(len(one.words), len(other.words)))
     alike, answer = common >= _ALIKE, one.covers and other.covers
     values = (("date", one.dates, other.dates), ("number", one.numbers, other.numbers))
@@ -198,12 +193,8 @@ _QUOTED_CHUNKS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Thresholds:
-    """From which probabilities on something is said."""
-
     relevant: float
-    """Of a chunk to be relevant, in (0, 1)."""
     present: float
-    """Of the answer to be present, in (0, 1)."""
 
     def __post_init__(self) -> None:
         if not (0 < self.relevant < 1 and 0 < self.present < 1):
@@ -236,17 +227,13 @@ def logit(probability: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What a validator found in one chunk."""
-
     chunk: Chunk
     probability: float
     """That it holds an answer, in [0, 1]."""
     spans: Sequence[Span]
     """Where the answer most probably stands, in reading order; slices of the chunk's text."""
     reason: str = ""
-    """Why, in a sentence."""
     objection: Objection | None = None
-    """What speaks against an answer there."""
     answered: float | None = None
     """That it answers just this question, in [0, 1], where a second opinion was asked; None where
     the probability says all."""

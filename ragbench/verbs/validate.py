@@ -86,14 +86,10 @@ class ValidatedQuery(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demands:
-    """What the verdicts on a dump must come to."""
-
     answer_present: float | None = None
-    """Least share of queries whose answer is present."""
     quality: Mapping[RetrievalQuality, float] = field(default_factory=dict[RetrievalQuality, float])
     """Least share of queries that are rated so or better."""
     relevant: float | None = None
-    """Least share of chunks that are relevant."""
     malformed: float = MOST_MALFORMED
     """Largest share of records that cannot be read or judged: the other shares say nothing of
     them."""
@@ -269,7 +265,6 @@ class _Store:
     journal: Journal
     out: Path | None = None
     lines: BinaryIO | None = None
-    """What becomes the file of verdicts."""
 
     def add(self, line: bytes) -> None:
         if self.lines is not None:
@@ -280,7 +275,6 @@ class _Store:
                 raise RunError(f"{name}: cannot be written: {why}") from error
 
     def finish(self) -> None:
-        """Makes the file of verdicts out of the lines."""
         if self.out is not None and self.lines is not None:
             self.lines.seek(0)
             with written_whole(self.out) as whole:
@@ -288,7 +282,6 @@ class _Store:
         self.journal.complete()
 
     def after_stop(self) -> str:
-        """What is left when the user stops the run."""
         if self.out is None:
             return "nothing was stored"
         journal = _beside(self.out, "journal")
@@ -297,7 +290,6 @@ class _Store:
 
 @contextmanager
 def _store(out: Path | None, *, fresh: bool) -> Generator[_Store]:
-    """Opens the store of a file of verdicts for this process alone."""
     if out is None:
         with Journal(None) as journal:
             yield _Store(journal)
@@ -360,7 +352,6 @@ def _summary(
     demands: Demands,
     doctor: DoctorTally,
 ) -> DumpSummary:
-    """The counts, held against the demands."""
     mapping = asdict(dump.mapping)
     runs = sorted(journal.runs.started().items())
     return DumpSummary(

@@ -18,7 +18,6 @@ SCHEMA_VERSION = 1
 
 
 def summary_object(summary: DumpSummary) -> dict[str, Any]:
-    """A summary as a JSON object: the same summary gives the same object."""
     return {"schema_version": SCHEMA_VERSION, **asdict(summary), "is_met": summary.is_met}
 
 
@@ -76,7 +75,6 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
 
 
 def self_test_lines(found: SelfTest) -> Iterator[str]:
-    """The lines of a validator's self-test: a kind each, then what it was wrong about first."""
     yield f"{found.validator} on near misses of {found.questions:,} questions, seed {found.seed}"
     for answers, title in ((False, "no answer: right is a No"), (True, "answer: right is a Yes")):
         yield ""
@@ -144,7 +142,6 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
 
 
 def _doctor_lines(doctor: RetrievalDoctor) -> Iterator[str]:
-    """Where the answers stand, what to cut, the weakest queries, and what to do next."""
     told = ", ".join(f"{name}: {count:,}" for name, count in doctor.answer_ranks.items())
     yield f"rank of the answer  {told}"
     if doctor.cutoffs:

@@ -36,7 +36,6 @@ class Worker:
     ready: Future[Any] | None = None
     """Done when the worker can be given batches; None where that is at once."""
     losses: tuple[type[Exception], ...] = ()
-    """What is raised when it has ended."""
     unpack: Callable[[Any], Sequence[Any]] = lambda found: found
     """From what a batch gave to its values."""
 
@@ -56,15 +55,11 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
-    """A kind of workers, and how they are given work."""
-
     start: Callable[[Make], Worker]
     count: int = 1
-    """Workers at most."""
     capacity: int = 2
     """Batches that a worker is given at a time: enough that it is never idle."""
     batch: int = 16
-    """Items per batch, where nobody says."""
     fewest: int | None = 0
     """Batches that must wait before workers are worth their start. None starts none ever: all is
     called in this thread."""
@@ -96,7 +91,6 @@ def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) ->
 
 
 def available_cpus() -> int:
-    """How many processors this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS, Windows

@@ -235,7 +235,6 @@ def _check_out(out: Path | None, dump: str) -> None:
 
 
 def _end(found: DumpSummary) -> None:
-    """Ends with the exit code that says whether the demands are met."""
     if not found.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
@@ -320,7 +319,6 @@ def _emitter(*, json: bool, text: bool) -> Callable[[ValidatedQuery], None] | No
 def _also(
     emit: Callable[[ValidatedQuery], None] | None, page: DumpPage | None
 ) -> Callable[[ValidatedQuery], None] | None:
-    """Hands each verdict to a page, too."""
     if page is None:
         return emit
 
@@ -401,7 +399,6 @@ def _demands(
 
 
 def _quality(text: str) -> tuple[RetrievalQuality, float]:
-    """A level and the least share of retrievals that reach it."""
     from ragbench.core.validation import RetrievalQuality
     from ragbench.errors import ConfigError
 

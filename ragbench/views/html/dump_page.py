@@ -145,7 +145,6 @@ def _depth(first: Sequence[float], then: Sequence[float] | None) -> dict[str, An
 def _against(
     compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]
 ) -> Iterator[dict[str, Any]]:
-    """The comparison with another dump: the counts, then the queries, lost ones first."""
     yield section(
         f"Against {compared.against}",
         ("Queries in both", "won", "lost", "p"),
