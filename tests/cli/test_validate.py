@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -309,26 +307,12 @@ def test_a_gate_does_not_pass_on_a_dump_that_was_not_read(ragbench: Ragbench) ->
     assert ragbench("validate", dump, "-q", "--max-malformed", "1.1").code == 2
 
 
-def test_chunks_that_are_not_where_the_user_says_are_refused(ragbench: Ragbench) -> None:
-    row = {"question": QUERY, "text": LEAVE, "output": {"docs": []}}
-    done = ragbench("validate", written(row, row), "--map", "chunks=output.passages")
-    assert done.code == 2
-    assert "no chunks are recognised under 'output.passages'" in done.err
-
-
 def test_chunks_written_as_json_in_a_text_are_opened(ragbench: Ragbench) -> None:
     logged = {"input": QUERY, "output": json.dumps([{"id": "leave", "page_content": LEAVE}])}
     for options in ((), ("--map", "chunks=output")):
         done = ragbench("validate", written(logged), "--json", "-q", *options)
         assert done.code == 0, done.err
         assert json.loads(done.out)["relevant_chunk_ids"] == ["leave"]
-
-
-def test_a_row_of_a_table_is_not_a_list_of_texts(ragbench: Ragbench) -> None:
-    Path("rows.json").write_text(json.dumps([[QUERY, 7, LEAVE, 0.9], [QUERY, 8, DESK, 0.4]]))
-    done = ragbench("validate", "rows.json", "--query", QUERY, "-q")
-    assert done.code == 2
-    assert "no chunks are recognised" in done.err
 
 
 def test_strict_refuses_them_and_writes_nothing(ragbench: Ragbench) -> None:
@@ -347,6 +331,12 @@ def test_strict_refuses_them_and_writes_nothing(ragbench: Ragbench) -> None:
         ("{oops\n", (), "not valid JSON"),
         ("1\n2\n", (), "no chunks are recognised; the record is the number 1"),
         ('{"question": "a b"}\n', (), "no chunks are recognised"),
+        ('["a b", 7, "text", 0.9]\n', ("--query", "a b"), "no chunks are recognised"),
+        (
+            '{"question": "a b", "text": "c", "output": {"docs": []}}\n',
+            ("--map", "chunks=output.passages"),
+            "no chunks are recognised under 'output.passages'",
+        ),
         ('{"query": "a b", "chunks": []}\n', ("--format", "qdrnt"), "no dump format 'qdrnt'"),
         ('{"query": "a b", "chunks": []}\n', ("--map", "txt=x"), "no such field"),
         ('{"query": "a b", "chunks": []}\n', ("--map", "text"), "expected TARGET=SOURCE"),
@@ -435,16 +425,12 @@ def test_the_summary_counts_kinds_with_examples(ragbench: Ragbench) -> None:
     assert "no_chunks  2 queries (as q2, q3)" in done.err
     assert "repeated query ids: 1" in done.err
     summary = json.loads(Path("out.summary.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(summary_schema())
     jsonschema.Draft202012Validator(summary_schema()).validate(summary)
     assert summary["warnings"] == [
         {"kind": "no_chunks", "queries": 2, "chunks": 2, "examples": ["q2", "q3"]}
     ]
     assert summary["quality"] == {"Good": 2, "Partial": 0, "Poor": 2}
-
-
-def test_the_schemas_are_schemas() -> None:
-    for schema in (validation_schema(), summary_schema()):
-        jsonschema.Draft202012Validator.check_schema(schema)
 
 
 # --- exit codes
@@ -588,22 +574,15 @@ def test_only_what_changed_in_a_dump_is_judged_again(
 
 
 def test_verdicts_of_another_validator_are_not_taken(ragbench: Ragbench, judged: list[str]) -> None:
-    dump = written(*(about(number) for number in range(4)))
+    dump, options = written(*map(about, range(4))), ("--validator-args", '{"present": 0.9999}')
     assert ragbench("validate", dump, "-o", "v.jsonl", "-q").code == 0
     lines = Path("v.jsonl").read_bytes()
-    done = ragbench("validate", dump, "--limit", "2", "-o", "v.jsonl", "-q")
-    assert done.code == 0
+    for more, asked in (((), 0), (options, 4), ((), 0), (("--limit", "2"), 0)):
+        judged.clear()
+        assert ragbench("validate", dump, "-o", "v.jsonl", "-q", *more).code == 0
+        assert len(judged) == asked  # what the first validator said is still there
+        assert (Path("v.jsonl").read_bytes() == lines) is (more == ())
     assert Path("v.jsonl").read_bytes() == b"".join(lines.splitlines(keepends=True)[:2])
-    judged.clear()
-    options = ("--validator-args", '{"present": 0.9999}')
-    assert ragbench("validate", dump, "-o", "v.jsonl", "-q", *options).code == 0
-    assert len(judged) == 4
-    assert ragbench("validate", dump, "-o", "fresh.jsonl", "-q", *options, "--fresh").code == 0
-    assert Path("v.jsonl").read_bytes() == Path("fresh.jsonl").read_bytes()
-    judged.clear()
-    assert ragbench("validate", dump, "-o", "v.jsonl", "-q").code == 0
-    assert judged == []  # what the first validator said is still there
-    assert Path("v.jsonl").read_bytes() == lines
 
 
 @pytest.mark.parametrize(
@@ -654,11 +633,6 @@ def test_a_killed_command_leaves_no_half_file_and_continues() -> None:
     process.kill()
     process.wait()
     assert not Path("v.jsonl").exists()
-    kept = partial.read_bytes().count(b"\n") - 1
-    assert 0 < kept < 1200
-    with contextlib.closing(sqlite3.connect("v.jsonl.journal")) as journal:
-        (stored,) = journal.execute("SELECT count(*) FROM outcomes").fetchone()
-    assert 0 < stored < 1200
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = Path("v.jsonl").read_text("utf-8").splitlines()

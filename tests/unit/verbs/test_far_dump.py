@@ -56,8 +56,7 @@ def test_bytes_summary_and_order_are_those_of_one_process(dump: Path, tmp_path: 
         assert far(dump, Plain, piece=piece, out=out, emit=seen.append) == here
         assert out.read_bytes() == (tmp_path / "near.jsonl").read_bytes()
     assert [one.query_id for one in seen[:QUERIES]] == [f"q{number}" for number in range(QUERIES)]
-    assert here.failed == 1
-    assert here.malformed == 2
+    assert (here.failed, here.malformed) == (1, 2)
     # What is wrong with a query that has no verdict is told of its texts, which are far away.
     failed = json.loads((tmp_path / "near.jsonl").read_text("utf-8").splitlines()[40])
     assert any("empty_text" in text for text in failed["warnings"])
@@ -90,27 +89,41 @@ def test_a_stopped_command_continues(dump: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_so_many_queries_and_no_more(dump: Path, tmp_path: Path) -> None:
-    summary = far(dump, Plain, limit=33, out=tmp_path / "v.jsonl")
+def test_so_many_queries_and_no_more(dump: Path) -> None:
+    summary = far(dump, Plain, limit=33)
     assert (summary.queries, summary.malformed) == (33, 0)
-    assert summary == near(dump, Plain, limit=33, out=tmp_path / "near.jsonl")
+    assert summary == near(dump, Plain, limit=33)
 
 
-def test_a_dump_that_changes_under_the_command_is_one_error(dump: Path, tmp_path: Path) -> None:
-    data = dump.read_bytes()
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "other bytes": (
+        lambda dump: dump.write_bytes(dump.read_bytes().replace(b"text 1 of", b"TEXT 1 of")),
+        "it has changed since the command began to read it",
+    ),
+    "a folder": (
+        lambda dump: dump.is_file() and (dump.unlink(), dump.mkdir()),
+        "it has changed since the command began to read it",
+    ),
+    "gone": (
+        lambda dump: dump.unlink(missing_ok=True),
+        "a worker cannot read it: there is no such file",
+    ),
+}
+
+
+NIGHTLY = [pytest.param(name, marks=pytest.mark.nightly) for name in ("a folder", "gone")]
+
+
+@pytest.mark.parametrize("name", ["other bytes", *NIGHTLY])
+def test_a_dump_that_changes_under_the_command_is_one_error(dump: Path, name: str) -> None:
+    change, said = CHANGES[name]
 
     def emit(judged: ValidatedQuery) -> None:
         if judged.query_id == "q0":
-            dump.write_bytes(data.replace(b"text 1 of", b"TEXT 1 of"))
+            change(dump)
 
-    with pytest.raises(DataError, match="it has changed since the command began to read it"):
-        far(dump, Plain, piece=1 << 20, out=tmp_path / "v.jsonl", emit=emit)
-
-
-@pytest.mark.nightly
-def test_a_dump_that_is_gone_is_one_error(dump: Path) -> None:
-    with pytest.raises(DataError, match="a worker cannot read it: there is no such file"):
-        far(dump, Plain, emit=lambda _: dump.unlink(missing_ok=True))
+    with pytest.raises(DataError, match=said):
+        far(dump, Plain, emit=emit)
 
 
 def test_a_dump_that_grows_under_the_command_is_one_error_and_the_next_command_goes_on(
@@ -129,17 +142,6 @@ def test_a_dump_that_grows_under_the_command_is_one_error_and_the_next_command_g
     log.unlink()
     assert far(dump, partial(Plain, log), out=out).queries == QUERIES
     assert sorted(asked(log)) == ["raise 40", "what is number 90"]
-
-
-@pytest.mark.nightly
-def test_a_dump_in_whose_place_something_else_stands_has_changed(dump: Path) -> None:
-    def emit(_: ValidatedQuery) -> None:
-        if dump.is_file():
-            dump.unlink()
-            dump.mkdir()
-
-    with pytest.raises(DataError, match="it has changed since the command began to read it"):
-        far(dump, Plain, emit=emit)
 
 
 def awkward(lines: list[str], *, end: str, mark: bool, ended: bool) -> bytes:
