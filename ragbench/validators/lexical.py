@@ -256,7 +256,7 @@ class LexicalValidator(LearnedValidator):
     right things without answering. docs/validators.md holds its figures.
     """
 
-    name: ClassVar[str] = "lexical"
+    NAME: ClassVar[str] = "lexical"
     features: ClassVar[tuple[str, ...]] = LEXICAL_FEATURES
 
     @property

@@ -212,7 +212,7 @@ class LlmValidator(CalibratedValidator):
     precision.
     """
 
-    name: ClassVar[str] = "llm"
+    NAME: ClassVar[str] = "llm"
     chat: ChatModel
     """The language model; with a cache, the same input gives the same verdict."""
     characters: int = 24_000

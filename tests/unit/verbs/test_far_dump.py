@@ -95,13 +95,19 @@ def test_so_many_queries_and_no_more(dump: Path) -> None:
     assert summary == near(dump, Plain, limit=33)
 
 
+def replaced(dump: Path) -> None:
+    if dump.is_file():
+        dump.unlink()
+        dump.mkdir()
+
+
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "other bytes": (
         lambda dump: dump.write_bytes(dump.read_bytes().replace(b"text 1 of", b"TEXT 1 of")),
         "it has changed since the command began to read it",
     ),
     "a folder": (
-        lambda dump: dump.is_file() and (dump.unlink(), dump.mkdir()),
+        replaced,
         "it has changed since the command began to read it",
     ),
     "gone": (
