@@ -38,7 +38,7 @@ COMMANDS = {
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "init": ("init", "Write a project to start from."),
     "doctor": ("doctor", "Check the installation, a RAG, a dataset and models."),
-    "baseline": ("baseline", "Create, update and show the baseline that runs are compared with."),
+    "baseline": ("baseline", "Create, update and show the baseline of the gate."),
     "history": ("history", "Show how each metric changed on the main branch."),
     "cache": ("cache", "Inspect and prune the cache of model responses."),
     "show": ("show", "List metrics, formats, rerankers and what else can be named."),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragbench.gate.main_runs import Added
 
 app = typer.Typer(
-    help="Create, update and show the baseline that runs are compared with.",
+    help="Create, update and show the baseline of the gate.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
