@@ -91,34 +91,6 @@ def test_there_are_ten_bins_and_the_last_one_holds_certainty() -> None:
     assert expected_calibration_error([-1.0, 0.1], bins=2) == pytest.approx(0.45)
 
 
-def test_what_is_correct_can_be_set() -> None:
-    one = trace(references=["red fox"], generation=generated("fox", confidence=0.5))
-    assert value("ECE(by=exact_match)", one) == -0.5
-    assert value("ECE(threshold=0.7)", one) == -0.5
-    assert value("ECE(threshold=0.6)", one) == 0.5
-
-
-@pytest.mark.parametrize("bins", [1, 2, 5, 10, 15])
-def test_ece_from_gaps_equals_ece_from_confidences(bins: int) -> None:
-    answers = [(n / 20, n % 3 != 0) for n in range(21)] * 2
-    gaps = [float(correct) - confidence for confidence, correct in answers]
-    by_bin: dict[int, list[tuple[float, bool]]] = {}
-    for confidence, correct in answers:
-        position = min(int(round(confidence * bins, 9)), bins - 1)
-        by_bin.setdefault(position, []).append((confidence, correct))
-    wanted = sum(
-        len(members)
-        / len(answers)
-        * abs(
-            sum(correct for _, correct in members) / len(members)
-            - sum(confidence for confidence, _ in members) / len(members)
-        )
-        for members in by_bin.values()
-    )
-    found = expected_calibration_error(gaps, bins=bins)
-    assert found == pytest.approx(wanted, abs=1e-12)
-
-
 def test_ece_computed_by_hand() -> None:
     # Confidence 0.9 right, 0.7 wrong: accuracy 0.5, mean confidence 0.8. Confidence 0.2 wrong.
     assert expected_calibration_error([0.1, -0.7, -0.2], bins=2) == pytest.approx(

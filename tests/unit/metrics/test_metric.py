@@ -221,15 +221,6 @@ def test_each_argument_is_what_its_name_says(argument: str) -> None:
     assert seen == [GIVEN[argument]]
 
 
-def test_a_ranking_holds_the_grades_by_rank() -> None:
-    seen: list[Ranking] = []
-    cells([noting("ranking", seen)], SCORED)
-    assert seen[0].grades[0] == 2
-    assert seen[0].golds == seen[0].ideal == (2, 1, 0)
-    assert (seen[0].relevant(), seen[0].relevant(2)) == (2, 1)
-    assert (seen[0].found(), seen[0].found(0), seen[0].found(level=3)) == (1, 0, 0)
-
-
 @pytest.mark.parametrize("argument", ARGUMENTS)
 def test_a_case_that_lacks_it_is_skipped_and_the_function_not_called(argument: str) -> None:
     if argument in ("query", "case", "trace"):
@@ -345,16 +336,6 @@ def test_what_is_no_number_of_the_range_fails_the_case(given: object, told: str)
         assert found.failure is not None
         assert told in found.failure.message
         assert found.failure.stage == "score"
-
-
-def test_an_exception_in_the_place_of_a_value_fails_that_case() -> None:
-    @metric(batch=True)
-    def several(response: list[str]) -> list[object]:
-        return [ValueError("unlucky") if one == "b" else len(one) for one in response]
-
-    rows = cells([several], answered("a"), answered("b"))
-    assert rows[0][0] == Cell.measured(1.0)
-    assert rows[1][0].failure is not None and rows[1][0].failure.message == "unlucky"
 
 
 def test_a_batch_is_given_columns_and_the_best_reference_counts_there_too() -> None:
@@ -539,16 +520,3 @@ def test_an_edited_helper_makes_it_another_metric_in_the_next_process(here: Path
         del sys.modules[name]
     second = parse_metric("mine.py:stop_share")
     assert second.identity != first.identity
-
-
-def test_functions_that_were_closed_over_other_values_differ() -> None:
-    def made(factor: float) -> MetricLike:
-        @metric(name="scaled")
-        def scaled(response: str) -> float:
-            return factor
-
-        return scaled
-
-    one, two = parse_metrics([made(0.5)]), parse_metrics([made(0.25)])
-    assert one[0].identity != two[0].identity
-    assert one[0].identity == parse_metrics([made(0.5)])[0].identity

@@ -50,12 +50,6 @@ def test_a_metrics_name_reads_back_to_the_same_metric(metric: Metric) -> None:
     assert parse_metric(metric.name) == metric
 
 
-@given(st.lists(metrics(), max_size=5))
-def test_a_list_reads_back_with_repetitions_folded(listed: list[Metric]) -> None:
-    wanted = {metric.name: metric for metric in listed}
-    assert parse_metrics(", ".join(m.name for m in listed)) == tuple(wanted.values())
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [

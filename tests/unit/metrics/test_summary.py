@@ -124,12 +124,6 @@ def test_a_scale_with_one_end_cuts_the_interval_there_alone() -> None:
     assert interval(1.0, 1.0, 1.0) is None
 
 
-def test_an_interval_too_narrow_for_a_float_is_none() -> None:
-    values = [1.0] * 9999 + [1.0 + 2.0**-42]
-    assert mean_interval(values, range(10_000)) is None
-    assert mean_interval(values, range(10_000), bounds=(0.0, 2.0)) is None
-
-
 def test_the_ten_most_frequent_reasons_are_listed_and_equal_ones_by_name() -> None:
     cells = [Cell.skipped(f"reason {letter}") for letter in "kjihgfedcba"]
     found = summarised([*cells, Cell.skipped("reason k"), Cell.skipped("reason j")])
