@@ -29,8 +29,8 @@ def print_estimate(estimate: JudgingEstimate, judgements: int) -> None:
     print_block(out, _calls(estimate))
     cost = estimate.cost
     currency = estimate.least.currency or ""
-    told = "not known" if cost is None else f"{_amounts(*cost, known=False)} {currency}".rstrip()
-    print_block(out, styled("all together: ", (told, "bold")))
+    text = "not known" if cost is None else f"{_amounts(*cost, known=False)} {currency}".rstrip()
+    print_block(out, styled("all together: ", (text, "bold")))
     for origin in _origins(estimate):
         print_block(out, styled(f"price: {origin}"))
     guessed = sum(line.guessed for line in estimate.least.lines)
@@ -110,13 +110,13 @@ def _object(estimate: Estimate) -> dict[str, Any]:
 
 def _origins(estimate: JudgingEstimate) -> list[str]:
     known = [estimate.least, *([] if estimate.embeddings is None else [estimate.embeddings])]
-    told = [
+    text = [
         part.price_origin
         or f"of {part.model} is not known: give price_input and price_output, per million tokens"
         for part in known
         if part.lines
     ]
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(text))
 
 
 def _range(least: int, most: int) -> str:
@@ -140,8 +140,8 @@ def booked_run(
 ) -> Generator[None]:
     """Keeps the books of a run for the length of a block.
 
-    Whatever ends it, its folder is named and what was spent is told. What a command did that was
-    killed before stands in the folder's receipts afterwards.
+    Whatever ends it, its folder is named and what was spent is shown. What a command did that was
+    killed before is in the folder's receipts afterwards.
     """
     from ragbench.errors import InterruptedRunError, LLMStoppedError
     from ragbench.llm.book import CallBook, Receipt
@@ -154,8 +154,8 @@ def booked_run(
             f"what is finished is stored in {folder}. The same command continues"
         ) from error
     except LLMStoppedError as error:
-        told = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
-        raise type(error)(told, status=error.status) from error
+        text = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
+        raise type(error)(text, status=error.status) from error
     finally:
         receipt = Receipt.of([models.session.receipt(), *others()])
         _close_book(book, receipt, folder)
@@ -205,5 +205,5 @@ def say_receipt(
             f"        {book.asked_again:,} requests were in flight when an earlier command was "
             f"killed and were sent again: {book.cost_again:.4f} of the cost"
         )
-    for name, told in (not_sent or {}).items():
-        console.say(f"        {name} is not sent: the endpoint says: {told}")
+    for name, text in (not_sent or {}).items():
+        console.say(f"        {name} is not sent: the endpoint says: {text}")

@@ -167,8 +167,8 @@ def write_llm_section(path: Path, settings: LLMSettings, wanted: Mapping[str, An
     changed = _with_settings(text, new, path)
     with written_whole(path) as file:
         file.write(changed.encode())
-    told = ", ".join(f"{name}: {_plain(value)}" for name, value in new.items())
-    return f"{path} has now {told}"
+    text = ", ".join(f"{name}: {_plain(value)}" for name, value in new.items())
+    return f"{path} has now {text}"
 
 
 def _plain(value: object) -> object:
@@ -188,8 +188,8 @@ def _with_settings(text: str, new: Mapping[str, Any], path: Path) -> str:
     if re.fullmatch(r"llm\s*:\s*(#.*)?", lines[start]) is None:
         from ragbench.errors import ConfigError
 
-        told = "; ".join(written.values())
-        raise ConfigError(f"{path}: the section llm stands on one line. Put into it: {told}")
+        text = "; ".join(written.values())
+        raise ConfigError(f"{path}: the section llm is on one line. Put into it: {text}")
     end = next(
         (at for at in range(start + 1, len(lines)) if re.match(r"[^\s#]", lines[at])), len(lines)
     )

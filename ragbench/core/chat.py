@@ -85,7 +85,7 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class SamplingChat(ChatModel, Protocol):
-    """A language model that tells what an answer took, and can be asked the same again."""
+    """A language model that reports what an answer took, and can be asked the same again."""
 
     @property
     def temperature(self) -> float | None:

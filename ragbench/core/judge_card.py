@@ -130,7 +130,7 @@ class JudgeCard:
     unproved: CardFigure
     """Share of verdicts of support, whole or in part, that no quote proves."""
     prompt_tokens: float | None
-    """Of a verdict, on average; None when the endpoint does not tell."""
+    """Of a verdict, on average; None when the endpoint does not report it."""
     completion_tokens: float | None
     cost: Decimal | None
     """Of a verdict, on average; None when it is not known."""
@@ -167,7 +167,7 @@ def _ruled_out(card: JudgeCard) -> Iterator[str]:
         yield "kappa is not defined: people, or the judge, gave one level only"
     elif kappa.low is None or kappa.high is None:
         yield (
-            f"{card.judged:,} claims of too few groups tell nothing: kappa has no interval. Label "
+            f"{card.judged:,} claims of too few groups show nothing: kappa has no interval. Label "
             "more"
         )
     elif kappa.low <= 0:

@@ -143,8 +143,8 @@ class MetricDefinition:
     """``"module:attribute"`` of what makes the run's figure of the measured values; None when that
     is their mean."""
     digest: str = ""
-    """Of the source of a user's formula; empty for ragbench's own, whose ``version`` tells them
-    apart."""
+    """Of the source of a user's formula; empty for ragbench's own, which ``version``
+    distinguishes."""
     formula: Formula | None = field(default=None, compare=False, repr=False)
     """What computes it; None in a definition that was read from a run, and where a model judges."""
 

@@ -40,7 +40,7 @@ class EmptyAnswerError(Exception):
 
 
 _COST_HEADER = "x-litellm-response-cost"
-"""In which LiteLLM's proxy tells what a call cost, in US dollars."""
+"""In which LiteLLM's proxy reports what a call cost, in US dollars."""
 
 
 def decoded(answer: Answer) -> Mapping[str, Any]:
@@ -87,13 +87,13 @@ _THINKS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
 
 def _cut_off(text: str, usage: Usage) -> LLMTruncatedError:
     thinks = usage.reasoning_tokens > 0 or (_THINKS.match(text) is not None and "</" not in text)
-    told = (
+    advice = (
         "the answer was cut off while the model was still thinking: raise reasoning_tokens, or "
         "lower reasoning_effort"
         if thinks
         else "the answer was cut off at the limit of its length: raise max_tokens"
     )
-    error = LLMTruncatedError(told, reply=text)
+    error = LLMTruncatedError(advice, reply=text)
     error.reasoned = thinks
     return error
 
@@ -250,7 +250,7 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
 def _is_used_up(body: str) -> bool:
     """Whether a 429 says that there is nothing left for hours, or for ever.
 
-    Gemini tells every limit in the same words, "You exceeded your current quota, please check your
+    Gemini words every limit alike, "You exceeded your current quota, please check your
     plan and billing details": which one it is stands in ``quotaId``. OpenAI uses the same words
     when there is no money, with the code ``insufficient_quota``.
     """
@@ -294,11 +294,11 @@ def requested_wait(answer: Answer) -> float | None:
         found = _DELAY.fullmatch(str(detail.get("retryDelay", "")))
         if found is not None:
             return float(found[1])
-    told = _ASKED_TO_WAIT.search(_message(error, answer.body))
-    if told is None:
+    asked = _ASKED_TO_WAIT.search(_message(error, answer.body))
+    if asked is None:
         return None
-    minutes = 60.0 * int(told["minutes"] or 0)
-    return minutes + float(told["amount"]) * _UNITS[told["unit"].lower()]
+    minutes = 60.0 * int(asked["minutes"] or 0)
+    return minutes + float(asked["amount"]) * _UNITS[asked["unit"].lower()]
 
 
 def _details(error: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

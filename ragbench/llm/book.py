@@ -102,8 +102,8 @@ def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
 def _receipt_object(receipt: Receipt) -> dict[str, Any]:
     """A receipt as a JSON object; amounts are exact numbers as text, null when not known.
 
-    Receipts tell what was paid when, repetitions and lost answers included, and so differ from run
-    to run: the report tells what the answers took that its scores rest on.
+    Receipts show what was paid when, repetitions and lost answers included, and so differ from run
+    to run: the report shows what the answers took that its scores rest on.
     """
     return {
         "currency": receipt.currency,
@@ -352,8 +352,8 @@ class _Replay:
             if again is True:
                 self._again.add(number)
         elif kind == "a":
-            number, (prompt, completion, cached, reasoning), told = rest
-            cost = None if told is None else Decimal(told)
+            number, (prompt, completion, cached, reasoning), reported = rest
+            cost = None if reported is None else Decimal(reported)
             usage = Usage(
                 prompt_tokens=prompt,
                 completion_tokens=completion,

@@ -55,7 +55,7 @@ class Budget:
         self.run_limit = run_limit
         self.book = book
         self.spent = spent
-        """What requests that are over cost, those included whose cost was never told."""
+        """What requests that are over cost, those included whose cost was never reported."""
         self.reserved = Decimal(0)
         """Set aside for requests in flight."""
         self._lock = threading.Lock()
@@ -73,15 +73,15 @@ class Budget:
         return Reservation(self, amount)
 
     def _set_aside(self, amount: Decimal) -> asyncio.Event | None:
-        """Sets money aside, or gives what tells when some has come back."""
+        """Sets money aside, or gives the event that some has come back."""
         if self.book is not None:
-            self.book.open()  # tells what earlier commands spent
+            self.book.open()  # reads what earlier commands spent
         with self._lock:
             if self.spent + self.reserved + amount <= self._left_at_first():
                 self.reserved += amount
                 return None
             if self.spent + amount > self._left_at_first():
-                raise LLMBudgetError(self._told(amount))
+                raise LLMBudgetError(self._refusal(amount))
             changed = asyncio.Event()
             self._waiting.append((asyncio.get_running_loop(), changed))
             return changed
@@ -96,7 +96,7 @@ class Budget:
     def _before(self) -> Decimal:
         return Decimal(0) if self.book is None else self.book.spent_before
 
-    def _told(self, amount: Decimal) -> str:
+    def _refusal(self, amount: Decimal) -> str:
         of_run = self.run_limit is not None and self._left_at_first() != self.limit
         limit = self.run_limit if of_run else self.limit
         spent = self.spent + (self._before if of_run else Decimal(0))

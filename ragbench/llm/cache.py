@@ -190,7 +190,7 @@ class ResponseCache:
             if row is None:
                 return None
             now = int(self._today())
-            if now - row[1] > _DAY:  # precise enough to tell what is in use, and seldom a write
+            if now - row[1] > _DAY:  # precise enough to see what is in use, and seldom a write
                 self._db.execute("UPDATE replies SET used = ? WHERE key = ?", (now, key))
         return _decoded(key, row[0])
 
@@ -344,7 +344,7 @@ def cache_key(
     Returns:
         32 bytes.
     """
-    told = {
+    parts = {
         "format": _FORMAT,
         "identity": identity,
         "messages": [[message.role, message.content] for message in messages],
@@ -353,5 +353,5 @@ def cache_key(
         "repeat": repeat,
     }
     # ASCII: lone surrogates stay what they are, and no two texts become one.
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return blake2b(text.encode("ascii"), digest_size=32).digest()

@@ -170,7 +170,7 @@ class Concurrency:
         self._earliest = again if not self._limited_in_row else min(self._earliest, again)
         self._limited_in_row += 1
         # Several in a row with nothing answered between: the limit is everybody's. Otherwise each
-        # call that waits for its turn would use up a request to be told the same.
+        # call that waits for its turn would use up a request to hear the same.
         if self._limited_in_row >= _STREAK:
             self._paused_until = max(self._paused_until, self._earliest)
 
@@ -182,7 +182,7 @@ class Concurrency:
             self._latest.clear()
 
     def _lower(self, slot: Slot) -> None:
-        if slot.epoch == self._epoch:  # calls of one burst tell one thing, not many
+        if slot.epoch == self._epoch:  # calls of one burst are one sign, not many
             self._limit = max(1.0, self._limit / 2)
             self._epoch += 1
             self._rising_fast = False

@@ -76,18 +76,18 @@ class Conversation:
         text: str,
         problem: str,
     ) -> Reply[ValueT]:
-        """Asks the model to mend its answer; a schema that stood in the request alone is told."""
-        told = (
+        """Asks the model to mend its answer; a schema that was in the request alone is repeated."""
+        repeated = (
             "" if asked.mode is not StructuredOutput.JSON_SCHEMA else schema_text(schema.definition)
         )
-        mended = await self._complete([*messages, *_objection(text, problem, told)], asked)
+        mended = await self._complete([*messages, *_objection(text, problem, repeated)], asked)
         try:
             value = self._read(mended.text, schema, asked)
         except LLMReplyError as error:
-            told = f"{error}. It was asked once to correct its answer"
+            message = f"{error}. It was asked once to correct its answer"
             if not self._dialect.known:
-                told += "; if the endpoint takes no schema, set structured: none"
-            raise LLMReplyError(told, reply=mended.text, attempts=asked.tries.attempts) from None
+                message += "; if the endpoint takes no schema, set structured: none"
+            raise LLMReplyError(message, reply=mended.text, attempts=asked.tries.attempts) from None
         return self._result(value, asked, repaired=True)
 
     def _read(self, text: str, schema: Schema[ValueT], asked: _Asked) -> ValueT:

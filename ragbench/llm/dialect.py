@@ -83,8 +83,8 @@ class Dialect:
         schema: Mapping[str, Any] | None,
         mode: StructuredOutput,
     ) -> dict[str, Any]:
-        told = [{"role": message.role, "content": message.content} for message in messages]
-        body: dict[str, Any] = {"model": endpoint.model, "messages": told}
+        listed = [{"role": message.role, "content": message.content} for message in messages]
+        body: dict[str, Any] = {"model": endpoint.model, "messages": listed}
         for name, value in endpoint.parameters.items():
             if name not in self.not_sent and name != _LIMIT:
                 body[name] = value
@@ -96,7 +96,7 @@ class Dialect:
         if mode is StructuredOutput.JSON_SCHEMA:
             body["response_format"] = {"type": "json_schema", "json_schema": _named(schema)}
             return body
-        told[-1]["content"] += f"\n\n{schema_text(schema)}"
+        listed[-1]["content"] += f"\n\n{schema_text(schema)}"
         if mode is StructuredOutput.JSON_OBJECT_SCHEMA:
             body["response_format"] = {"type": "json_object", "schema": schema}
         elif mode is StructuredOutput.JSON_OBJECT:
@@ -164,24 +164,24 @@ class Dialect:
         name = _named_parameter(body, sent)
         if name is None:
             return None
-        told = mask_text(detail_of(Answer(status=status, headers={}, body=body)))[:300]
+        reason = mask_text(detail_of(Answer(status=status, headers={}, body=body)))[:300]
         if name in (_LIMIT, _NEWER_LIMIT):
-            return self._limits_answers(told, sent[name])
+            return self._limits_answers(reason, sent[name])
         if name in self.not_sent:
             return None
-        self.not_sent[name] = told
+        self.not_sent[name] = reason
         self.version += 1
         return name
 
-    def _limits_answers(self, told: str, asked: int) -> str | None:
+    def _limits_answers(self, reason: str, asked: int) -> str | None:
         """Asks for no more than the endpoint allows; for no limit where it takes none."""
-        allowed = [int(number) for number in _NUMBER.findall(told) if int(number) < asked]
+        allowed = [int(number) for number in _NUMBER.findall(reason) if int(number) < asked]
         if allowed and self.most_tokens is None:
             self.most_tokens = max(allowed)
         elif self._must_limit or _LIMIT in self.not_sent:
             return None
         else:
-            self.not_sent[_LIMIT] = told
+            self.not_sent[_LIMIT] = reason
         self.version += 1
         return _LIMIT
 
@@ -215,7 +215,7 @@ class Dialect:
             structured = state["structured"]
             mode = None if structured is None else StructuredOutput(structured)
             limit, most = str(state["token_limit"]), state["most_tokens"]
-            not_sent = {str(name): str(told) for name, told in dict(state["not_sent"]).items()}
+            not_sent = {str(name): str(reason) for name, reason in dict(state["not_sent"]).items()}
         except (KeyError, ValueError, TypeError):
             return
         if mode is not None and not self._fixed:

@@ -41,7 +41,7 @@ class EmbeddingClient:
             endpoint, limits=limits, budget=budget, transport=transport, clock=clock
         )
         self._cache = cache
-        # What chat models are told besides is nothing to embeddings.
+        # What else chat models are given is nothing to embeddings.
         self._identity = {
             "base_url": endpoint.base_url,
             "model": endpoint.model,
@@ -76,13 +76,13 @@ class EmbeddingClient:
         found = {text: vector for text, key in keys.items() if (vector := self._kept(key))}
         missing = [text for text in keys if text not in found]
         batches = [missing[start : start + _BATCH] for start in range(0, len(missing), _BATCH)]
-        usage, told = Usage(), 0
+        usage = Usage()
         asked = [asyncio.create_task(self._batch(batch, keys, purpose)) for batch in batches]
         try:
             for batch, task in zip(batches, asked, strict=True):
                 vectors, used = await task
                 found.update(zip(batch, vectors, strict=True))
-                usage, told = usage + used, told + 1
+                usage += used
         finally:
             for task in asked:
                 task.cancel()

@@ -205,7 +205,7 @@ class Endpoint:
     """The longest prompt that is sent, in tokens: a longer one fails before it costs anything. None
     for no limit."""
     prompt_check: bool = True
-    """Whether an answer fails whose prompt was read only in part, as its token count tells."""
+    """Whether an answer fails whose prompt was read only in part, as its token count shows."""
     price: Price | None = None
     """Overrides the price table."""
 

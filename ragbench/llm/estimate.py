@@ -41,8 +41,8 @@ def prompt_tokens(
     messages: Sequence[Message], counter: TokenCounter, schema: Mapping[str, Any] | None = None
 ) -> int:
     """About how many tokens a prompt takes, the schema counted as text."""
-    told = sum(counter.count(message.content) + _A_MESSAGE for message in messages)
-    return told + (0 if schema is None else counter.count(json.dumps(schema)))
+    count = sum(counter.count(message.content) + _A_MESSAGE for message in messages)
+    return count + (0 if schema is None else counter.count(json.dumps(schema)))
 
 
 def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
@@ -54,8 +54,8 @@ def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
     messages = payload.get("messages", ())
     others = {name: value for name, value in payload.items() if name != "messages"}
     # JSON escapes make the text longer, never shorter.
-    told = len(json.dumps([messages, others], ensure_ascii=False).encode("utf-8", "replace"))
-    return told + _MOST_A_MESSAGE * len(messages) + _MOST_A_REQUEST
+    count = len(json.dumps([messages, others], ensure_ascii=False).encode("utf-8", "replace"))
+    return count + _MOST_A_MESSAGE * len(messages) + _MOST_A_REQUEST
 
 
 _WORD = re.compile(r"\S+")

@@ -153,9 +153,9 @@ def _without(endpoint: Endpoint, client: LLMClient) -> Endpoint:
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
     """What became of the parameters of the first question."""
     found: list[Finding] = []
-    for name, told in client.not_sent.items():
+    for name, reason in client.not_sent.items():
         found.append(
-            Finding(name=name, good=False, detail=f"refused: {told}", settings={name: None})
+            Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
         )
     if endpoint.temperature is not None and "temperature" not in client.not_sent:
         found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
@@ -164,7 +164,7 @@ def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> lis
         detail = f"called {client.token_limit}{thinks}"
         found.append(Finding(name="limit", detail=detail))
     if not reply.usage.reported:
-        detail = "no tokens are told: neither cost nor a cut prompt can be seen"
+        detail = "no tokens are reported: neither cost nor a cut prompt can be seen"
         found.append(Finding(name="tokens", good=False, detail=detail))
     return found
 
@@ -197,7 +197,7 @@ async def _structure(endpoint: Endpoint, tools: _Tools) -> Finding:
         async with tools.client(replace(endpoint, structured=way)) as client:
             try:
                 reply = await client.ask(asked, schema=schema, purpose=_PURPOSE)
-                # The objection to a first answer tells the schema: that is another way of asking.
+                # The objection to a first answer holds the schema: that is another way of asking.
                 if reply.repaired and way is not StructuredOutput.NONE:
                     raise LLMReplyError("")
             except LLMReplyError:
@@ -205,10 +205,10 @@ async def _structure(endpoint: Endpoint, tools: _Tools) -> Finding:
             except LLMError as error:
                 ignored.append(f"{way.value} is refused ({error.status or type(error).__name__})")
             else:
-                told = "".join(f"{text}; " for text in ignored)
+                before = "".join(f"{text}; " for text in ignored)
                 return Finding(
                     name="structure",
-                    detail=f"{told}{way.value} is followed",
+                    detail=f"{before}{way.value} is followed",
                     good=not ignored,
                     settings={"structured": way.value} if ignored else {},
                 )
@@ -221,8 +221,8 @@ _FILLER = "The river runs past the mill and the road goes on over the hill to th
 def _haystack(words: int, codes: Sequence[str]) -> str:
     """A text of about so many words with a code at its beginning, in its middle and at its end."""
     parts = [_FILLER * (words // len(_FILLER.split()) // 4)] * 4
-    told = [f"Code {number} is {code}. " for number, code in enumerate(codes, start=1)]
-    return f"{told[0]}{parts[0]}{parts[1]}{told[1]}{parts[2]}{parts[3]}{told[2]}"
+    hidden = [f"Code {number} is {code}. " for number, code in enumerate(codes, start=1)]
+    return f"{hidden[0]}{parts[0]}{parts[1]}{hidden[1]}{parts[2]}{parts[3]}{hidden[2]}"
 
 
 async def _context(
@@ -246,22 +246,22 @@ async def _context(
             yield _too_long(words, what, read)
             return
         missing = [number for number, code in enumerate(codes, start=1) if code not in reply.text]
-        told = reply.usage.prompt_tokens
-        is_short = reply.usage.reported and 0 < told < 0.75 * fewest
+        counted = reply.usage.prompt_tokens
+        is_short = reply.usage.reported and 0 < counted < 0.75 * fewest
         if missing:
             which = ", ".join(map(str, missing))
-            what = f"read in part: code {which} of 3 is not found, {told:,} tokens are told"
+            what = f"read in part: code {which} of 3 is not found, {counted:,} tokens are reported"
             yield _too_long(words, what, read)
             return
         if is_short:
             yield Finding(
                 name="prompt tokens",
                 good=False,
-                detail=f"{told:,} tokens are told of {words:,} words that were all read: only what "
-                "was not kept from before is counted",
+                detail=f"{counted:,} tokens are reported of {words:,} words that were all read: "
+                "only what was not kept from before is counted",
                 settings={"prompt_check": False},
             )
-        read = max(words, told)
+        read = max(words, counted)
     detail = f"all of {read:,} tokens is read; more was not tried"
     yield Finding(name="context", detail=detail)
 
@@ -277,7 +277,7 @@ def _too_long(words: int, what: str, read: int) -> Finding:
 
 
 async def _burst(endpoint: Endpoint, tools: _Tools) -> Finding:
-    """How many small calls at once are answered without being told to wait."""
+    """How many small calls at once are answered without being asked to wait."""
     limited = 0
 
     async def ask(client: LLMClient, number: int) -> None:

@@ -36,13 +36,13 @@ def json_values(text: str) -> Iterator[object]:
     The whole text, where it is JSON; then what stands in fences, the last fence first; then every
     object and list that stands among words, the last first.
     """
-    told = without_thoughts(text)
-    for candidate in (told, *reversed(_FENCE.findall(told))):
+    answer = without_thoughts(text)
+    for candidate in (answer, *reversed(_FENCE.findall(answer))):
         value = _whole(candidate)
         if value is not _NOTHING:
             yield value
             return
-    yield from reversed(_among_words(told))
+    yield from reversed(_among_words(answer))
 
 
 _NOTHING = object()
@@ -56,8 +56,8 @@ def without_thoughts(text: str) -> str:
     # Not within a value: a text about tags may quote one.
     if _whole(text) is not _NOTHING:
         return text
-    told = _THOUGHTS.sub("", text)
-    *_, last = _END_OF_THOUGHTS.split(told)
+    answer = _THOUGHTS.sub("", text)
+    *_, last = _END_OF_THOUGHTS.split(answer)
     return last
 
 
@@ -169,8 +169,8 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
         try:
             return cast("ValueT", adapter.validate_python(value))
         except pydantic.ValidationError as error:
-            told = [f"{_place(item['loc'])}: {item['msg']}" for item in error.errors()[:5]]
-            raise ValueError("; ".join(told)) from None
+            problems = [f"{_place(item['loc'])}: {item['msg']}" for item in error.errors()[:5]]
+            raise ValueError("; ".join(problems)) from None
 
     return Schema(definition=definition, check=check)
 
@@ -234,8 +234,8 @@ def said_text(reply: str) -> str:
     Thoughts stand in ``<think>``, ``<thinking>`` or ``<reasoning>``; some servers cut the opening
     tag off. Thoughts that never end leave nothing: the answer was cut off before it began.
     """
-    told = without_thoughts(reply)
-    return "" if _UNENDED.match(told) else told.strip()
+    said = without_thoughts(reply)
+    return "" if _UNENDED.match(said) else said.strip()
 
 
 def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:

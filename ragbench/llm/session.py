@@ -151,16 +151,16 @@ class LLMSession:
         return self._models is not None
 
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
-        """Runs a coroutine beside the clients, and waits for it."""
+        """Runs a coroutine next to the clients, and waits for it."""
         models = self.models
         return self._thread.run(work(models))
 
     def stream(
         self, work: Callable[[ModelClients, Callable[[ValueT], None]], Coroutine[Any, Any, None]]
     ) -> Iterator[list[ValueT]]:
-        """Runs a coroutine beside the clients and gives what it tells; see `LoopThread.stream`."""
+        """Runs a coroutine next to the clients and gives what it emits; see `LoopThread.stream`."""
         models = self.models
-        return self._thread.stream(lambda tell: work(models, tell))
+        return self._thread.stream(lambda emit: work(models, emit))
 
     def receipt(self) -> Receipt:
         return Receipt.of(()) if self._models is None else self._models.receipt()

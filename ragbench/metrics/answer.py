@@ -248,7 +248,7 @@ def answer_is_right(response: str, reference: str) -> bool | None:
     word, or when it holds most of a long one. Every number of the reference must stand in it: a
     wrong number is the one mistake that words hardly show.
 
-    None where words cannot tell: the reference is a plain yes or no, the response neither.
+    None where words cannot decide: the reference is a plain yes or no, the response neither.
     """
     given, wanted = multilingual_tokens(response), multilingual_tokens(reference)
     if not given or not wanted:

@@ -76,7 +76,7 @@ def expected_calibration_error(gaps: Iterable[float], *, bins: int = 10) -> floa
     """The mean over bins of |accuracy - mean confidence|, weighted by the bins' sizes.
 
     Since accuracy minus mean confidence, times the bin's size, is the sum of the bin's gaps, the
-    gaps alone are enough: a positive gap tells that the answer was correct and its confidence
+    gaps alone are enough: a positive gap shows that the answer was correct and its confidence
     1 - gap, a negative one that it was wrong and its confidence -gap. A gap of 0 adds nothing,
     whichever bin it is in. Bins are [0, 1/n), [1/n, 2/n) ... [(n-1)/n, 1].
 

@@ -118,7 +118,7 @@ class MatchingTally:
     by_document: int = 0
     """Chunks that are gold by their document, or by an id that does not contradict it."""
     of_documents: int = 0
-    """Of those, that their document alone tells."""
+    """Of those, recognized by their document alone."""
     checked: int = 0
     """Chunks that are gold by id or document, of checked cases with reference contexts."""
     agreeing: int = 0
@@ -148,8 +148,8 @@ class MatchingTally:
         other: list[int] = []
         ids: Sequence[str | None] = result.context_ids or [None] * len(result)
         wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
-        for rank, (id, told) in enumerate(zip_longest(ids, result.context_metadata or ()), 1):
-            documents = documents_of(id, told or {})
+        for rank, (id, metadata) in enumerate(zip_longest(ids, result.context_metadata or ()), 1):
+            documents = documents_of(id, metadata or {})
             names = documents if id is None else (*documents, id)
             self.named += bool(names)
             self.unnamed += not names
@@ -202,8 +202,8 @@ class MatchingTally:
         """How the run's chunks are compared."""
         has_texts, text = self.gold.has_texts, Matching.TEXT
         if self.gold.example is None:
-            told = "the dataset names no ids of what is relevant"
-            return MatchingVerdict(text, (_by_text(told),) if has_texts else ())
+            reason = "the dataset names no ids of what is relevant"
+            return MatchingVerdict(text, (_by_text(reason),) if has_texts else ())
         if self.unnamed and not self.named:
             note = _by_text("the RAG gives neither ids nor documents")
             return MatchingVerdict(text, (note,)) if has_texts else _BY_NAMES
@@ -256,10 +256,10 @@ class MatchingTally:
             )
 
     def _foreign(self) -> str:
-        told = f"{self.shared:,} of {self.named:,} retrieved ids are gold ids of some case"
+        reason = f"{self.shared:,} of {self.named:,} retrieved ids are gold ids of some case"
         if 2 * self.shared > self.named:
-            return f"ids of the two sides do not mean the same, though {told}"
-        return f"the ids of the RAG are not those of the dataset ({told})"
+            return f"ids of the two sides do not mean the same, though {reason}"
+        return f"the ids of the RAG are not those of the dataset ({reason})"
 
     def _contradicted(self) -> str:
         return (

@@ -2,7 +2,7 @@
 
 The gold of a case is a list of documents, or chunks, by id; or a list of texts, which may have a
 place in a document. A chunk is compared by its id, by the document that it was cut from, by its
-offsets there, or by its text. Which of these tell the truth in a run is decided from all of its
+offsets there, or by its text. Which of these are right in a run is decided from all of its
 cases: see `ragbench.metrics.gold_space`.
 
 What a rank counts follows from what is relevant. Where that is documents, a ranking is one of
@@ -31,7 +31,7 @@ from ragbench.text.tokens import multilingual_tokens
 _LONG = 40
 """Characters from which a text is long enough to be recognised when it is not verbatim."""
 _SHARED = 0.5
-"""Smallest share of the shorter text's words that the longer one has: tells most pairs apart before
+"""Smallest share of the shorter text's words that the longer one has: separates most pairs before
 their characters are compared, which takes a millisecond."""
 _SIMILAR = 90.0
 """Smallest partial ratio (0 to 100) of two texts that count as the same passage."""
@@ -295,7 +295,7 @@ def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]
 
 
 def _has_names(result: RetrievalResult[Any], matching: Matching) -> bool:
-    """Whether its chunks can be told by id or document; an empty retrieval can."""
+    """Whether its chunks can be recognized by id or document; an empty retrieval can."""
     if result.context_ids is not None or not len(result):
         return True
     return matching is not Matching.ID and any(

@@ -267,9 +267,9 @@ class _Signature:
     def _arguments(self) -> tuple[str, ...]:
         for one in self.positional:
             if one.name not in ARGUMENTS:
-                told = _unknown(one.name, ARGUMENTS)
+                unknown = _unknown(one.name, ARGUMENTS)
                 self.refuse(
-                    f"reads {told}. A parameter of its own stands behind a '*' and has a default"
+                    f"reads {unknown}. A parameter of its own comes after a '*' and has a default"
                 )
             if one.default is not one.empty:
                 self.refuse(

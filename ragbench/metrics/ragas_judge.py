@@ -190,7 +190,7 @@ def _prompts(judge: object) -> Iterator[Any]:
                 name,
                 type(value).__qualname__,
                 value.instruction,
-                [[given.model_dump(), told.model_dump()] for given, told in value.examples],
+                [[given.model_dump(), answer.model_dump()] for given, answer in value.examples],
                 value.output_model.model_json_schema(),
             ]
         elif isinstance(value, (str, int, float)):
@@ -221,8 +221,8 @@ def _grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 def _is_right_to_decline(asking: JudgeCalls, trace: Trace) -> bool:
     """Whether every answer calls the response noncommittal, where the case has no answer."""
-    told = [step.answer["noncommittal"] for step in asking.steps if "noncommittal" in step.answer]
-    return bool(told) and all(told) and trace.case.answerable is False and asking.problem is None
+    calls = [step.answer["noncommittal"] for step in asking.steps if "noncommittal" in step.answer]
+    return bool(calls) and all(calls) and trace.case.answerable is False and asking.problem is None
 
 
 def _listed(value: Any) -> Any:

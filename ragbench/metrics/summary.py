@@ -44,7 +44,7 @@ def mean_interval(
 
 
 NO_FIGURE = "no figure over the run: "
-"""What a summary's reason begins with that tells why there is no figure."""
+"""What a summary's reason begins with where there is no figure."""
 
 _ALONE = -1
 """In place of the number of a cluster, for a case that has none."""

@@ -64,14 +64,14 @@ class SupportJudge:
         texts = {place: text for place, text in enumerate(contexts) if text.strip()}
         if not texts or answer is None:
             return Judgement(cell=Cell.skipped("there are no contexts to judge the answer by"))
-        told = {
+        question = {
             "evidence": list(texts.values()),
             "claim": answer.response,
             "question": trace.case.query,
         }
         messages = [
             Message(role="system", content=_INSTRUCTION),
-            Message(role="user", content=json.dumps(told, ensure_ascii=False)),
+            Message(role="user", content=json.dumps(question, ensure_ascii=False)),
         ]
         try:
             reply = await panel.chat.ask(

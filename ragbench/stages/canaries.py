@@ -1,4 +1,4 @@
-"""Canaries: claims of known truth, made of a run's own texts, that its judge has to tell apart.
+"""Canaries: claims of known truth, made of a run's own texts, that its judge has to distinguish.
 
 Nobody labels them. A sentence copied from a case's own contexts is supported; one out of another
 case's contexts is not, nor is a copied one with another number in it; and an instruction to call a
@@ -223,11 +223,11 @@ def judge_canaries(
     jobs = [(at, canary) for at in range(len(asked)) for canary in canaries]
 
     def work(
-        models: ModelClients, tell: Callable[[tuple[int, CanaryKind, JudgedCell]], None]
+        models: ModelClients, emit: Callable[[tuple[int, CanaryKind, JudgedCell]], None]
     ) -> Coroutine[Any, Any, None]:
         async def judge_one(job: tuple[int, Canary], panel: Any) -> None:
             at, canary = job
-            tell((at, canary.kind, await plan.judge(at, canary.trace, panel)))
+            emit((at, canary.kind, await plan.judge(at, canary.trace, panel)))
 
         return judge_many(jobs, judge_one, models, judging.limits.concurrency, stopped)
 

@@ -112,11 +112,11 @@ class JudgeStage:
             self._is_tried = True
 
         def work(
-            models: ModelClients, tell: Callable[[_FinishedJob], None]
+            models: ModelClients, emit: Callable[[_FinishedJob], None]
         ) -> Coroutine[Any, Any, None]:
             async def judge(job: Job, panel: JudgeModels) -> None:
                 judged = await self.plan.judge(job.position, job.row.trace, panel)
-                tell(_FinishedJob(job, judged))
+                emit(_FinishedJob(job, judged))
 
             concurrency = self.judging.limits.concurrency
             return judge_many(open_jobs, judge, models, concurrency, run.stopped)

@@ -62,12 +62,12 @@ def judge_card(
     Args:
         claims: at least one.
         metric: how they are judged: a metric that asks a model and reads answer and contexts.
-        judging: who judges; ``repeats`` of at least 2 tell how far the judge agrees with itself.
+        judging: who judges; ``repeats`` of at least 2 show how far the judge agrees with itself.
         labels: where the labels come from.
         probes: judge claims once more for each, changed in ways that should change no verdict.
         seed: of the resamples behind the intervals.
         stopped: asked before each question; once true, no more is asked.
-        advance: told how many more claims are judged.
+        advance: called with how many more claims are judged.
 
     Raises:
         ConfigError: the metric is none of those, or no model is named.
@@ -180,10 +180,10 @@ def _judge_all(
     concurrency: int,
     stopped: Callable[[], bool],
     models: ModelClients,
-    tell: Callable[[_JudgedLabel], None],
+    emit: Callable[[_JudgedLabel], None],
 ) -> Coroutine[Any, Any, None]:
     async def judge(job: _Job, panel: JudgeModels) -> None:
-        tell(_JudgedLabel(job, await job.plan.judge(0, _trace(job.claim), panel)))
+        emit(_JudgedLabel(job, await job.plan.judge(0, _trace(job.claim), panel)))
 
     return judge_many(jobs, judge, models, concurrency, stopped)
 
@@ -294,7 +294,7 @@ class _Found:
         return _bare_share(fabricated, quotes), _bare_share(unproved, supporting)
 
     def _tokens(self) -> tuple[int, int, int] | None:
-        """Of all first-hand verdicts, and how many they are; None when an answer did not tell."""
+        """Of all first-hand verdicts, and their number; None when an answer did not report them."""
         verdicts = prompt = completion = 0
         for judgement in self._judgements():
             verdicts += 1

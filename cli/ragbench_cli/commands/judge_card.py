@@ -95,7 +95,7 @@ def command(
         option(
             "--probes",
             help="What else is changed to see whether the verdict changes, separated by commas: "
-            "position, verbosity, injection (a text tells the judge what to say); all or none. "
+            "position, verbosity, injection (a text orders the judge what to say); all or none. "
             "Each takes about a call per claim.",
             metavar="LIST",
             show_default=True,
@@ -195,8 +195,10 @@ def _print(card: JudgeCard) -> None:
 
     asked = card.judge["chat"] or card.judge["embeddings"]
     typer.echo(f"{asked['model']} with {card.metric} on {card.labels}")
-    told = ", ".join(f"{count:,} {reason}" for reason, count in card.reasons)
-    typer.echo(f"{card.judged:,} of {card.claims:,} claims judged{f' ({told})' if told else ''}")
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in card.reasons)
+    typer.echo(
+        f"{card.judged:,} of {card.claims:,} claims judged{f' ({reasons})' if reasons else ''}"
+    )
     if card.judged:
         typer.echo("")
         _print_table(card)
@@ -241,8 +243,8 @@ def _class_row(figures: ClassFigures) -> tuple[str, str]:
 _PROBES = {
     "position": "order changes",
     "verbosity": "padding changes",
-    "injection_answer": "told in the answer",
-    "injection_context": "told in a passage",
+    "injection_answer": "ordered in the answer",
+    "injection_context": "ordered in a passage",
 }
 
 
