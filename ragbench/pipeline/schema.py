@@ -11,12 +11,10 @@ from ragbench.pipeline.documents import IndexingSettings
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 from ragbench.plugins import Registry
-from ragbench.post.catalogue import OPERATORS, RERANKERS
+from ragbench.post.catalogue import OPERATORS, RERANKERS, WRITTEN
 from ragbench.post.rerank import Rerank
-from ragbench.text.token_counter import TokenCounter
 
 _OWN = r"^[^:]+:[^:]+$"
-_COUNTER: dict[Any, Any] = {TokenCounter: {"type": "string"}}
 _ON_ERROR = {"enum": ["keep", "raise"]}
 
 
@@ -56,7 +54,7 @@ def _llm() -> dict[str, Any]:
 
 def _indexing() -> dict[str, Any]:
     schema = schema_of_settings(IndexingSettings)
-    size = schema_of_settings(ChunkSize, _COUNTER)["properties"]
+    size = schema_of_settings(ChunkSize, WRITTEN)["properties"]
     named = {"type": "object", "required": ["name"]}
     schema["properties"]["chunker"] |= {
         "anyOf": [
@@ -112,22 +110,17 @@ def _operators() -> list[dict[str, Any]]:
             continue
         action, dot, kind = name.partition(".")
         named = {"action": {"const": action}} | ({"type": {"const": kind}} if dot else {})
-        found.append(_with_names(schema_of_settings(OPERATORS.load(name), _COUNTER), named))
+        found.append(_with_names(schema_of_settings(OPERATORS.load(name), WRITTEN), named))
     common = {
         key: value
         for key, value in schema_of_settings(Rerank)["properties"].items()
         if key != "reranker"
     }
     for name in RERANKERS.targets():
-        schema = schema_of_settings(RERANKERS.load(name))
-        # Rerankers within rerankers are written in several ways: their settings stay open.
-        nested = schema.get("properties", {}).keys() < {"rerankers"}
+        schema = schema_of_settings(RERANKERS.load(name), WRITTEN)
         schema.setdefault("properties", {}).update(common)
         named = {"action": {"const": "rerank"}, "type": {"const": name}}
-        entry = _with_names(schema, named)
-        if nested or name in ("rrf", "linear"):
-            entry["additionalProperties"] = True
-        found.append(entry)
+        found.append(_with_names(schema, named))
     place = {"type": "string", "pattern": _OWN}
     own = {"type": "object", "required": ["action"]}
     found.append({**own, "properties": {"action": place}})

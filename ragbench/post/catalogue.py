@@ -9,19 +9,13 @@ Other packages add operators through entry points in the group ``ragbench.operat
 
 from __future__ import annotations
 
-import collections.abc
-import dataclasses
-import inspect
-import re
-import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, cast, get_args, get_origin
+from typing import Any
 
 from ragbench.core.chat import ChatModel
-from ragbench.io.settings import build_named, field_docs, setting_fields
+from ragbench.io.settings import build_named, schema_of_settings, summary_of
 from ragbench.plugins import Registry
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch
 from ragbench.post.rerank import Reranker
@@ -68,149 +62,33 @@ def types_by_action() -> dict[str, list[str]]:
     return found
 
 
-_GIVEN: dict[Any, str] = {
+WRITTEN: Mapping[Any, Any] = {
+    TokenCounter: {"type": "string"},
+    Reranker: {"type": ["string", "object"], "description": "a reranker"},
+}
+"""How a file holds what is no plain value, as JSON schemas."""
+_GIVEN: Mapping[Any, str] = {
     ChatModel: "a language model",
     ChunkSearch: "a service with search(query, top_k)",
     ChunkNeighbours: "a service with neighbours(chunk_id, top_k)",
 }
 """Fields that no file can hold, and what is needed for them."""
-_KINDS: dict[Any, str] = {
-    bool: "true or false",
-    int: "whole number",
-    float: "number",
-    str: "text",
-    Reranker: "reranker",
-    TokenCounter: "token counter",
-}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListedSetting:
-    """One setting."""
-
-    name: str
-    type: str
-    """In words."""
-    needed: bool
-    """Whether it must be given."""
-    default: Any
-    """As a file would hold it; None when it must be given, too."""
-    choices: tuple[Any, ...]
-    """The values that there are, where they are a few."""
-    summary: str
-    """What it means; empty when nothing is known."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
-    """One operator or reranker."""
-
-    name: str
-    summary: str
-    needs: tuple[str, ...]
-    """What must be there besides the settings, such as "extra onnx"."""
-    settings: tuple[ListedSetting, ...]
-
-
-def listed(registry: Registry) -> list[Listed]:
+def listed(registry: Registry) -> list[dict[str, Any]]:
+    """Each operator or reranker: its summary, what it needs, and the schema of its settings."""
     return [_listed(name, registry.load(name)) for name in registry.targets()]
 
 
-def _listed(name: str, target: Any) -> Listed:
-    needs: tuple[str, ...] = getattr(target, "NEEDS", ())
-    text = _plain_text(inspect.cleandoc(target.__doc__ or "").partition("\n\n")[0])
-    if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
-        return Listed(name=name, summary=text, needs=needs, settings=_of_call(target))
-    hints = typing.get_type_hints(target)
-    docs = field_docs(target)
-    settings: list[ListedSetting] = []
-    for field in setting_fields(target).values():
-        hint = hints[field.name]
-        if hint in _GIVEN:
-            needs = (*needs, _GIVEN[hint])
-        else:
-            settings.append(_setting(field, hint, docs.get(field.name, "")))
-    return Listed(name=name, summary=text, needs=needs, settings=tuple(settings))
-
-
-def _setting(field: dataclasses.Field[Any], hint: Any, summary: str) -> ListedSetting:
-    default: Any = dataclasses.MISSING
-    if field.default_factory is not dataclasses.MISSING:
-        default = field.default_factory()
-    elif field.default is not dataclasses.MISSING:
-        default = field.default
-    needed = default is dataclasses.MISSING
-    return ListedSetting(
-        name=field.name,
-        type=_type(hint),
-        needed=needed,
-        default=None if needed else _plain(default),
-        choices=_choices(hint),
-        summary=_plain_text(summary),
-    )
-
-
-def _of_call(target: Any) -> tuple[ListedSetting, ...]:
-    """The arguments of something that is not a dataclass."""
-    empty = inspect.Parameter.empty
-    return tuple(
-        ListedSetting(
-            name=argument.name,
-            type="" if argument.annotation is empty else str(argument.annotation),
-            needed=argument.default is empty,
-            default=None if argument.default is empty else _plain(argument.default),
-            choices=(),
-            summary="",
-        )
-        for argument in inspect.signature(target).parameters.values()
-    )
-
-
-def _type(hint: Any) -> str:
-    if hint in _KINDS:
-        return _KINDS[hint]
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return " or ".join(_type(one) for one in inner if one is not type(None))
-    if origin is Literal:
-        return "one of " + ", ".join(map(str, inner))
-    if origin is collections.abc.Sequence:
-        return f"list of {_type(inner[0])}"
-    if origin is collections.abc.Mapping:
-        return "mapping"
-    if dataclasses.is_dataclass(hint):
-        return f"mapping of {', '.join(setting_fields(hint))}"
-    return str(getattr(hint, "__name__", hint))
-
-
-def _choices(hint: Any) -> tuple[Any, ...]:
-    if get_origin(hint) is Literal:
-        return get_args(hint)
-    return tuple(
-        choice
-        for one in get_args(hint)
-        if get_origin(hint) in (Union, types.UnionType)
-        for choice in _choices(one)
-    )
-
-
-def _plain(value: object) -> Any:
-    """A default as a file would hold it."""
-    if isinstance(value, TokenCounter):
-        return value.name
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in cast("list[object]", value)]
-    if isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-        return {str(key): _plain(one) for key, one in items}
-    if dataclasses.is_dataclass(value):
-        return {name: _plain(getattr(value, name)) for name in setting_fields(value)}
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def _plain_text(text: str) -> str:
-    """A docstring without its marks, on one line."""
-    return " ".join(re.sub(r"``([^`]*)``|`([^`]*)`", r"\1\2", text).split())
+def _listed(name: str, target: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(target) if isinstance(target, type) else {}
+    given = [_GIVEN[hint] for hint in hints.values() if hint in _GIVEN]
+    return {
+        "name": name,
+        "summary": summary_of(target),
+        "needs": [*getattr(target, "NEEDS", ()), *given],
+        "settings": schema_of_settings(target, WRITTEN),
+    }
 
 
 RERANKERS = Registry(

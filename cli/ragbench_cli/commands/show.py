@@ -13,7 +13,6 @@ from ragbench_cli.options import JsonOption, argument
 if TYPE_CHECKING:
     from ragbench.core.metric import MetricDefinition, Parameter
     from ragbench.plugins import Registry
-    from ragbench.post.catalogue import ListedSetting
 
 app = typer.Typer(
     help="List metrics, formats, rerankers and what else can be named.",
@@ -302,8 +301,6 @@ def rerankers(json: JsonOption = False) -> None:
 
 
 def _show_listed(registry: Registry, *, json: bool) -> None:
-    from dataclasses import asdict
-
     from ragbench.post.catalogue import listed
     from ragbench_cli.tables import entry
 
@@ -311,19 +308,46 @@ def _show_listed(registry: Registry, *, json: bool) -> None:
 
     def lines() -> Iterator[str]:
         for one in known:
-            yield entry(one.name, one.summary, indent=0)
-            yield from _entries([("needs", ", ".join(one.needs))] if one.needs else [])
-            yield from _entries((setting.name, _setting_text(setting)) for setting in one.settings)
+            schema = one["settings"]
+            needed = schema.get("required", ())
+            yield entry(one["name"], _unmarked(one["summary"]), indent=0)
+            yield from _entries([("needs", ", ".join(one["needs"]))] if one["needs"] else [])
+            yield from _entries(
+                (name, _setting_text(setting, needed=name in needed))
+                for name, setting in schema.get("properties", {}).items()
+            )
 
-    _print([asdict(one) for one in known], lines(), json=json)
+    _print(known, lines(), json=json)
 
 
-def _setting_text(setting: ListedSetting) -> str:
+def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
     """The type, the default and the meaning of a setting."""
-    if setting.needed:
-        kind = f"{setting.type}, needed"
-    elif setting.default is None:
-        kind = f"{setting.type}, none unless given"
-    else:
-        kind = f"{setting.type}, {_value(setting.default)} unless given"
-    return f"{kind}. {setting.summary}" if setting.summary else f"{kind}."
+    kind = _kind(setting)
+    if needed:
+        kind = f"{kind} (required)"
+    elif "default" in setting:
+        kind = f"{kind} (default {_value(setting['default'])})"
+    return f"{kind}. {_unmarked(setting.get('description', ''))}"
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """The type of a JSON schema in words."""
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    if "anyOf" in schema:
+        kinds = [_kind(one) for one in schema["anyOf"] if one != {"type": "null"}]
+        return " or ".join(kinds)
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema['items'])}"
+    if "properties" in schema:
+        return f"mapping of {', '.join(schema['properties'])}"
+    if isinstance(schema.get("type"), list):
+        return "name or mapping"
+    plain = {
+        "boolean": "true or false",
+        "integer": "whole number",
+        "number": "number",
+        "string": "text",
+        "object": "mapping",
+    }
+    return plain.get(schema.get("type", ""), "any value")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.ledger.identity import described
 from ragbench.plugins import Registry
 from ragbench.post.build import Resources, load_post_retrieval, load_variants
-from ragbench.post.catalogue import OPERATORS, RERANKERS, Listed, ListedSetting, listed
+from ragbench.post.catalogue import OPERATORS, RERANKERS, listed
 from ragbench.post.filter import TopK
 from ragbench.post.merge import QueryMerge, SecondaryQuery
 from ragbench.post.rerank import Rerank
@@ -522,73 +521,33 @@ def test_its_identity_holds_its_code(here: Path) -> None:
 # --- what is listed
 
 
-def setting(name: str, listing: Listed) -> ListedSetting:
-    return next(one for one in listing.settings if one.name == name)
-
-
-def named(registry: Registry) -> dict[str, Listed]:
-    return {one.name: one for one in listed(registry)}
-
-
 @pytest.mark.parametrize("registry", [OPERATORS, RERANKERS])
 def test_everything_is_listed_with_a_meaning(registry: Registry) -> None:
-    found = named(registry)
-    assert list(found) == list(registry.targets())
-    for one in found.values():
-        assert one.summary.endswith("."), one
-        assert "`" not in one.summary
-        assert [item.name for item in one.settings if not item.summary] == []
+    found = listed(registry)
+    assert [one["name"] for one in found] == list(registry.targets())
+    for one in found:
+        assert one["summary"].endswith("."), one["name"]
+        settings = one["settings"].get("properties", {})
+        assert [name for name, setting in settings.items() if not setting["description"]] == []
 
 
-def test_settings_are_told_as_a_file_would_hold_them() -> None:
-    operators, rerankers = named(OPERATORS), named(RERANKERS)
-    policy = setting("policy", operators["filter.token_budget"])
-    assert (policy.type, policy.default, policy.choices) == (
-        "one of drop, truncate",
-        "drop",
-        ("drop", "truncate"),
-    )
-    assert setting("counter", operators["filter.token_budget"]).default == "approximate"
-    budget = setting("budget", operators["filter.token_budget"])
-    assert (budget.needed, budget.type, budget.default) == (True, "whole number", None)
-    assert setting("rerankers", rerankers["rrf"]).type == "list of reranker"
-    factors = setting("factors", rerankers["weighted"])
-    assert factors.type == "list of mapping of field, weight, default"
-    assert factors.default == [{"field": "score", "weight": 1.0, "default": 0.5}]
-    assert [one.name for one in rerankers["http"].settings if one.name == "sleep"] == []
+def test_settings_are_listed_as_a_file_would_hold_them_and_the_rest_as_needs() -> None:
+    known = {one["name"]: one for one in [*listed(OPERATORS), *listed(RERANKERS)]}
 
+    def setting(name: str, key: str) -> dict[str, Any]:
+        return dict(known[name]["settings"]["properties"][key])
 
-def test_what_a_file_cannot_hold_is_a_need() -> None:
-    operators, rerankers = named(OPERATORS), named(RERANKERS)
-    assert operators["filter.llm"].needs == ("a language model",)
-    assert operators["merge.multi_query"].needs == ("a service with search(query, top_k)",)
-    assert rerankers["cross_encoder"].needs == ("extra onnx",)
-    assert rerankers["lexical"].needs == ()
-
-
-def recent(years: int, field: str = "year", *, limit=3) -> None:  # type: ignore[no-untyped-def]  # a plug-in without types
-    """Keeps what is new.
-
-    More is not told.
-    """
-
-
-@dataclass(frozen=True)
-class Made:
-    mode: Literal["a", "b"] | None = None
-    names: Sequence[str] = ()
-
-
-def test_plug_ins_of_any_kind_are_listed() -> None:
-    here = __name__
-    registry = Registry(kind="things", builtin={"f": f"{here}:recent", "d": f"{here}:Made"})
-    function, made = listed(registry)
-    assert function.summary == "Keeps what is new."
-    assert [(one.name, one.needed, one.default) for one in function.settings] == [
-        ("years", True, None),
-        ("field", False, "year"),
-        ("limit", False, 3),
-    ]
-    mode = setting("mode", made)
-    assert (mode.type, mode.choices, mode.summary) == ("one of a, b", ("a", "b"), "")
-    assert setting("names", made).default == []
+    policy = setting("filter.token_budget", "policy")
+    assert (policy["enum"], policy["default"]) == (["drop", "truncate"], "drop")
+    assert known["filter.token_budget"]["settings"]["required"] == ["budget"]
+    assert setting("rrf", "rerankers")["items"]["type"] == ["string", "object"]
+    assert set(setting("weighted", "factors")["items"]["properties"]) == {
+        "field",
+        "weight",
+        "default",
+    }
+    assert "sleep" not in known["http"]["settings"]["properties"]
+    assert known["filter.llm"]["needs"] == ["a language model"]
+    assert known["merge.multi_query"]["needs"] == ["a service with search(query, top_k)"]
+    assert known["cross_encoder"]["needs"] == ["extra onnx"]
+    assert known["lexical"]["needs"] == []
