@@ -18,7 +18,7 @@ from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
 from ragbench.gate.find_baseline import age_note
 from ragbench.gate.gate import gate
-from ragbench.gate.main_runs import KEPT, MOST_KEPT, REMEMBERED, baseline_of, with_run
+from ragbench.gate.main_runs import REMEMBERED, baseline_of, with_run
 from tests.unit.gate.builders import column, run, run_of
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
@@ -274,24 +274,6 @@ def test_a_figure_that_the_newest_run_lacks_is_that_of_the_runs_that_have_it() -
     assert baseline_of(alike).metrics[0].score == 0.1  # 0.1 + 0.1 + 0.1 is not 3 * 0.1
 
 
-def test_one_run_may_be_all_that_is_kept() -> None:
-    baseline = baseline_of([main_run([1, 0], day=1)])
-    added = with_run(baseline, main_run([0, 0], day=2), keep=1)
-    assert (added.is_known, added.dropped, added.other, added.changes) == (False, 0, "", ())
-    assert (added.baseline.kept, len(added.baseline.runs)) == (1, 2)
-    assert added.baseline.scores("b").values("m") == {"q1": 0.0, "q2": 0.0}
-
-
-def test_no_more_runs_are_averaged_than_a_file_can_hold() -> None:
-    first = main_run([1], day=1)
-    assert baseline_of([main_run([1], day=day) for day in range(1, MOST_KEPT + 1)]).kept == 20
-    with pytest.raises(ConfigError, match="21 runs: a baseline is made of 1 to 20"):
-        baseline_of([first] * (MOST_KEPT + 1))
-    assert with_run(baseline_of([first]), main_run([1], day=2), keep=MOST_KEPT).baseline.kept == 2
-    with pytest.raises(ConfigError, match="keep is 21"):
-        with_run(baseline_of([first]), main_run([1], day=2), keep=MOST_KEPT + 1)
-
-
 def test_runs_without_a_date_are_never_taken_for_one() -> None:
     undated = main_run([1, 0], date=None)
     added = with_run(baseline_of([undated]), undated)
@@ -321,13 +303,6 @@ def test_only_metrics_that_both_runs_measured_in_one_way_show_a_change() -> None
     assert [each.scores.get("old") for each in added.baseline.runs] == [None, 0.0]
     changed = with_run(baseline, measured(0.0, 2, version=1))
     assert [(one.metric, one.before, one.after) for one in changed.changes] == [("old", 1.0, 0.0)]
-
-
-def test_five_runs_are_kept_where_no_number_is_given() -> None:
-    baseline = baseline_of([main_run([1, 0], day=1)])
-    for day in range(2, 9):
-        baseline = with_run(baseline, main_run([1, 0], day=day)).baseline
-    assert (baseline.kept, len(baseline.runs)) == (KEPT, 8) == (5, 8)
 
 
 @pytest.mark.parametrize(("lost", "is_shown"), [(5, False), (6, True)])
@@ -366,24 +341,6 @@ def test_only_cases_that_are_the_same_and_measured_in_both_show_a_change() -> No
     assert (change.before, change.after) == (1.0, 0.5)
     only_edited = replace(now, cases=edited[12:])
     assert with_run(baseline_of([before]), only_edited).changes == ()
-
-
-def test_a_case_that_has_no_cell_of_a_metric_is_no_case_of_it() -> None:
-    before, now = main_run([1.0] * 13, day=1), main_run([0.0] * 13, day=2)
-    without = (*now.cases[:12], replace(now.cases[12], scores={}))
-    (change,) = with_run(baseline_of([before]), replace(now, cases=without)).changes
-    assert (change.before, change.after) == (1.0, 0.0)
-
-
-def test_figures_without_cells_are_no_part_of_a_baseline() -> None:
-    def told(name: str, day: int) -> RunScores:
-        bare = column(name, has_cells=False, score=0.5)
-        one = main_run([1, 0], day=day)
-        return replace(one, metrics=(*one.metrics, bare))
-
-    baseline = baseline_of([told("p50", 1), told("p95", 2)])
-    assert [metric.name for metric in baseline.metrics] == ["m"]
-    assert [each.scores for each in baseline.runs] == [{"m": 0.5}, {"m": 0.5}]
 
 
 # --- what was asked repeatedly
@@ -457,9 +414,3 @@ def test_coverage_that_comes_and_goes_from_run_to_run_is_not_shown_to_be_lost() 
     assert check.drop is not None
     assert (check.drop.before, check.drop.after) == (0.5, 0.0)
     assert check.drop.p_worse == pytest.approx((2 / 3) ** 8, abs=0.005)
-
-
-def test_the_most_that_a_case_was_asked_is_how_often_a_run_asked() -> None:
-    baseline = baseline_of([repeated([[1.0, 0.0, 0.5], [1.0, 0.0]])])
-    assert baseline.runs[0].repeats == 3
-    assert baseline.scores("b").values("m") == {"q1": 0.5, "q2": 0.5}

@@ -141,13 +141,6 @@ def test_runs_that_do_not_say_are_neither_alike_nor_different() -> None:
         assert next(change_lines(found)).startswith("unknown: ")
 
 
-def test_only_the_first_of_many_changes_are_shown() -> None:
-    files = [OriginPart("file", f"{n:02}.txt", "a", 1) for n in range(12)]
-    found = system_change(system(*files), system(*(p._replace(digest="b") for p in files)))
-    assert len(found.changes) == 12
-    assert list(change_lines(found))[-2:] == ["07.txt changed", "and 4 more: see --json"]
-
-
 def test_a_baseline_file_knows_what_its_newest_run_came_from(tmp_path: Path) -> None:
     lines = PROMPT._replace(detail="lines AAAA")
     write_baseline(baseline_of([system(lines, TOP_K)]), tmp_path / "b.json")
@@ -172,21 +165,6 @@ def test_changes_of_retrieval_come_first_then_of_validation_then_of_generation()
         "of_validate: 1 -> 2 (validate)",
         "of_generate: 1 -> 2 (generate)",
     )
-
-
-def test_several_stages_that_came_are_named_in_order() -> None:
-    before, now = system(CODE, stages=("c",)), system(CODE, stages=("c", "d", "b", "a", "e"))
-    came = tuple(f"{stage} is asked now" for stage in "abde")
-    assert changes(before, now) == came
-    assert changes(now, before) == tuple(f"{stage} is not asked any more" for stage in "abde")
-
-
-def test_of_two_runs_the_one_that_does_not_say_is_named() -> None:
-    bare = replace(system(), origins=None, source="report.json")
-    said = replace(system(CODE), source="run")
-    for before, now in ((bare, said), (said, bare)):
-        found = system_change(before, now)
-        assert "report.json does not say" in found.unknown
 
 
 def test_a_baseline_is_made_of_runs_of_one_system() -> None:

@@ -112,24 +112,6 @@ def test_the_file_is_a_configuration_with_its_command_and_figures(tmp_path: Path
     assert "4 cases, noise 0.200; too few to show any drop" in text
 
 
-def test_on_another_scale_every_figure_is_that_much_larger() -> None:
-    rng = np.random.default_rng(5)
-    plain = [noisy(rng, np.full(CASES, 0.6), day) for day in range(1, 4)]
-    stars = [
-        run(
-            {"m": [5.0 * (value or 0.0) for value in each.values("m").values()]},
-            column("m", high=5.0),
-            fingerprints=SYSTEM,
-            date=each.date,
-        )
-        for each in plain
-    ]
-    (one,), (five,) = fitted_limits(plain), fitted_limits(stars)
-    assert one.seen is not None
-    figures = [five.noise, five.tolerance, five.seen]
-    assert figures == pytest.approx([5 * each for each in (one.noise, one.tolerance, one.seen)])
-
-
 @pytest.mark.parametrize(("documents", "noise"), [(1, 0.0), (2, 0.5)])
 def test_two_documents_are_the_fewest_that_have_noise(documents: int, noise: float) -> None:
     """Both lose all or nothing: 1 of 2 differs, by 1, from run to run.
@@ -179,21 +161,6 @@ def test_cases_and_clusters_are_those_that_every_run_measured() -> None:
     assert (limit.clusters, limit.noise, limit.seen) == (1, 0.0, None)
 
 
-def test_a_metric_that_no_case_has_gets_no_limit_and_one_that_some_have_gets_one() -> None:
-    assert fitted_limits(days(["skipped"] * 3, ["skipped"] * 3)) == ()
-    (limit,) = fitted_limits(days([1.0, 0.0, "skipped"], [0.0, 1.0, "skipped"]))
-    assert limit.cases == 2
-
-
-def test_without_noise_the_least_tolerance_is_half_a_percent_of_the_scale() -> None:
-    stars = [
-        run({"m": [5.0, 1.0]}, column("m", high=5.0), fingerprints=SYSTEM, date=f"2026-05-0{day}")
-        for day in (1, 2)
-    ]
-    (limit,) = fitted_limits(stars)
-    assert limit.tolerance == pytest.approx(0.025)
-
-
 @pytest.mark.parametrize(("away", "tolerance"), [(0.1, 0.1), (0.1001, 0.105), (0.0999, 0.1)])
 def test_the_tolerance_is_the_noise_rounded_up_to_half_percents(
     away: float, tolerance: float
@@ -203,10 +170,3 @@ def test_the_tolerance_is_the_noise_rounded_up_to_half_percents(
     (limit,) = fitted_limits(days([0.5, 0.5], [0.5 + d, 0.5 - d]))
     assert limit.noise == pytest.approx(away)
     assert limit.tolerance == pytest.approx(tolerance)
-
-
-def test_one_case_of_two_hundred_is_the_least_noise_there_is() -> None:
-    """One difference of 1: a standard error of 1/200, of which sqrt(3/4) is left."""
-    (limit,) = fitted_limits(days([1.0] * 200, [0.0] + [1.0] * 199))
-    assert limit.noise == pytest.approx(0.005 * 0.75**0.5)
-    assert limit.tolerance == 0.005

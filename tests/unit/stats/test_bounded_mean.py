@@ -86,13 +86,6 @@ def test_many_cases_are_the_t_test() -> None:
     assert found > expected
 
 
-def test_copies_in_a_cluster_add_nothing() -> None:
-    values = [0.1, -0.3, 0.2, 0.0]
-    assert p_value(values * 3, -0.2, labels=[0, 1, 2, 3] * 3) == pytest.approx(
-        p_value(values, -0.2), rel=1e-9
-    )
-
-
 def test_nothing_measured_or_nothing_above_the_limit_is_no_evidence() -> None:
     assert p_value([], -0.1) == 1.0
     assert p_value([-0.5, -0.1], -0.1) == 1.0

@@ -113,18 +113,6 @@ def test_p_values_are_those_of_all_orders_stepping_down() -> None:
     assert turned == [other_p, one_p]
 
 
-def test_of_eight_runs_as_many_orders_are_drawn_as_are_asked_for() -> None:
-    """A perfect fall is 2 of 8! orders: no order that is drawn is as strong, so 1 / (draws + 1)."""
-    falling = [0.9 - 0.1 * place for place in range(8)]
-    for resamples in (1_000, 2_500):
-        (found,) = trends([falling], resamples=resamples)
-        assert found is not None
-        assert found.p_value == pytest.approx(1 / (resamples + 1), abs=1 / resamples)
-        assert found.p_value * (resamples + 1) == pytest.approx(
-            round(found.p_value * (resamples + 1))
-        )
-
-
 def test_a_line_is_that_of_least_squares_through_the_runs_that_have_the_figure() -> None:
     known = [0.95, 0.82, 0.71, 0.62, 0.48, 0.41, 0.3, 0.19, 0.11]
     (found,) = trends([[None, *known[:4], None, *known[4:]]])
