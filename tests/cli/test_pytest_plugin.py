@@ -181,11 +181,6 @@ def test_recall(ragbench_eval, tmp_path):
     assert not Path("reports").exists()
 
 
-def test_the_fixture_is_listed_with_what_it_does(inner: Pytest) -> None:
-    result = inner("--fixtures")
-    result.stdout.fnmatch_lines(["ragbench_eval*", "*evaluates a RAG on a dataset*"])
-
-
 def test_unused_it_imports_nothing_but_pytest() -> None:
     program = (
         "import sys, pytest; before = set(sys.modules); import ragbench_cli.pytest_plugin; "
@@ -199,19 +194,6 @@ def test_unused_it_imports_nothing_but_pytest() -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.stdout.strip() == "['ragbench_cli', 'ragbench_cli.pytest_plugin']"
-
-
-def test_unused_it_changes_nothing(
-    pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a process of its own: a plugin that is imported already makes pytest warn of it."""
-    known = request.config.pluginmanager.has_plugin("ragbench")  # ragbench is installed
-    plugin = () if known else ("-p", "ragbench_cli.pytest_plugin")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    pytester.makepyfile(test_mine="def test_mine(): pass\n")
-    result = pytester.runpytest_subprocess(*plugin, "-p", "no:langsmith_plugin", "test_mine.py")
-    result.assert_outcomes(passed=1)
-    assert "ragbench" not in result.stdout.str().partition("collected")[2]
 
 
 def test_the_guide_says_what_happens(

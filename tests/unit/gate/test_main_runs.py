@@ -18,7 +18,7 @@ from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
 from ragbench.gate.find_baseline import age_note
 from ragbench.gate.gate import gate
-from ragbench.gate.main_runs import REMEMBERED, baseline_of, with_run
+from ragbench.gate.main_runs import baseline_of, with_run
 from tests.unit.gate.builders import column, run, run_of
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
@@ -100,14 +100,6 @@ def test_the_oldest_run_is_dropped_and_its_mean_is_remembered() -> None:
     assert baseline.scores("b").values("m")["q1"] == pytest.approx(sum(of_first) / 3)
     figures = [each.metrics[0].score or 0.0 for each in last]
     assert baseline.metrics[0].score == pytest.approx(sum(figures) / 3)
-
-
-def test_no_more_runs_are_remembered_than_a_file_can_hold() -> None:
-    baseline = baseline_of([main_run([1], commit="c")])
-    for number in range(REMEMBERED + 3):
-        baseline = with_run(baseline, main_run([1], commit=f"{number}"), keep=2).baseline
-    assert len(baseline.runs) == REMEMBERED
-    assert baseline.runs[-1].commit == f"{REMEMBERED + 2}"
 
 
 def test_a_run_that_is_shown_to_differ_stands_alone() -> None:
@@ -262,24 +254,6 @@ def test_nothing_is_said_of_an_age_that_is_unknown() -> None:
 # --- the edges of what is averaged and what begins anew
 
 
-def test_a_figure_that_the_newest_run_lacks_is_that_of_the_runs_that_have_it() -> None:
-    """The mean of one run is its own figure, as the mean of two is that of both."""
-    silent = main_run(["abstained", "abstained"], day=3)
-    older = [main_run([1, 0], day=1), main_run([1, 1], day=2)]
-    assert baseline_of([*older, silent]).metrics[0].score == 0.75
-    assert baseline_of([older[0], silent]).metrics[0].score == 0.5
-    assert baseline_of([silent]).metrics[0].score is None
-    assert baseline_of([main_run(["failed"] * 2, day=4), silent]).metrics[0].score is None
-    alike = [main_run([0.1], day=day) for day in (1, 2, 3)]
-    assert baseline_of(alike).metrics[0].score == 0.1  # 0.1 + 0.1 + 0.1 is not 3 * 0.1
-
-
-def test_runs_without_a_date_are_never_taken_for_one() -> None:
-    undated = main_run([1, 0], date=None)
-    added = with_run(baseline_of([undated]), undated)
-    assert (added.is_known, added.baseline.kept) == (False, 2)
-
-
 def test_chunks_that_are_recognised_in_another_way_begin_anew() -> None:
     baseline = baseline_of([main_run([1, 0], day=1)])
     added = with_run(baseline, main_run([1, 0], day=2, matching="text"))
@@ -303,30 +277,6 @@ def test_only_metrics_that_both_runs_measured_in_one_way_show_a_change() -> None
     assert [each.scores.get("old") for each in added.baseline.runs] == [None, 0.0]
     changed = with_run(baseline, measured(0.0, 2, version=1))
     assert [(one.metric, one.before, one.after) for one in changed.changes] == [("old", 1.0, 0.0)]
-
-
-@pytest.mark.parametrize(("lost", "is_shown"), [(5, False), (6, True)])
-def test_a_change_is_shown_at_five_percent_in_both_directions(lost: int, is_shown: bool) -> None:
-    """All of 5 fell: 2^-5, of two directions .0625. Of 6 it is .03125."""
-    baseline = baseline_of([main_run([1.0] * lost, day=1)])
-    changes = with_run(baseline, main_run([0.0] * lost, day=2)).changes
-    assert [change.p_value for change in changes] == ([2 * 2.0**-lost] if is_shown else [])
-
-
-def test_each_change_is_told_of_its_own_metric() -> None:
-    names = ("rose", "same", "fell")
-    levels = ((0.0, 0.5, 1.0), (1.0, 0.5, 0.0))
-    before, now = (
-        run({name: [value] * 20 for name, value in zip(names, each, strict=True)},
-            fingerprints=SYSTEM, date=f"2026-03-0{day}")
-        for day, each in enumerate(levels, start=1)
-    )  # fmt: skip
-    changes = with_run(baseline_of([before]), now).changes
-    assert {(one.metric, one.before, one.after) for one in changes} == {
-        ("rose", 0.0, 1.0),
-        ("fell", 1.0, 0.0),
-    }
-    assert len(changes) == 2
 
 
 def test_only_cases_that_are_the_same_and_measured_in_both_show_a_change() -> None:
@@ -404,13 +354,3 @@ def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> N
     check = drop_check(main_run(["skipped"] * 10, day=3), before, CheckKind.COVERAGE)
     assert check.drop is not None
     assert (check.drop.before, check.drop.after, check.ground) == (1.0, 0.0, Ground.SHOWN)
-
-
-def test_coverage_that_comes_and_goes_from_run_to_run_is_not_shown_to_be_lost() -> None:
-    """Of 1, 0 and 0 any could be the new one: -1/2 in 2 of 3 ways, all of 8 in 2^8 / 3^8."""
-    declined: list[Any] = ["abstained"] * 8
-    before = baseline_of([main_run([1.0] * 8, day=1), main_run(declined, day=2)]).scores("b")
-    check = drop_check(main_run(declined, day=3), before, CheckKind.COVERAGE)
-    assert check.drop is not None
-    assert (check.drop.before, check.drop.after) == (0.5, 0.0)
-    assert check.drop.p_worse == pytest.approx((2 / 3) ** 8, abs=0.005)

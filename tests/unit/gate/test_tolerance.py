@@ -112,28 +112,6 @@ def test_the_file_is_a_configuration_with_its_command_and_figures(tmp_path: Path
     assert "4 cases, noise 0.200; too few to show any drop" in text
 
 
-@pytest.mark.parametrize(("documents", "noise"), [(1, 0.0), (2, 0.5)])
-def test_two_documents_are_the_fewest_that_have_noise(documents: int, noise: float) -> None:
-    """Both lose all or nothing: 1 of 2 differs, by 1, from run to run.
-
-    The differences of a document are 1 and 0, of both runs against the other: a spread of
-    sqrt(1/2) a document, shrunk by sqrt((1 + 1/2) / (1 + 1/1)), over sqrt(2): 0.433.
-    """
-    clusters = [f"d{place % documents}" for place in range(4)]
-    runs = [
-        run(
-            {"m": [value, 1.0] * 2},
-            clusters=clusters,
-            fingerprints=SYSTEM,
-            date=f"2026-05-0{day}T00:00:00+00:00",
-        )
-        for day, value in ((1, 0.0), (2, 1.0))
-    ]
-    (limit,) = fitted_limits(runs)
-    assert limit.clusters == documents
-    assert limit.noise == pytest.approx(noise * 0.75**0.5)
-
-
 def days(*rows: list[Any], **changes: Any) -> list[RunScores]:
     """Runs of one system, a day apart."""
     return [
@@ -151,14 +129,6 @@ def test_a_run_that_equals_the_mean_of_the_others_counts_as_one_without_noise() 
     (limit,) = fitted_limits(days([0.5, 0.5], [1.0, 0.0], [0.0, 1.0]))
     assert limit.noise == pytest.approx((1 / 3) ** 0.5)
     assert limit.seen is None  # of two clusters no signs are rarer than 1/4
-
-
-def test_cases_and_clusters_are_those_that_every_run_measured() -> None:
-    (limit,) = fitted_limits(days([1.0, 0.0, "abstained"], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]))
-    assert (limit.cases, limit.clusters) == (2, 2)
-    assert limit.noise > 0
-    (limit,) = fitted_limits(days([1.0, "abstained"], [0.0, 1.0], [1.0, 0.0]))
-    assert (limit.clusters, limit.noise, limit.seen) == (1, 0.0, None)
 
 
 @pytest.mark.parametrize(("away", "tolerance"), [(0.1, 0.1), (0.1001, 0.105), (0.0999, 0.1)])
