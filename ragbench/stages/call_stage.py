@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from ragbench.core.outcome import Failure, Known, Outcome, Status
@@ -27,7 +28,7 @@ from ragbench.ledger.codec import (
 )
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
-from ragbench.stages.calls import run_async, run_plain
+from ragbench.stages.calls import Manner, run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
 from ragbench.stages.stage import STOPPED, RunCase, Running, StageCounts, StageOutcome, restored
 from ragbench.workers.pool import Batch, Task, WorkerPool
@@ -253,9 +254,13 @@ def _call(
 ) -> None:
     plain, coroutine, calls = stage.call, stage.call_async, run.calls
     begin = None if run.in_flight is None else run.in_flight.begin
-
-    def split(size: int, error: BaseException) -> None:
-        run.split_calls.tell(stage.name, size, error)
+    manner = Manner(
+        stage=stage.name,
+        concurrency=calls.concurrency,
+        timeout=calls.timeout,
+        stopped=run.stopped,
+        split=partial(run.split_calls.tell, stage.name),
+    )
 
     def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:
         if begin is not None:
@@ -263,29 +268,10 @@ def _call(
         return [item.input for item in items]
 
     if plain is not None:
-        for batch, outcomes in run_plain(
-            lambda items: plain(inputs(items)),
-            batches,
-            stage=stage.name,
-            concurrency=calls.concurrency,
-            timeout=calls.timeout,
-            stopped=run.stopped,
-            split=split,
-        ):
+        for batch, outcomes in run_plain(lambda items: plain(inputs(items)), batches, manner):
             keep(batch, outcomes)
     elif coroutine is not None:
-        run.in_loop(
-            run_async(
-                lambda items: coroutine(inputs(items)),
-                batches,
-                stage=stage.name,
-                finished=keep,
-                concurrency=calls.concurrency,
-                timeout=calls.timeout,
-                stopped=run.stopped,
-                split=split,
-            )
-        )
+        run.in_loop(run_async(lambda items: coroutine(inputs(items)), batches, manner, keep))
 
 
 def _recorded(

@@ -6,7 +6,8 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ragbench.core.calling import with_async_deadline, with_deadline
@@ -25,28 +26,28 @@ _CAUGHT = (Exception, SystemExit, asyncio.CancelledError)
 
 
 Split = Callable[[int, BaseException], None]
-"""Told how many items a call was for that failed as a whole and is made again in parts, and why."""
+"""Given how many items a call was for that failed and is made again in parts, and why."""
 
 
-def never() -> bool:
-    return False
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manner:
+    """How a stage's calls are made."""
 
-
-def untold(_size: int, _error: BaseException) -> None:
-    """Tells nobody that a call is made again in parts."""
+    stage: str
+    concurrency: int = 1
+    """Calls in flight."""
+    timeout: float | None = None
+    """Seconds allowed per item; None for no limit."""
+    stopped: Callable[[], bool] = lambda: False
+    split: Split = lambda _size, _error: None
 
 
 def attempt(
-    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
-    items: Sequence[ItemT],
-    *,
-    stage: str,
-    stopped: Callable[[], bool] = never,
-    split: Split = untold,
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]], items: Sequence[ItemT], manner: Manner
 ) -> Iterator[Done[ItemT, ValueT]]:
     """Calls a stage for a batch and, where it raises, for ever smaller parts of it."""
     waiting = [items]
-    while waiting and not stopped():
+    while waiting and not manner.stopped():
         part = waiting.pop()
         started = time.perf_counter()
         answer: Sequence[ValueT] | BaseException
@@ -56,9 +57,9 @@ def attempt(
             raise
         except _CAUGHT as error:
             answer = error
-        outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
+        outcomes = _outcomes(answer, len(part), manner.stage, time.perf_counter() - started)
         if isinstance(outcomes, BaseException):
-            split(len(part), outcomes)
+            manner.split(len(part), outcomes)
             waiting += _halves(part)
         else:
             yield part, outcomes
@@ -67,13 +68,10 @@ def attempt(
 async def attempt_async(
     call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]],
     items: Sequence[ItemT],
-    *,
-    stage: str,
-    stopped: Callable[[], bool] = never,
-    split: Split = untold,
+    manner: Manner,
 ) -> AsyncIterator[Done[ItemT, ValueT]]:
     waiting = [items]
-    while waiting and not stopped():
+    while waiting and not manner.stopped():
         part = waiting.pop()
         started = time.perf_counter()
         answer: Sequence[ValueT] | BaseException
@@ -85,9 +83,9 @@ async def attempt_async(
             if isinstance(error, asyncio.CancelledError) and _being_cancelled():
                 raise
             answer = error
-        outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
+        outcomes = _outcomes(answer, len(part), manner.stage, time.perf_counter() - started)
         if isinstance(outcomes, BaseException):
-            split(len(part), outcomes)
+            manner.split(len(part), outcomes)
             waiting += _halves(part)
         else:
             yield part, outcomes
@@ -130,24 +128,15 @@ def _outcome(value: Any, stage: str, seconds: float, sharing: int) -> Outcome[An
 def run_plain(
     call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
     batches: Sequence[Sequence[ItemT]],
-    *,
-    stage: str,
-    concurrency: int = 1,
-    timeout: float | None = None,
-    stopped: Callable[[], bool] = never,
-    split: Split = untold,
+    manner: Manner,
 ) -> Iterator[Done[ItemT, ValueT]]:
-    """Runs batches through a plain callable.
-
-    Args:
-        timeout: seconds allowed an item; None for no limit.
-    """
-    limited = call if timeout is None else with_deadline(call, timeout)
-    if concurrency == 1 or len(batches) < 2:
+    """Runs batches through a plain callable."""
+    limited = call if manner.timeout is None else with_deadline(call, manner.timeout)
+    if manner.concurrency == 1 or len(batches) < 2:
         for batch in batches:
-            yield from attempt(limited, batch, stage=stage, stopped=stopped, split=split)
+            yield from attempt(limited, batch, manner)
         return
-    yield from _threaded(limited, batches, stage, concurrency, stopped, split)
+    yield from _threaded(limited, batches, manner)
 
 
 _Finished = queue.SimpleQueue[Done[ItemT, ValueT] | BaseException | None]
@@ -157,27 +146,22 @@ _Finished = queue.SimpleQueue[Done[ItemT, ValueT] | BaseException | None]
 def _threaded(
     call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
     batches: Sequence[Sequence[ItemT]],
-    stage: str,
-    concurrency: int,
-    stopped: Callable[[], bool],
-    split: Split,
-) -> Generator[Done[ItemT, ValueT], None, None]:
+    manner: Manner,
+) -> Iterator[Done[ItemT, ValueT]]:
     waiting: queue.SimpleQueue[Sequence[ItemT]] = queue.SimpleQueue()
     finished: _Finished[ItemT, ValueT] = queue.SimpleQueue()
     abandoned = threading.Event()
     for batch in batches:
         waiting.put(batch)
 
-    def halted() -> bool:
-        return abandoned.is_set() or stopped()
-
-    workers = min(concurrency, len(batches))
+    halted = replace(manner, stopped=lambda: abandoned.is_set() or manner.stopped())
+    workers = min(manner.concurrency, len(batches))
     for _ in range(workers):
         # Daemon threads: a second Ctrl-C must end the process although a call hangs.
         threading.Thread(
             target=_work,
-            args=(call, waiting, finished, stage, halted, split),
-            name=f"ragbench-{stage}",
+            args=(call, waiting, finished, halted),
+            name=f"ragbench-{manner.stage}",
             daemon=True,
         ).start()
     try:
@@ -197,15 +181,12 @@ def _work(
     call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
     waiting: queue.SimpleQueue[Sequence[ItemT]],
     finished: _Finished[ItemT, ValueT],
-    stage: str,
-    halted: Callable[[], bool],
-    split: Split,
+    manner: Manner,
 ) -> None:
     """What each thread does: takes batches until there are none."""
     try:
-        while not halted():
-            batch = waiting.get_nowait()
-            for done in attempt(call, batch, stage=stage, stopped=halted, split=split):
+        while not manner.stopped():
+            for done in attempt(call, waiting.get_nowait(), manner):
                 finished.put(done)
     except queue.Empty:
         pass
@@ -218,32 +199,24 @@ def _work(
 async def run_async(
     call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]],
     batches: Sequence[Sequence[ItemT]],
-    *,
-    stage: str,
+    manner: Manner,
     finished: Callable[[Sequence[ItemT], list[Outcome[ValueT]]], None],
-    concurrency: int = 1,
-    timeout: float | None = None,
-    stopped: Callable[[], bool] = never,
-    split: Split = untold,
 ) -> None:
     """Runs batches through a coroutine function, in the running event loop.
 
-    Args:
-        timeout: seconds allowed an item; the call is cancelled when they are over.
+    A call that takes too long is cancelled.
     """
-    limited = call if timeout is None else with_async_deadline(call, timeout)
+    limited = call if manner.timeout is None else with_async_deadline(call, manner.timeout)
     remaining = iter(batches)
 
     async def work() -> None:
         for batch in remaining:
-            async for done in attempt_async(
-                limited, batch, stage=stage, stopped=stopped, split=split
-            ):
+            async for done in attempt_async(limited, batch, manner):
                 finished(*done)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(concurrency, len(batches))):
+            for _ in range(min(manner.concurrency, len(batches))):
                 group.create_task(work())
     except BaseExceptionGroup as errors:
         first = errors.exceptions[0]

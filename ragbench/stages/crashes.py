@@ -22,7 +22,7 @@ from typing import Any, Self, TypeVar, cast
 
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import RagbenchError, RunError
-from ragbench.stages.calls import attempt
+from ragbench.stages.calls import Manner, attempt
 from ragbench.workers.engines import end_with_parent
 
 _WIDTH = 8
@@ -224,7 +224,7 @@ def _ask(make: Callable[[], Call[Any, Any]], item: object, stage: str, answers: 
 
 def _asked(make: Callable[[], Call[Any, Any]], item: object, stage: str) -> bytes:
     try:
-        ((_, (outcome,)),) = attempt(make(), [item], stage=stage)
+        ((_, (outcome,)),) = attempt(make(), [item], Manner(stage=stage))
     except RagbenchError as error:
         return pickle.dumps(error)
     try:

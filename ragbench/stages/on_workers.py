@@ -18,7 +18,7 @@ from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import ConfigError
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage
-from ragbench.stages.calls import attempt
+from ragbench.stages.calls import Manner, attempt
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
 from ragbench.stages.score import ScoreStage, lost_cells, scorer
 from ragbench.stages.stage import Stage
@@ -123,11 +123,12 @@ def _asking(
     if plain is None:
         raise ConfigError(f"{stage.name}: its call is a coroutine")
     limited = plain if timeout is None else with_deadline(plain, timeout)
+    manner = Manner(stage=stage.name)
 
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:
         # Where each query is a call of its own, it has its own time, and its failure is its own.
         calls = [items] if stage.takes_batches else [[item] for item in items]
-        done = (part for one in calls for part in attempt(limited, one, stage=stage.name))
+        done = (part for one in calls for part in attempt(limited, one, manner))
         return [outcome for _, outcomes in done for outcome in outcomes]
 
     return call

@@ -29,7 +29,7 @@ from ragbench.post.score_store import ScoreStore, rerankers_of, with_stored_scor
 from ragbench.post.stage import PostRetrieval, post_retrieved, steps_of
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
-from ragbench.stages.calls import attempt, attempt_async
+from ragbench.stages.calls import Manner, attempt, attempt_async
 from ragbench.stages.rag import RAG, GenerateInput, contexts_for_generation, generate_stage
 from ragbench.text.token_counter import TokenCounter
 
@@ -267,7 +267,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-_GENERATE = "generate"
+_GENERATE = Manner(stage="generate")
 
 
 class Answering:
@@ -332,7 +332,7 @@ class Answering:
 
     def _asked(self, given: GenerateInput) -> Outcome[GenerationResult[Any]]:
         if self._stage.call is not None:
-            _, outcomes = next(attempt(self._stage.call, [given], stage=_GENERATE))
+            _, outcomes = next(attempt(self._stage.call, [given], _GENERATE))
             return outcomes[0]
         if self._loop is None:
             raise ConfigError("an async RAG answers within 'with Answering(rag):' alone")
@@ -341,5 +341,5 @@ class Answering:
     async def _awaited(self, given: Sequence[GenerateInput]) -> Outcome[GenerationResult[Any]]:
         call = self._stage.call_async
         assert call is not None
-        _, outcomes = await anext(attempt_async(call, given, stage=_GENERATE))
+        _, outcomes = await anext(attempt_async(call, given, _GENERATE))
         return outcomes[0]

@@ -1,7 +1,11 @@
+"""How a stage's calls are made: split to find the guilty, in threads, in an event loop."""
+
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragbench import Outcome, Status
 from ragbench.errors import InterfaceError, RagbenchWarning
-from ragbench.stages.calls import attempt, attempt_async, run_plain
+from ragbench.stages.calls import Manner, attempt, attempt_async, run_async, run_plain
 from ragbench.stages.stage import SplitCalls
 
 
@@ -34,7 +38,7 @@ class Service:
 def settle(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
     return {
         item: outcome
-        for part, outcomes in attempt(service, items, stage="retrieve")
+        for part, outcomes in attempt(service, items, Manner(stage="retrieve"))
         for item, outcome in zip(part, outcomes, strict=True)
     }
 
@@ -42,7 +46,7 @@ def settle(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
 def settle_async(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
     async def run() -> dict[int, Outcome[int]]:
         found: dict[int, Outcome[int]] = {}
-        async for part, outcomes in attempt_async(service.later, items, stage="retrieve"):
+        async for part, outcomes in attempt_async(service.later, items, Manner(stage="retrieve")):
             found.update(zip(part, outcomes, strict=True))
         return found
 
@@ -75,12 +79,12 @@ def test_coroutines_end_the_same(size: int, guilty: set[int]) -> None:
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
 def test_another_number_of_results_than_items_fails_them(values: list[int]) -> None:
-    ((part, outcomes),) = attempt(lambda _: values[:0], [7], stage="generate")
+    ((part, outcomes),) = attempt(lambda _: values[:0], [7], Manner(stage="generate"))
     assert list(part) == [7]
     failure = outcomes[0].failure
     assert failure is not None
     assert failure.message == "generate returned 0 results for 1 queries"
-    found = list(attempt(lambda _: values, [1, 2], stage="generate"))
+    found = list(attempt(lambda _: values, [1, 2], Manner(stage="generate")))
     expected = Status.MEASURED if len(values) == 1 else Status.FAILED
     assert [o.status for _, outcomes in found for o in outcomes] == [expected, expected]
 
@@ -97,7 +101,7 @@ def cancel(_: Sequence[int]) -> list[int]:
 def test_code_that_wants_to_end_the_process_ends_its_call(
     call: Callable[[Sequence[int]], list[int]], name: str
 ) -> None:
-    ((_, (outcome,)),) = attempt(call, [1], stage="retrieve")
+    ((_, (outcome,)),) = attempt(call, [1], Manner(stage="retrieve"))
     assert outcome.failure is not None
     assert outcome.failure.type == name
 
@@ -110,7 +114,7 @@ def test_a_cancelled_task_of_the_rag_does_not_lose_its_batch() -> None:
         return [1]
 
     async def run() -> list[Outcome[int]]:
-        return [o async for _, os in attempt_async(call, [1], stage="retrieve") for o in os]
+        return [o async for _, os in attempt_async(call, [1], Manner(stage="retrieve")) for o in os]
 
     (outcome,) = asyncio.run(run())
     assert outcome.status is Status.FAILED
@@ -121,7 +125,7 @@ def test_ctrl_c_passes_through() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(attempt(call, [1, 2], stage="retrieve"))
+        list(attempt(call, [1, 2], Manner(stage="retrieve")))
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
@@ -133,7 +137,9 @@ def test_every_call_for_several_items_that_fails_is_reported(concurrency: int) -
 
     batches = [[0, 1, 2, 3], [4, 5]]
     service = Service(frozenset({1}))
-    done = run_plain(service, batches, stage="generate", concurrency=concurrency, split=split)
+    done = run_plain(
+        service, batches, Manner(stage="generate", concurrency=concurrency, split=split)
+    )
     assert sum(len(part) for part, _ in done) == 6
     # [0 1 2 3] fails, then [0 1]; [1] alone is a failed item, and [2 3] and [4 5] are fine.
     assert told == [(4, "a guilty one"), (2, "a guilty one")]
@@ -152,3 +158,118 @@ def test_calls_that_are_split_are_warned_of_once_per_stage() -> None:
     )
     assert texts[1].startswith("retrieve: a call for 8 cases failed (KeyError: 'xxx")
     assert len(texts[1]) < 500
+
+
+PATIENCE = 30.0
+"""Seconds after which a test that waits for another thread gives up."""
+
+
+def echo(items: Sequence[int]) -> list[int]:
+    return list(items)
+
+
+def collect(
+    batches: Sequence[Sequence[int]], concurrency: int = 1
+) -> list[tuple[list[int], list[int | None]]]:
+    done = run_plain(echo, batches, Manner(stage="retrieve", concurrency=concurrency))
+    return [(list(part), [o.value for o in outcomes]) for part, outcomes in done]
+
+
+@pytest.mark.parametrize("concurrency", [2, 3, 50])
+def test_threads_lose_no_batch(concurrency: int) -> None:
+    found = collect([[n] for n in range(20)], concurrency)
+    assert sorted(found) == [([n], [n]) for n in range(20)]
+
+
+def test_no_more_threads_than_allowed() -> None:
+    lock, inside, most = threading.Lock(), 0, 0
+
+    def call(items: Sequence[int]) -> list[int]:
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        with lock:
+            inside -= 1
+        return list(items)
+
+    list(run_plain(call, [[n] for n in range(50)], Manner(stage="retrieve", concurrency=2)))
+    assert most <= 2
+
+
+def test_a_stop_among_threads_finishes_what_is_in_flight() -> None:
+    both, stop = threading.Barrier(2), threading.Event()
+    asked: list[int] = []
+
+    def call(items: Sequence[int]) -> list[int]:
+        asked.extend(items)
+        stop.set()
+        both.wait(PATIENCE)
+        return list(items)
+
+    def stopped() -> bool:
+        return stop.is_set() and len(asked) >= 2
+
+    batches = [[n] for n in range(10)]
+    done = list(run_plain(call, batches, Manner(stage="retrieve", concurrency=2, stopped=stopped)))
+    assert sorted(part[0] for part, _ in done) == [0, 1] == sorted(asked)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_ctrl_c_in_a_call_ends_the_run(concurrency: int) -> None:
+    def call(items: Sequence[int]) -> list[int]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(run_plain(call, [[1], [2]], Manner(stage="retrieve", concurrency=concurrency)))
+
+
+def run_all(
+    call: Callable[[Sequence[int]], Awaitable[Sequence[int]]],
+    batches: Sequence[Sequence[int]],
+    **options: Any,
+) -> list[tuple[list[int], list[Outcome[int]]]]:
+    done: list[tuple[list[int], list[Outcome[int]]]] = []
+
+    def finished(part: Sequence[int], outcomes: list[Outcome[int]]) -> None:
+        done.append((list(part), outcomes))
+
+    asyncio.run(run_async(call, batches, Manner(stage="retrieve", **options), finished))
+    return done
+
+
+def test_a_coroutine_that_hangs_is_cancelled() -> None:
+    cancelled: list[int] = []
+
+    async def call(items: Sequence[int]) -> list[int]:
+        if 2 in items:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.extend(items)
+                raise
+        return list(items)
+
+    done = run_all(call, [[1], [2], [3]], timeout=0.05)
+    assert cancelled == [2]
+    assert [o.value for _, os in done for o in os] == [1, None, 3]
+
+
+def test_a_timeout_error_of_the_rag_is_its_own() -> None:
+    async def call(items: Sequence[int]) -> list[int]:
+        raise TimeoutError("the database")
+
+    ((_, (outcome,)),) = run_all(call, [[1]], timeout=PATIENCE)
+    assert outcome.failure is not None
+    assert (outcome.failure.type, outcome.failure.message) == ("TimeoutError", "the database")
+
+
+def test_what_storing_raises_comes_out_as_it_is() -> None:
+    async def call(items: Sequence[int]) -> list[int]:
+        return list(items)
+
+    def finished(part: Sequence[int], outcomes: list[Outcome[int]]) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        asyncio.run(run_async(call, [[1], [2]], Manner(stage="r", concurrency=2), finished))
