@@ -242,16 +242,6 @@ def test_a_worker_that_dies_while_all_is_stopped_is_no_error(apart: Engine) -> N
     assert found == []
 
 
-def test_a_killed_worker_is_replaced(apart: Engine, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    with pool_of(squares, apart, batch=8) as pool:
-        results = pool.map(range(200))
-        _, pid = next(results)
-        os.kill(pid, signal.SIGKILL)
-        gate.touch()
-        assert [square for square, _ in results] == [number * number for number in range(1, 200)]
-
-
 # --- of one engine
 
 
@@ -283,16 +273,6 @@ def test_heavy_items_make_small_batches() -> None:
     assert [len(batch) for batch in light] == [16] * 4
     assert [len(batch) for batch in heavy] == [4] * 16
     assert few == [[number] for number in range(31)]  # too few to be worth a process
-
-
-def test_what_is_dropped_is_not_called() -> None:
-    called: list[int] = []
-    with pool_of(lambda: called.append, thread_engine()) as pool:
-        first, second, third = (pool.begin([number]) for number in range(3))
-        assert pool.drop(second)
-        for batch in (first, third):
-            list(pool.take(batch))
-    assert called == [0, 2]
 
 
 @pytest.mark.parametrize("text", ["cluster", "ray://", "processes://2", ""])

@@ -1,7 +1,6 @@
 """The local validator with a tiny reader: its logit is the highest word number minus five, its
 answer starts at the highest word; and with the reader that comes with ragbench."""
 
-import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +13,10 @@ from ragbench import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
 from ragbench.stages.validate import validator_fingerprint
-from ragbench.text.onnx_pairs import load_pair_classifier
 from ragbench.validators import local
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.local import (
     LocalValidator,
-    fitted_query,
-    fitting_windows,
 )
 from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
@@ -38,26 +34,17 @@ def judge(validator: LocalValidator, query: str, texts: Sequence[str]) -> Verdic
     return validator.validate(query, chunks)
 
 
-def test_the_models_word_counts(tiny: str) -> None:
-    validator = LocalValidator(reader=tiny)
-    verdict = judge(validator, "w1 w2 w3?", ["w1 w2 w3. w9", "w1 w2 w3. w4"])
-    assert verdict.relevance["c0"] > verdict.relevance["c1"]
-
-
 def test_no_word_of_a_long_chunk_goes_unread(tiny: str) -> None:
+    reader = LocalValidator(reader=tiny, max_length=64)
     filler = "w1 w2 w3. " * 400
-    validator = LocalValidator(reader=tiny, max_length=64)
-    plain = judge(validator, "w1 w2 w3?", [filler])
-    marked = judge(validator, "w1 w2 w3?", [filler + "w9."])
+    plain, marked = (judge(reader, "w1 w2 w3?", [text]) for text in (filler, f"{filler}w9."))
     assert marked.relevance["c0"] > plain.relevance["c0"]
-
-
-def test_of_a_very_long_chunk_the_windows_with_the_querys_words_are_read(tiny: str) -> None:
-    filler, answer = "w4 w5 w6. " * 3000, "w1 w2 w3 w9. "
-    verdict = judge(LocalValidator(reader=tiny, max_length=64), "w1 w2 w3?", [filler + answer])
-    without = judge(LocalValidator(reader=tiny, max_length=64), "w1 w2 w3?", [filler])
-    assert any("read for words alone" in one for one in verdict.warnings)
-    assert verdict.relevance["c0"] > 2 * without.relevance["c0"]
+    # Of more windows than are read, those with the query's words are.
+    filler = "w4 w5 w6. " * 3000
+    texts = (filler, f"{filler}w1 w2 w3 w9. ")
+    plain, marked = (judge(reader, "w1 w2 w3?", [text]) for text in texts)
+    assert any("read for words alone" in one for one in marked.warnings)
+    assert marked.relevance["c0"] > 2 * plain.relevance["c0"]
 
 
 def test_a_query_that_leaves_no_room_is_cut_and_it_is_said(tiny: str) -> None:
@@ -66,32 +53,22 @@ def test_a_query_that_leaves_no_room_is_cut_and_it_is_said(tiny: str) -> None:
     assert any("read the first 16" in one for one in verdict.warnings)
 
 
-def test_identity_follows_the_model_and_the_settings(tiny: str, tmp_path: Path) -> None:
-    other = write_tiny_cross_encoder(tmp_path / "other", columns=2, reads=True)
-    identities = {
-        LocalValidator(reader=tiny).identity,
-        LocalValidator(reader=str(other)).identity,
-        LocalValidator(reader=tiny, read=5).identity,
-        LocalValidator(reader=tiny, present=0.9).identity,
-    }
-    assert len(identities) == 4
-    assert LocalValidator(reader=tiny).identity in identities
-
-
-@pytest.mark.parametrize("changed", ["model.onnx", "tokenizer.json"])
-def test_verdicts_of_a_reader_with_other_bytes_are_not_taken_again(
-    tiny: str, tmp_path: Path, changed: str
+def test_verdicts_of_another_reader_or_setting_are_not_taken_again(
+    tiny: str, tmp_path: Path
 ) -> None:
-    same, other = (shutil.copytree(tiny, tmp_path / name) for name in ("same", "other"))
-    (other / changed).write_bytes((other / changed).read_bytes() + b" ")
+    same, model, tokenizer = (shutil.copytree(tiny, tmp_path / name) for name in "abc")
+    for other, changed in ((model, "model.onnx"), (tokenizer, "tokenizer.json")):
+        (other / changed).write_bytes((other / changed).read_bytes() + b" ")
     known = validator_fingerprint(LocalValidator(reader=tiny))
     assert validator_fingerprint(LocalValidator(reader=str(same))) == known
-    assert validator_fingerprint(LocalValidator(reader=str(other))) != known
-
-
-def test_the_reader_that_comes_along_is_named_by_its_bytes() -> None:
-    model = Path(local.__file__).parent / "reader" / "model.onnx"
-    assert hashlib.sha256(model.read_bytes()).hexdigest()[:12] in LocalValidator().identity
+    others = (
+        LocalValidator(reader=str(model)),
+        LocalValidator(reader=str(tokenizer)),
+        LocalValidator(reader=tiny, read=5),
+        LocalValidator(reader=tiny, present=0.9),
+        LocalValidator(),
+    )
+    assert len({known, *map(validator_fingerprint, others)}) == 6
 
 
 def test_settings_out_of_range_and_folders_without_a_model_are_refused(
@@ -126,17 +103,6 @@ def test_the_readers_span_decides_what_is_quoted(tiny: str) -> None:
     read = judge(LocalValidator(reader=tiny, relevant=0.0001), "w3 w4 w5?", [text])
     assert "w9 w1." not in " ".join(one.text for one in plain.evidence)
     assert "w9 w1." in " ".join(one.text for one in read.evidence)
-
-
-def test_windows_fit_the_model_and_hold_all(tiny: str) -> None:
-    folder = Path(tiny)
-    model = load_pair_classifier(folder / "model.onnx", folder / "tokenizer.json", 1)
-    text = "w1 w2 w3 w4 w5. " * 60
-    windows = fitting_windows(model, "w1 w2", text, 64)
-    assert all(model.length("w1 w2", text[slice(*one)]) <= 64 for one in windows)
-    assert windows[0].start == 0
-    assert windows[-1].end == len(text.rstrip())
-    assert fitted_query(model, "w1 w2", 64) == ("w1 w2", None)
 
 
 FIRM = [
@@ -240,9 +206,3 @@ def test_meaning_has_half_of_the_places(tiny: str, monkeypatch: pytest.MonkeyPat
     both = judge(LocalValidator(reader=tiny, read=2, embedder="hashing:8"), "w1 w2 w3?", texts)
     assert 2 * by_words.relevance["c3"] < both.relevance["c3"]
     assert any("words and meaning" in one for one in both.warnings)
-
-
-def test_the_quote_is_the_sentence_that_holds_the_answer() -> None:
-    text = "It makes pumps. The company was founded in Leeds in 1995. The company sells abroad."
-    verdict = judge(LocalValidator(), "When was the company founded?", [text])
-    assert [one.text for one in verdict.evidence] == ["The company was founded in Leeds in 1995."]
