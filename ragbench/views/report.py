@@ -26,19 +26,17 @@ def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
     )
 
 
+def _values(record: object, names: str) -> dict[str, Any]:
+    """Some fields of a record under their own names."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
+_CASE = "id fingerprint query language cluster tags reference reference_ids retrieved_ids response"
+
+
 def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "id": row.id,
-        "fingerprint": row.fingerprint,
-        "query": row.query,
-        "language": row.language,
-        "cluster": row.cluster,
-        "tags": row.tags,
-        "reference": row.reference,
-        "reference_ids": row.reference_ids,
-        "retrieved_ids": row.retrieved_ids,
-        "response": row.response,
-        "stages": row.stages,
+    found = {
+        **_values(row, f"{_CASE} stages"),
         "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
         "failures": [failure_object(failure) for failure in row.failures],
     }
@@ -55,39 +53,19 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
     if row.biography is not None:
         found["post_retrieval"] = biography_object(row.biography)
     if row.location is not None:
-        found["gold"] = {
-            "cause": row.location.cause,
-            "golds": row.location.golds,
-            "retrieved": row.location.retrieved,
-            "depth": row.location.depth,
-        }
+        found["gold"] = _values(row.location, "cause golds retrieved depth")
     return found
 
 
 def metric_object(metric: Metric) -> dict[str, Any]:
     """What a reader of a score must know of its metric."""
-    definition = metric.definition
-    return {
-        "metric": metric.name,
-        "version": definition.version,
-        "digest": definition.digest,
-        "group": definition.group,
-        "direction": definition.direction,
-        "low": definition.low,
-        "high": definition.high,
-        "unit": definition.unit,
-        "aggregate": definition.aggregate,
-    }
+    shown = "version digest group direction low high unit aggregate"
+    return {"metric": metric.name, **_values(metric.definition, shown)}
 
 
-def failure_object(failure: Failure) -> dict[str, str | None]:
+def failure_object(failure: Failure) -> dict[str, Any]:
     """A failure as a JSON object. Its traceback stays in the journal."""
-    return {
-        "stage": failure.stage,
-        "type": failure.type,
-        "message": failure.message,
-        "cause": failure.cause,
-    }
+    return _values(failure, "stage type message cause")
 
 
 def _cell_object(cell: Cell) -> dict[str, Any]:
@@ -103,38 +81,19 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
 
 def operator_object(table: OperatorTable) -> dict[str, Any]:
     return {
-        "cases": table.cases,
-        "judged": table.judged,
-        "gold": table.gold,
-        "found": table.found,
-        "kept": table.kept,
+        **_values(table, "cases judged gold found kept"),
         "no_gold": [{"reason": reason, "cases": count} for reason, count in table.no_gold],
         "operators": [_effect(one) for one in table.operators],
     }
 
 
 def _effect(one: OperatorEffect) -> dict[str, Any]:
+    gold = {name: getattr(one, f"gold_{name}") for name in ("given", "lost", "added", "up", "down")}
     return {
-        "operator": one.operator,
-        "cases": one.cases,
-        "acted": one.acted,
-        "chunks": {
-            "given": one.given,
-            "dropped": one.dropped,
-            "moved": one.moved,
-            "rewritten": one.rewritten,
-            "added": one.added,
-        },
-        "gold": {
-            "given": one.gold_given,
-            "lost": one.gold_lost,
-            "lost_for_good": one.lost_for_good,
-            "added": one.gold_added,
-            "up": one.gold_up,
-            "down": one.gold_down,
-        },
+        **_values(one, "operator cases acted examples"),
+        "chunks": _values(one, "given dropped moved rewritten added"),
+        "gold": {**gold, "lost_for_good": one.lost_for_good},
         "notes": [{"note": note, "cases": count} for note, count in one.notes],
-        "examples": list(one.examples),
     }
 
 
@@ -216,64 +175,41 @@ def cause_object(count: CauseCount) -> dict[str, Any]:
 
 def _validation(table: ValidationTable) -> dict[str, Any]:
     return {
-        "validator": table.validator,
-        "verdicts": table.verdicts,
+        **_values(table, "validator verdicts answer_present unmatched"),
         "quality": dict(table.quality),
-        "answer_present": table.answer_present,
         "matrix": [
             {
-                "answer_present": cell.answer_present,
-                "answered": cell.answered,
-                "meaning": cell.meaning,
+                **_values(cell, "answer_present answered meaning rate"),
                 "cases": cell.rate.count,
-                "rate": cell.rate,
             }
             for cell in table.matrix
         ],
-        "unmatched": table.unmatched,
     }
 
 
 def _summary(summary: Summary) -> dict[str, Any]:
+    counts = "total measured abstained skipped failed unproved"
     return {
         **metric_object(summary.metric),
-        "score": summary.score,
-        "interval": summary.interval,
-        "total": summary.total,
-        "measured": summary.measured,
-        "abstained": summary.abstained,
-        "skipped": summary.skipped,
-        "failed": summary.failed,
-        "unproved": summary.unproved,
+        **_values(summary, f"score interval {counts} slices"),
         "reasons": [{"reason": reason, "cases": count} for reason, count in summary.reasons],
-        "slices": summary.slices,
     }
+
+
+_JUDGED = (
+    "metric answers prompt_tokens completion_tokens unreported not_sent quotes fabricated_quotes "
+    "fabricated_rate steadiness jurors pairs"
+)
 
 
 def _judging(judging: JudgeReport) -> dict[str, Any]:
     """What judging took. Who judged stands in the manifest."""
     return {
-        "currency": judging.currency,
-        "price_origin": judging.price_origin,
+        **_values(judging, "currency price_origin canaries"),
         "metrics": [
-            {
-                "metric": line.metric,
-                "answers": line.answers,
-                "prompt_tokens": line.prompt_tokens,
-                "completion_tokens": line.completion_tokens,
-                "unreported": line.unreported,
-                "cost": None if line.cost is None else f"{line.cost:f}",
-                "not_sent": line.not_sent,
-                "quotes": line.quotes,
-                "fabricated_quotes": line.fabricated_quotes,
-                "fabricated_rate": line.fabricated_rate,
-                "steadiness": line.steadiness,
-                "jurors": line.jurors,
-                "pairs": line.pairs,
-            }
+            {**_values(line, _JUDGED), "cost": None if line.cost is None else f"{line.cost:f}"}
             for line in judging.lines
         ],
-        "canaries": judging.canaries,
     }
 
 
@@ -306,13 +242,7 @@ def timings_report(report: Report) -> Iterator[bytes]:
         "latencies": report.latencies,
         "reused_from": report.reused_from,
         "summaries": [
-            {
-                **metric_object(summary.metric),
-                "score": summary.score,
-                "interval": summary.interval,
-                "measured": summary.measured,
-                "total": summary.total,
-            }
+            {**metric_object(summary.metric), **_values(summary, "score interval measured total")}
             for summary in report.summaries
             if not summary.metric.definition.deterministic
         ],
