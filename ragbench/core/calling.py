@@ -6,9 +6,11 @@ import asyncio
 import os
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from ragbench.errors import StageTimeoutError, warn
@@ -202,3 +204,24 @@ class LoopThread:
             future.result()
         finally:
             future.cancel()
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that an HTTP answer asks to wait; None where nothing readable is asked for.
+
+    ``retry-after-ms``, in milliseconds, overrides ``retry-after`` (RFC 9110, 10.2.3), in seconds or
+    as a date. Names of headers are in lower case.
+    """
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    aware = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())

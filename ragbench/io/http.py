@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from ragbench.core.calling import retry_after
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
 from ragbench.masking import is_secret, mask_text, mask_url
 from ragbench.plugins import require
@@ -215,23 +214,8 @@ def _wait(attempt: int, response: httpx.Response | None) -> float:
 
     Of a server that counts requests (429) twice that: it needs time, where others had a bad moment.
     """
-    asked = None if response is None else _retry_after(response.headers.get("retry-after"))
+    asked = None if response is None else retry_after(response.headers)
     if asked is not None:
         return asked
     is_limited = response is not None and response.status_code == _TOO_MANY
     return float(min((1.0 if is_limited else 0.5) * 2**attempt, 8.0))
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds of a Retry-After header (RFC 9110, 10.2.3): a number or a date."""
-    if value is None:
-        return None
-    if value.strip().isdigit():
-        return float(value)
-    try:
-        date = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return max(0.0, (date - datetime.now(UTC)).total_seconds())

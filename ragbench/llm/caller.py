@@ -10,6 +10,7 @@ from decimal import Decimal
 from hashlib import blake2b
 from typing import Any, TypeVar
 
+from ragbench.core.calling import retry_after
 from ragbench.core.chat import Usage
 from ragbench.errors import (
     LLMAccessError,
@@ -41,7 +42,6 @@ from ragbench.llm.concurrency import (
     Clock,
     Concurrency,
     Slot,
-    retry_after,
 )
 from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.estimate import most_prompt_tokens

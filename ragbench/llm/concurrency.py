@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from ragbench.errors import ConfigError, LLMStoppedError, LLMUnreachableError
 
@@ -248,31 +246,6 @@ class RetryPolicy:
         """
         whole = min(self.first_wait * 2.0 ** min(attempt, 30), self.longest_wait)
         return whole * (0.5 + 0.5 * spread)
-
-
-def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that an answer asks to wait.
-
-    Args:
-        headers: of the answer, names in lower case. ``retry-after-ms`` in milliseconds goes before
-            ``retry-after`` (RFC 9110, 10.2.3), in seconds or as a date.
-
-    None when nothing is asked for, or nothing that can be read.
-    """
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        text = headers.get(name, "").strip()
-        try:
-            seconds = float(text) * unit
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    try:
-        date = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    aware = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (aware - (now or datetime.now(UTC))).total_seconds())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -63,14 +63,8 @@ def price_of(info: Mapping[str, Any]) -> Price | None:
     kept = info["price"]
     if kept is None:
         return None
-    cached = kept["cached_input"]
-    return Price(
-        input=Decimal(kept["input"]),
-        output=Decimal(kept["output"]),
-        cached_input=None if cached is None else Decimal(cached),
-        currency=kept["currency"],
-        origin=kept["origin"],
-    )
+    amounts: dict[str, Any] = {name: kept[name] and Decimal(kept[name]) for name in _AMOUNTS}
+    return Price(**amounts, currency=kept["currency"], origin=kept["origin"])
 
 
 def _key(
@@ -91,10 +85,9 @@ def _key(
 def _price_object(price: Price | None) -> dict[str, Any] | None:
     if price is None:
         return None
-    return {
-        "input": str(price.input),
-        "output": str(price.output),
-        "cached_input": None if price.cached_input is None else str(price.cached_input),
-        "currency": price.currency,
-        "origin": price.origin,
-    }
+    amounts = {name: getattr(price, name) for name in _AMOUNTS}
+    shown = {name: None if amount is None else str(amount) for name, amount in amounts.items()}
+    return {**shown, "currency": price.currency, "origin": price.origin}
+
+
+_AMOUNTS = ("input", "output", "cached_input")
