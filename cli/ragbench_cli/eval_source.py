@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def _formats(typed: str) -> list[str]:
     from ragbench.io.dumps.forms import form_names
-    from ragbench.io.formats import READERS
+    from ragbench.io.formats import readers
 
-    names = dict.fromkeys((*READERS.targets(), *form_names()))
+    names = dict.fromkeys((*readers().targets(), *form_names()))
     return [name for name in names if name.startswith(typed)]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -20,12 +21,12 @@ from ragbench.io.fields import is_known_field
 from ragbench.io.formats import (
     CASES_FILE,
     CORPUS_FILE,
-    FORMATS,
     QRELS_FOLDER,
     QUERIES_FILE,
     QUERY_FILES,
-    READERS,
+    formats,
     is_workbook,
+    readers,
 )
 from ragbench.io.json_files import (
     array_key,
@@ -39,15 +40,18 @@ from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
 
-_BY_SUFFIX: Mapping[str, str] = {
-    suffix: info.name for info in FORMATS for suffix in info.suffixes if info.name != "text"
-}
 _PARQUET_MAGIC = b"PAR1"
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
 
 JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
+
+
+@cache
+def _by_suffix() -> Mapping[str, str]:
+    known = formats().values()
+    return {suffix: i.name for i in known for suffix in i.suffixes if i.name != "text"}
 
 
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
@@ -82,7 +86,7 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> str | No
         return None
     found = _file_format(source, head, kind)
     if found is None:
-        names = ", ".join(info.name for info in FORMATS)
+        names = ", ".join(formats())
         message = f"the format is not recognised; name one of: {names}"
         problems.add(message, path=source.name)
     return found
@@ -103,7 +107,7 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
         if source.child(CORPUS_FILE):
             return "ragbench"
         # A README beside data files is not a corpus.
-        tabular = any(_BY_SUFFIX.get(path.suffix.lower()) for path in folder.iterdir())
+        tabular = any(_by_suffix().get(path.suffix.lower()) for path in folder.iterdir())
         if not tabular and next(converted.text_files(folder), None) is not None:
             return "text"
     message = (
@@ -127,7 +131,7 @@ def _file_format(source: Source, head: bytes, kind: Kind) -> str | None:
     if is_workbook(head):
         return "xlsx"
     text = decode_head(head, source.encoding).lstrip()
-    found = _BY_SUFFIX.get(source.suffix)
+    found = _by_suffix().get(source.suffix)
     if kind == "cases" and is_run_file(text):
         return "run-file"
     if found is None or found == "json":
@@ -331,7 +335,7 @@ def _elements(head: bytes, key: str | None) -> Iterator[Mapping[str, object]]:
 
 def read_rows(source: Source, name: str, problems: Problems) -> Iterator[Row]:
     """The rows of a source in a format, for cases."""
-    reader = READERS.load(name)
+    reader = readers().load(name)
     yield from reader(source, kind="cases", problems=problems)
 
 

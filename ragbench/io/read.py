@@ -17,7 +17,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.converted import other_files
 from ragbench.io.decoder import DocumentDecoder, EntryDecoder
 from ragbench.io.detect import detect_format
-from ragbench.io.formats import READERS
+from ragbench.io.formats import readers
 from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, RowReader, Source
 
 
@@ -123,7 +123,7 @@ def _rows(
 
 
 def _reader(name: str) -> RowReader:
-    return cast("RowReader", READERS.load(name))
+    return cast("RowReader", readers().load(name))
 
 
 class Named(Protocol):

@@ -15,7 +15,7 @@ from ragbench.errors import DataError, Problem
 from ragbench.io.detect import detect_format
 from ragbench.io.dumps.decode import Decoder, RawRetrieval
 from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
-from ragbench.io.dumps.forms import PLAIN
+from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.read import OpenDump, open_dump
 from ragbench.io.entries import EntrySource
 from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
@@ -79,7 +79,7 @@ _OWN_MAPPING = DumpMapping(
 
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
-    decoder = Decoder(_OWN_MAPPING, PLAIN)
+    decoder = Decoder(_OWN_MAPPING, forms()["plain"])
     entries = iter(source)
     while True:
         try:

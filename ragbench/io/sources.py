@@ -26,7 +26,7 @@ from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.entries import LOOK, DumpEntries, EntrySource, Reader, RowEntries
 from ragbench.io.fields import CASE_FIELDS, ENTRY_FIELDS, HIT_FIELDS, FieldMap
-from ragbench.io.formats import READERS
+from ragbench.io.formats import readers
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.rankings import (
@@ -142,7 +142,7 @@ class _Opening:
         dump_form: DumpForm | None = None
         name = form
         is_file = self.place.path is not None and not self.place.is_folder
-        if form is not None and (form not in READERS.targets() or (is_file and form == "trec")):
+        if form is not None and (form not in readers().targets() or (is_file and form == "trec")):
             found = _dump_form(form)
             name, dump_form = (found, None) if isinstance(found, str) else (None, found)
         if name is None:
@@ -154,7 +154,7 @@ class _Opening:
             return self._run(name)
         if name == "verdicts" and not self.is_join:
             raise DataError([self._problem(_NO_QUESTIONS.format(name=self.place.name))])
-        reader = cast("Reader", partial(_rows, READERS.load(name)))
+        reader = cast("Reader", partial(_rows, readers().load(name)))
         sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and (adapted := self._adapted(sample, dump_form)) is not None:
             if adapted.mapping.layout is Layout.ROWS or not adapted.mapping.chunks:
@@ -327,7 +327,7 @@ def _dump_form(name: str) -> DumpForm | str:
     try:
         return find_form(name)
     except ConfigError as error:
-        known = ", ".join(READERS.targets())
+        known = ", ".join(readers().targets())
         raise ConfigError(
             f"unknown name '{name}' among formats. Known: {known}; and dumps: "
             f"{', '.join(form_names())}"

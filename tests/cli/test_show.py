@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragbench.io.export import EXPORTS
-from ragbench.io.formats import FORMATS
+from ragbench.io.formats import formats
 from ragbench.metrics.registry import definitions
 from ragbench.post.catalogue import OPERATORS, RERANKERS
 
@@ -78,7 +78,7 @@ def test_an_unknown_metric_is_told_with_a_close_one(ragbench: Ragbench) -> None:
 def test_every_format_is_listed(ragbench: Ragbench) -> None:
     out = ragbench("show", "formats").out
     names = [line.split()[0] for line in out.splitlines() if line[2:3].strip()]
-    assert names == [known.name for known in FORMATS]
+    assert names == [*formats()]
     data = json.loads(ragbench("show", "formats", "--json").out)
     assert [item["name"] for item in data] == names
     assert all(item["summary"] and item["example"] for item in data)

@@ -172,17 +172,17 @@ def formats(json: JsonOption = False) -> None:
     Example:
       ragbench show formats
     """
-    from ragbench.io.formats import FORMATS
+    from ragbench.io.formats import formats as known_formats
 
     def lines() -> Iterator[tuple[str, str]]:
-        for known in FORMATS:
+        for known in known_formats().values():
             extra = f" [extra {known.extra}]" if known.extra else ""
             reads = " and ".join(known.reads).capitalize()
             recorded = f" Recorded: {known.records}." if known.records else ""
             yield known.name, f"{known.summary} {reads}.{recorded}{extra}"
             yield "", f"for example {known.example}"
 
-    _print(FORMATS, _entries(lines(), width=14), json=json)
+    _print([*known_formats().values()], _entries(lines(), width=14), json=json)
 
 
 @app.command("dumps")
@@ -193,9 +193,9 @@ def dumps(json: JsonOption = False) -> None:
     Example:
       ragbench show dumps
     """
-    from ragbench.io.dumps.forms import FORMS, JOINED_FORMS
+    from ragbench.io.dumps.forms import JOINED_FORMS, forms
 
-    known = [(form.name, form.summary, form.example) for form in FORMS]
+    known = [(form.name, form.summary, form.example) for form in forms().values()]
     known += [(name, summary, example) for name, (summary, example) in JOINED_FORMS.items()]
     lines = (
         line

@@ -62,7 +62,7 @@ class DumpForm:
     """Whether nothing where the hits should be says that nothing was found."""
     adapt: Callable[[object], object] | None = None
     """A hit as an object with plain fields; None for what is no hit."""
-    special: Callable[[object], Sequence[Hits] | None] | None = None
+    special: Callable[[DumpForm, object], Sequence[Hits] | None] | None = None
     """Responses that these fields cannot describe."""
     id: tuple[str, ...] = ("id",)
     text: tuple[str, ...] = ("text",)
@@ -75,7 +75,7 @@ class DumpForm:
 
     def unwrap(self, value: object) -> Sequence[Hits] | None:
         """The hits in a response, a sequence a query; None when the value is no such response."""
-        found = None if self.special is None else self.special(value)
+        found = None if self.special is None else self.special(self, value)
         if found is None and (hits := self.hits(value)) is not None:
             found = [hits]
         if found is None and self.is_batch and is_list(value) and value:

@@ -1,4 +1,4 @@
-"""The table of dump forms: a row says where a tool keeps its hits and their fields.
+"""The table of dump forms, ``forms.toml``: where a tool keeps its hits and their fields.
 
 Sources: Qdrant 1.x OpenAPI (``QueryResponse``, ``ScrollResult``, ``GroupsResult``); Chroma
 ``QueryResult`` and ``GetResult``; pymilvus 2 ``SearchResult`` and REST v2; Elasticsearch 8 and
@@ -13,8 +13,12 @@ LlamaIndex ``NodeWithScore`` and ``Response``; Haystack 2 ``Document.to_dict``; 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from itertools import chain
+from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import (
@@ -22,6 +26,7 @@ from ragbench.io.dumps.form import (
     SCORE_NAMES,
     TEXT_NAMES,
     DumpForm,
+    Getter,
     Hits,
     getter,
     is_list,
@@ -31,21 +36,17 @@ from ragbench.io.dumps.form import (
 _TEXTS = ("text", "content", "chunk_text", "page_content", "body", "chunk", "passage", "document")
 
 
-def _below(*names: str) -> tuple[str, ...]:
-    return tuple(f"{name}.{text}" for name in names for text in _TEXTS)
-
-
-def _plain(value: object) -> Sequence[Hits] | None:
+def _plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """A list of objects with texts, or of texts; with numbers among them it is a table's row."""
     if not is_list(value):
         return None
     are_texts = bool(value) and isinstance(value[0], str)
     if are_texts and any(type(one) in (int, float) for one in value):
         return None
-    return [value] if not value or are_texts or PLAIN.is_hit(value[0]) else None
+    return [value] if not value or are_texts or form.is_hit(value[0]) else None
 
 
-def _chroma(value: object) -> Sequence[Hits] | None:
+def _chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """Columns: a list for each field, or for each field a list per query."""
     ids = value.get("ids") if is_object(value) else None
     if not is_object(value) or not is_list(ids):
@@ -80,13 +81,13 @@ def _rows_of(columns: dict[str, Sequence[object]]) -> Hits:
     ]
 
 
-def _elasticsearch(value: object) -> Sequence[Hits] | None:
+def _elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
     responses = value.get("responses") if is_object(value) else None
     # A search that failed has no hits, not even none.
-    return ELASTICSEARCH.batch(responses) if is_list(responses) else None
+    return form.batch(responses) if is_list(responses) else None
 
 
-def _milvus(value: object) -> Sequence[Hits] | None:
+def _milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """REST: hits of several queries stand in one list; ``topks`` says how many are whose."""
     data = value.get("data") if is_object(value) and "code" in value else None
     if not is_object(value) or not is_list(data):
@@ -105,13 +106,13 @@ def _milvus(value: object) -> Sequence[Hits] | None:
     return found
 
 
-def _qdrant(value: object) -> Sequence[Hits] | None:
+def _qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The envelope of REST, and what a client's scroll returns: points and the next offset."""
     if is_object(value) and "result" in value and ("status" in value or "time" in value):
         inner = value["result"]
-        return [[]] if inner == [] else QDRANT.unwrap(inner)
+        return [[]] if inner == [] else form.unwrap(inner)
     if is_list(value) and len(value) == 2 and isinstance(value[1], (str, int, type(None))):
-        points = QDRANT.hits(value[0])
+        points = form.hits(value[0])
         return None if points is None else [points]
     return None
 
@@ -130,7 +131,7 @@ def _qdrant_points(value: object) -> object:
     return None if points == [] and is_record else points
 
 
-def _weaviate(value: object) -> Sequence[Hits] | None:
+def _weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """GraphQL: a list per class."""
     found = getter("data.Get")(value)
     lists = [held for held in found.values() if is_list(held)] if is_object(found) else []
@@ -159,7 +160,7 @@ def _langchain(value: object) -> object:
     return {**value, "page_content": text} if has_one else None
 
 
-def _ragas(value: object) -> Sequence[Hits] | None:
+def _ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
     if not is_object(value):
         return None
     inner = value.get("eval_sample")
@@ -191,286 +192,53 @@ def _openinference_flat(value: object) -> object:
     return [found[number] for number in sorted(found)]
 
 
-PLAIN = DumpForm(
-    name="plain",
-    summary="Plain JSON or JSONL: a query with a list of texts or objects, names guessed.",
-    example='{"question": "...", "passages": [{"pid": 1, "passage": "..."}]}',
-    special=_plain,
-    hit=("+text",),
-    id=(*ID_NAMES, "metadata.id", "metadata.chunk_id", "meta.id"),
-    text=TEXT_NAMES,
-    score=SCORE_NAMES,
-    metadata=("metadata", "meta", "payload"),
-    any_text_in="",
-)
-ROWS = DumpForm(
-    name="pgvector",
-    summary="Rows of a table, one per chunk, as CSV, TSV, JSONL or Parquet: PGVector and the like.",
-    example="query_id,query,id,content,distance",
-    special=_plain,
-    hit=PLAIN.hit,
-    id=PLAIN.id,
-    text=PLAIN.text,
-    score=PLAIN.score,
-    metadata=("metadata", "cmetadata", "metadata_", "meta"),
-)
-QDRANT = DumpForm(
-    name="qdrant",
-    summary="Qdrant responses: query, search, scroll, groups, batches; REST and client forms.",
-    example='{"result": {"points": [{"id": 1, "score": 0.9, "payload": {"text": "..."}}]}}',
-    special=_qdrant,
-    at=(_qdrant_groups, _qdrant_points),
-    hit=("id payload", "id version", "id vector", "id shard_key", "id order_value"),
-    is_batch=True,
-    empty=True,
-    text=(*_below("payload"), "payload._node_content.text", "payload.context"),
-    metadata=("payload",),
-    any_text_in="payload",
-    scores_are_distances=False,
-)
-"""Similarities as a rule; distances come out by their order (Euclid, Manhattan)."""
-ELASTICSEARCH = DumpForm(
-    name="elasticsearch",
-    summary="Elasticsearch and OpenSearch responses: search and multi-search.",
-    example='{"hits": {"hits": [{"_id": "a", "_score": 3.1, "_source": {"text": "..."}}]}}',
-    special=_elasticsearch,
-    at=("hits.hits", "hits"),
-    hit=("_id _score", "_id _source"),
-    empty=True,
-    id=("_id",),
-    text=(*_below("_source"), "_source.description", *_below("fields")),
-    score=("_score",),
-    metadata=("_source.metadata", "_source", "fields"),
-    any_text_in="_source",
-    scores_are_distances=False,
-)
+_SPECIAL: Mapping[str, Callable[[DumpForm, object], Sequence[Hits] | None]] = {
+    "plain": _plain,
+    "chroma": _chroma,
+    "elasticsearch": _elasticsearch,
+    "milvus": _milvus,
+    "qdrant": _qdrant,
+    "weaviate": _weaviate,
+    "ragas": _ragas,
+}
+_AT: Mapping[str, Getter] = {
+    "(qdrant_groups)": _qdrant_groups,
+    "(qdrant_points)": _qdrant_points,
+    "(haystack_pipeline)": _haystack_pipeline,
+    "(openinference_flat)": _openinference_flat,
+}
+_ADAPT: Mapping[str, Getter] = {"langchain": _langchain}
+_USUAL = {"id": ID_NAMES, "text": TEXT_NAMES, "score": SCORE_NAMES}
 
-FORMS: tuple[DumpForm, ...] = (
-    DumpForm(
-        name="ragbench",
-        summary="ragbench's own form: one line per query.",
-        example='{"query_id": "q1", "query": "..", "chunks": [{"id": "a", "text": "...", '
-        '"score": 1}]}',
-        special=_plain,
-        hit=PLAIN.hit,
-    ),
-    DumpForm(
-        name="pinecone",
-        summary="Pinecone results of query and search.",
-        example='{"matches": [{"id": "a", "score": 0.9, "metadata": {"text": "..."}}]}',
-        at=("matches", "result.hits"),
-        hit=("_id _score fields.", "id score metadata. -text"),
-        id=("id", "_id"),
-        text=_below("metadata", "fields"),
-        score=("score", "_score"),
-        metadata=("metadata", "fields"),
-        any_text_in="metadata",
-        scores_are_distances=False,
-    ),
-    DumpForm(
-        name="weaviate",
-        summary="Weaviate objects of the client, and GraphQL responses.",
-        example='{"objects": [{"uuid": "a", "properties": {"text": "..."}, "metadata": {"score": '
-        "1}}]}",
-        special=_weaviate,
-        at=("objects",),
-        hit=("properties.",),
-        id=("uuid", "id", "_additional.id"),
-        text=(*_below("properties"), *_TEXTS),
-        score=tuple(
-            f"{place}.{name}"
-            for place in ("metadata", "_additional")
-            for name in ("score", "certainty", "distance")
-        ),
-        metadata=("properties",),
-        any_text_in="properties",
-    ),
-    DumpForm(
-        name="vespa",
-        summary="Vespa query results.",
-        example='{"root": {"children": [{"id": "a", "relevance": 9, "fields": {"text": "..."}}]}}',
-        at=("root.children", "children"),
-        hit=("relevance fields.",),
-        text=_below("fields"),
-        score=("relevance",),
-        metadata=("fields",),
-        any_text_in="fields",
-        scores_are_distances=False,
-    ),
-    DumpForm(
-        name="azure",
-        summary="Azure AI Search results.",
-        example='{"value": [{"@search.score": 2.1, "id": "a", "content": "..."}]}',
-        at=("value",),
-        hit=("@search.score",),
-        id=("id", "key", "chunk_id", "chunkId"),
-        text=_TEXTS,
-        score=("@search.rerankerScore", "@search.score"),
-        any_text_in="",
-        scores_are_distances=False,
-    ),
-    DumpForm(
-        name="bedrock",
-        summary="Results of Amazon Bedrock knowledge bases.",
-        example='{"retrievalResults": [{"content": {"text": "..."}, "score": 1, "location": {}}]}',
-        at=("retrievalResults",),
-        hit=("content. location",),
-        id=("metadata.x-amz-bedrock-kb-chunk-id", "id"),
-        text=("content.text",),
-    ),
-    DumpForm(
-        name="openai",
-        summary="Results of OpenAI vector stores.",
-        example='{"data": [{"file_id": "a", "score": 0.9, "content": [{"text": "..."}]}]}',
-        at=("data", "search_results", "results"),
-        hit=("file_id content",),
-        id=("id", "file_id"),
-        text=("content", "text"),
-        metadata=("attributes",),
-    ),
-    DumpForm(
-        name="solr",
-        summary="Solr responses.",
-        example='{"response": {"docs": [{"id": "a", "text": "...", "score": 3.2}]}}',
-        at=("response.docs",),
-        hit=("+text",),
-        is_bare=False,
-        text=_TEXTS,
-        any_text_in="",
-        scores_are_distances=False,
-    ),
-    DumpForm(
-        name="typesense",
-        summary="Typesense results.",
-        example='{"hits": [{"document": {"id": "a", "text": "..."}, "text_match": 57}]}',
-        at=("hits", "results.0.hits"),
-        hit=("document. -index",),
-        id=("document.id",),
-        text=_below("document"),
-        score=("vector_distance", "hybrid_search_info.rank_fusion_score", "text_match"),
-        metadata=("document",),
-        any_text_in="document",
-    ),
-    DumpForm(
-        name="redis",
-        summary="RediSearch documents, as redis-py gives them.",
-        example='{"docs": [{"id": "a", "payload": null, "content": "...", "score": 0.1}]}',
-        at=("docs",),
-        hit=("id payload=null +text",),
-        text=_TEXTS,
-        score=("score", "vector_score", "vector_distance", "__score"),
-        any_text_in="",
-    ),
-    DumpForm(
-        name="dify",
-        summary="Dify retrieval records.",
-        example='{"records": [{"segment": {"id": "a", "content": "..."}, "score": 0.8}]}',
-        at=("records",),
-        hit=("segment.",),
-        id=("segment.id",),
-        text=("segment.content", "segment.text"),
-        metadata=("segment.document",),
-    ),
-    DumpForm(
-        name="cohere",
-        summary="Cohere rerank results that return their documents.",
-        example='{"results": [{"index": 0, "relevance_score": 0.9, "document": {"text": "..."}}]}',
-        at=("results",),
-        hit=("index relevance_score document",),
-        id=("document.id", "index"),
-        text=("document.text", "document"),
-        score=("relevance_score",),
-        scores_are_distances=False,
-    ),
-    DumpForm(
-        name="openinference",
-        summary="Retriever spans of OpenInference, as Phoenix exports them.",
-        example='{"attributes": {"retrieval": {"documents": [{"document": {"content": "..."}}]}}}',
-        at=("attributes.retrieval.documents", "retrieval.documents", _openinference_flat),
-        hit=("document.content",),
-        is_bare=False,
-        id=("document.id",),
-        text=("document.content",),
-        score=("document.score",),
-        metadata=("document.metadata",),
-    ),
-    QDRANT,
-    DumpForm(
-        name="chroma",
-        summary="Chroma results of query, get and search.",
-        example='{"ids": [["a"]], "documents": [["..."]], "distances": [[0.2]]}',
-        special=_chroma,
-        text=("document",),
-        score=("distance", "score"),
-        any_text_in="metadata",
-        scores_are_distances=True,
-    ),
-    DumpForm(
-        name="milvus",
-        summary="Milvus results of search: pymilvus and the REST interface.",
-        example='[[{"id": 1, "distance": 0.9, "entity": {"text": "..."}}]]',
-        special=_milvus,
-        hit=("distance entity", "distance fields"),
-        is_batch=True,
-        id=("id", "pk", "entity.id", "entity.pk"),
-        text=(*_below("entity"), "text", "content"),
-        score=("distance", "score"),
-        metadata=("entity.metadata", "metadata", "entity", "fields"),
-        any_text_in="entity",
-        scores_are_distances=False,  # called a distance whatever the metric: the order tells
-    ),
-    ROWS,
-    ELASTICSEARCH,
-    DumpForm(
-        name="langchain",
-        summary="LangChain documents, bare or with scores, and chains that return sources.",
-        example='{"query": "...", "source_documents": [{"page_content": "...", "metadata": {}}]}',
-        adapt=_langchain,
-        is_batch=True,
-        id=(
-            *("id", "metadata._id", "metadata.id", "metadata.chunk_id", "metadata.doc_id"),
-            *("metadata.uuid", "metadata.document_id"),
-        ),
-        text=("page_content",),
-        score=("score", "metadata.relevance_score", "metadata.score", "metadata._score"),
-    ),
-    DumpForm(
-        name="llamaindex",
-        summary="LlamaIndex nodes, bare or with scores, and responses with source nodes.",
-        example='{"query": "...", "source_nodes": [{"node": {"id_": "a", "text": "..."}, '
-        '"score": 1}]}',
-        at=("source_nodes",),
-        hit=(
-            *("node.id_", "id_", "node.relationships node.text", "relationships text"),
-            *("node.relationships node.metadata", "relationships metadata"),
-        ),
-        id=("node.id_", "id_", "node.node_id", "node.id", "node_id", "id"),
-        text=("node.text", "text", "node.text_resource.text", "text_resource.text"),
-        metadata=("node.metadata", "metadata"),
-    ),
-    DumpForm(
-        name="haystack",
-        summary="Haystack documents, and pipeline outputs that hold them.",
-        example='{"retriever": {"documents": [{"id": "a", "content": "...", "meta": {}, '
-        '"score": 1}]}}',
-        at=("documents", _haystack_pipeline),
-        hit=tuple(
-            f"content {name}"
-            for name in ("blob", "meta", "sparse_embedding", "dataframe", "content_type")
-        ),
-        text=("content",),
-        metadata=("meta",),
-    ),
-    DumpForm(
-        name="ragas",
-        summary="RAGAS datasets: user_input with retrieved_contexts; also question with contexts.",
-        example='{"user_input": "...", "retrieved_contexts": ["..."], "retrieved_context_ids": '
-        '["a"]}',
-        special=_ragas,
-    ),
-    PLAIN,
-)
-"""Forms whose records hold everything, in the order in which they are tried."""
+
+@cache
+def forms() -> Mapping[str, DumpForm]:
+    """Forms whose records hold everything, by name, in the order in which they are tried."""
+    file = resources.files("ragbench.io.dumps").joinpath("forms.toml")
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {name: _form(name, dict(row)) for name, row in table.items()}
+
+
+def _form(name: str, row: dict[str, Any]) -> DumpForm:
+    for field in ("id", "text", "score", "metadata"):
+        if field in row:
+            row[field] = tuple(chain.from_iterable(_paths(field, row[field])))
+    row["at"] = tuple(_AT.get(path, path) for path in row.get("at", "").split())
+    row["hit"] = tuple(row.get("hit", ()))
+    row["special"] = _SPECIAL.get(row.get("special", ""))
+    row["adapt"] = _ADAPT.get(row.get("adapt", ""))
+    return DumpForm(name=name, **row)
+
+
+def _paths(field: str, paths: str) -> Iterator[Iterable[str]]:
+    for path in paths.split():
+        if path == "usual":
+            yield _USUAL[field]
+        elif path.endswith("*"):
+            yield (f"{path[:-1]}{text}" for text in _TEXTS)
+        else:
+            yield (path,)
+
 
 JOINED_FORMS = {
     "trec": (
@@ -488,14 +256,13 @@ _ALIASES = {"opensearch": "elasticsearch", "rows": "pgvector", "jsonl": "plain",
 
 
 def form_names() -> tuple[str, ...]:
-    return (*(form.name for form in FORMS), *JOINED_FORMS)
+    return (*forms(), *JOINED_FORMS)
 
 
 def find_form(name: str) -> DumpForm | str:
     wanted = _ALIASES.get(name, name)
     if wanted in JOINED_FORMS:
         return wanted
-    for form in FORMS:
-        if form.name == wanted:
-            return form
+    if wanted in forms():
+        return forms()[wanted]
     raise ConfigError(f"no dump format '{name}'. Known: {', '.join(form_names())}")

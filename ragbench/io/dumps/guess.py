@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from ragbench.io.dumps.form import (
     text_of,
     text_paths,
 )
-from ragbench.io.dumps.forms import FORMS, PLAIN, ROWS
+from ragbench.io.dumps.forms import forms
 from ragbench.io.values import as_label, as_score, describe
 
 _CONTAINERS = (
@@ -52,7 +53,7 @@ _ANSWER_PRESENT = ("answer_present", "has_answer", "answerable", "contains_answe
 _NOT_RETRIEVED = {"reference_contexts", "ground_truth_contexts", "references", "vector"}
 _METADATA = frozenset({"metadata", "meta", "payload"})
 _KNOWN = frozenset(
-    {*_METADATA, *PLAIN.text, *ID_NAMES, *SCORE_NAMES, *_RELEVANT, "rank", "version"}
+    {*_METADATA, *TEXT_NAMES, *ID_NAMES, *SCORE_NAMES, *_RELEVANT, "rank", "version"}
 )
 """What a chunk may hold without there being an unknown field that could be its text."""
 _DISTANCES = ("distance", "dist", "l2", "_distance", "cosine_distance")
@@ -61,13 +62,18 @@ _SHORTEST_TEXT = 20
 _DEEPEST = 5
 _WIDEST = 12
 """Levels and fields of a record that is shown because it is not understood."""
-_DETECTED = (*(form for form in FORMS if form.special is not PLAIN.special), PLAIN)
-"""What fits many a list comes last."""
 
 
 class GuessedMapping(NamedTuple):
     mapping: DumpMapping
     form: DumpForm
+
+
+@cache
+def _tried() -> tuple[DumpForm, ...]:
+    """The forms, those last that fit many a list."""
+    plain = forms()["plain"]
+    return (*(form for form in forms().values() if form.special is not plain.special), plain)
 
 
 class _Place(NamedTuple):
@@ -92,7 +98,9 @@ def guess_mapping(
     given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
     values = [record.value for record in records]
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
-    place = _OWN_PLACE if is_own else _place(values, form, given.get("chunks"))
+    place = (
+        _Place("chunks", forms()["plain"]) if is_own else _place(values, form, given.get("chunks"))
+    )
     query = given.get("query") or _first(values, _QUERIES)
     if place is not None:
         lists, name, found = _lists(values, place), _name(place, values), place.form
@@ -103,7 +111,7 @@ def guess_mapping(
         text = given.get("text") or _first(values, TEXT_NAMES)
         if "chunks" in given or text is None or (query is None and query_id is None):
             raise _not_found(records[0], form, given)
-        found = form or ROWS
+        found = form or forms()["pgvector"]
         name = found.name
         fields = _hit_fields(values, found, given, records[0])
         query = None if query == fields["text"] else query
@@ -129,9 +137,6 @@ def guess_mapping(
     return GuessedMapping(mapping, found)
 
 
-_OWN_PLACE = _Place("chunks", PLAIN)
-
-
 def _is_own(value: object) -> bool:
     """Whether a record is as ragbench writes it: there is nothing to guess."""
     chunks = value.get("chunks") if is_object(value) and "query" in value else None
@@ -154,12 +159,12 @@ def _candidates(
 ) -> Iterator[tuple[_Place, Sequence[Hits]]]:
     for where in _container_paths(value) if path is None else [path]:
         held = chunks_getter(where)(value)
-        for known in _DETECTED if form is None else (form,):
+        for known in _tried() if form is None else (form,):
             lists = known.unwrap(held)
             if lists is not None:
                 yield _Place(where, known), lists
         if is_list(held) and (where == "chunks" or path is not None):
-            yield _Place(where, PLAIN if form is None else form), [held]
+            yield _Place(where, form or forms()["plain"]), [held]
 
 
 def _container_paths(value: object) -> Iterator[str]:
@@ -219,7 +224,7 @@ def _hit_fields(
 ) -> dict[str, str | None]:
     objects = [hit for hit in hits if is_object(hit)]
     if form.name in {"ragbench", "plain"}:
-        form = PLAIN
+        form = forms()["plain"]
     text = given.get("text") or _text_path(objects, form)
     if text is None and any(set(hit) - _KNOWN for hit in objects):
         raise _no_text(objects[0], first)

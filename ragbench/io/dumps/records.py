@@ -9,8 +9,8 @@ import orjson
 
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.form import TEXT_NAMES, DumpRecord, is_list, is_object
-from ragbench.io.dumps.forms import FORMS
-from ragbench.io.formats import READERS
+from ragbench.io.dumps.forms import forms
+from ragbench.io.formats import readers
 from ragbench.io.json_files import (
     array_elements,
     array_key,
@@ -75,7 +75,7 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
     elif container == "json":
         yield from _json(source, problems)
     else:
-        for row in READERS.load(container)(source, kind="cases", problems=problems):
+        for row in readers().load(container)(source, kind="cases", problems=problems):
             values = {n: _spelled(n, v) for n, v in row.values.items()} if row.cells else row.values
             yield DumpRecord(row.path, row.line, values)
 
@@ -126,7 +126,7 @@ def _is_one_response(head: bytes, key: str | None) -> bool:
     if is_list(value):  # a document in a pair with its score, or else the hits of a query
         return len(value) == 2 and is_object(value[0]) and isinstance(value[1], (int, float))
     has_score = is_object(value) and not {"score", "distance", "_score"}.isdisjoint(value)
-    return has_score or any(form.is_bare and form.is_hit(value) for form in FORMS)
+    return has_score or any(form.is_bare and form.is_hit(value) for form in forms().values())
 
 
 def _spelled(name: str, cell: object) -> object:

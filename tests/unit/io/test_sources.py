@@ -21,6 +21,9 @@ from ragbench.io.source_info import SourceInfo
 Row = Mapping[str, object]
 
 
+NO_ERROR: tuple[object, ...] = (None, "", "None", "null", False, 0, [], {})
+
+
 def lines(path: Path, rows: Iterable[Row]) -> Path:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     return path
@@ -118,7 +121,7 @@ def test_the_same_case_whoever_answered(tmp_path: Path) -> None:
         ),
         *(
             ({"response": "a", "error": nothing}, GenerationResult("a"), None)
-            for nothing in (None, "", "None", "null", False, 0, [], {})
+            for nothing in NO_ERROR
         ),
     ],
 )
