@@ -18,7 +18,7 @@ from ragbench.errors import StageTimeoutError, warn
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
 
-_told_of: set[tuple[str, str]] = set()
+_warned_of: set[tuple[str, str]] = set()
 """Who was warned of to have gone where."""
 
 
@@ -36,8 +36,8 @@ def directory_kept(what: str) -> Generator[None]:
         now = _directory()
         if before and now != before:
             os.chdir(before)
-            if (what, now) not in _told_of:
-                _told_of.add((what, now))
+            if (what, now) not in _warned_of:
+                _warned_of.add((what, now))
                 warn(
                     f"{what} changed the working directory to {now}: it is {before} again. Have "
                     "the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
@@ -180,22 +180,22 @@ class LoopThread:
     def stream(
         self, work: Callable[[Callable[[ValueT], None]], Coroutine[Any, Any, None]]
     ) -> Iterator[list[ValueT]]:
-        """Runs a coroutine and gives what it tells, in the calling thread."""
+        """Runs a coroutine and yields what it reports, in the calling thread."""
         loop = self._loop
         if loop is None or self._thread is threading.current_thread():
             raise RuntimeError("it cannot be asked from its own event loop")
-        told: queue.SimpleQueue[tuple[ValueT] | None] = queue.SimpleQueue()
-        future = asyncio.run_coroutine_threadsafe(work(lambda value: told.put((value,))), loop)
-        future.add_done_callback(lambda _: told.put(None))
+        reported: queue.SimpleQueue[tuple[ValueT] | None] = queue.SimpleQueue()
+        future = asyncio.run_coroutine_threadsafe(work(lambda value: reported.put((value,))), loop)
+        future.add_done_callback(lambda _: reported.put(None))
         try:
             is_over = False
             while not is_over:
                 values: list[ValueT] = []
-                entry = told.get()
+                entry = reported.get()
                 while entry is not None:
                     values.append(entry[0])
                     try:
-                        entry = told.get_nowait()
+                        entry = reported.get_nowait()
                     except queue.Empty:
                         break
                 is_over = entry is None

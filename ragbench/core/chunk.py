@@ -18,7 +18,7 @@ class Document:
     title: str | None = None
     """Its title, where it has one."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Whatever else the source said of it."""
+    """Whatever else the source holds of it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ class Chunk:
     end: int | None = None
     """Offset behind its last character in the document's text."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Whatever else the source said of it."""
+    """Whatever else the source holds of it."""
 
 
 Node = Chunk

@@ -1,4 +1,4 @@
-"""Measured, skipped, abstained, failed, unproved; what a judge said for a cell."""
+"""Measured, skipped, abstained, failed, unproved; what a judge answered for a cell."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class SystemChange:
     unseen: tuple[str, ...] = ()
     """What cannot be seen into, in either run: it may have changed as well."""
     unknown: str = ""
-    """Why nothing can be said of it at all; empty where something can."""
+    """Why nothing is known of it at all; empty where something is."""
 
     @property
     def is_none(self) -> bool:

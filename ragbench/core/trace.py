@@ -66,7 +66,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleRow:
-    """What RAGAS can be told of one case: the fields of ragas 0.4.3's ``SingleTurnSample``.
+    """What RAGAS is given of one case: the fields of ragas 0.4.3's ``SingleTurnSample``.
 
     None always means "not known": not given, not reached, or failed. Lists are kept as the objects
     that were given; what a RAG returned was checked when it was returned.

@@ -1,6 +1,6 @@
 """Environment variables: who reads them, and what they come to.
 
-No audit event tells of them, so the methods of ``os.environ`` are replaced while somebody listens.
+No audit event reports them, so the methods of ``os.environ`` are replaced while somebody listens.
 """
 
 from __future__ import annotations

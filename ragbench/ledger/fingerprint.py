@@ -35,7 +35,7 @@ def digest(parts: Iterable[bytes]) -> bytes:
 
 
 def fixed_digest(*parts: bytes) -> bytes:
-    """Digest of parts that tell themselves where each ends: those of fixed size, and the last."""
+    """Digest of parts whose ends are known: those of fixed size, and the last."""
     return blake2b(b"".join(parts), digest_size=SIZE).digest()
 
 

@@ -160,7 +160,7 @@ def keep_repeats(run: Path, count: int) -> None:
 def forget_repeats(run: Path) -> None:
     """Says that only the first time counts; what the others were answered stays to be reused."""
     path = run / _FOLDER / _COUNT
-    if path.is_file():  # what is no folder is told by whoever opens the run
+    if path.is_file():  # whoever opens the run reports what is not a folder
         path.unlink()
 
 

@@ -124,9 +124,9 @@ class Manifest:
 
 
 def _compared(metric: MetricInfo) -> dict[str, Any]:
-    told = {"name": metric.name, "version": metric.version}
+    compared = {"name": metric.name, "version": metric.version}
     digest = (metric.definition or {}).get("digest")
-    return {**told, "digest": digest} if digest else told
+    return {**compared, "digest": digest} if digest else compared
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -149,7 +149,7 @@ def read_manifest(path: Path) -> Manifest:
         raw["notes"] = tuple(raw.get("notes", ()))
         manifest = Manifest(**raw)
         for info in manifest.metrics:
-            info.metric  # noqa: B018 - a definition that cannot be read is told here
+            info.metric  # noqa: B018 - a definition that cannot be read is reported here
         return manifest
     except FileNotFoundError as error:
         raise RunMismatchError(

@@ -160,12 +160,12 @@ def _entries_sentence(before: str, now: str) -> str:
         "removed": [name for name in old if name not in new],
         "changed": [name for name in old if name in new and new[name] != old[name]],
     }
-    said = [
+    counted = [
         f"{names[0] if len(names) == 1 else _count(len(names), 'file')} {what}"
         for what, names in counts.items()
         if names
     ]
-    return ", ".join(said) or "its order"
+    return ", ".join(counted) or "its order"
 
 
 def _count(number: int, what: str) -> str:

@@ -1,7 +1,7 @@
 """Sees what a user's code reads while it is loaded and asked.
 
 One audit hook (PEP 578) for the whole process: it cannot be removed, and does nothing while no
-`Watch` is entered. What it cannot see, and what is done about that, is said in docs/reuse.md.
+`Watch` is entered. What it cannot see, and what is done about that, stands in docs/reuse.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Watch:
         self.changes = 0
         """Grows whenever something is read that was not known."""
         self.opened: dict[str, str] = {}
-        """Files that were read, with what `stamp_of` said when they were first opened."""
+        """Files that were read, with what `stamp_of` gave when they were first opened."""
         self.databases: set[str] = set()
         """Those of them that SQLite opened, which may also have written into them."""
         self.written: set[str] = set()
@@ -262,9 +262,9 @@ _HARMLESS = frozenset(
 def _seen_process(program: object = None, *_: object) -> None:
     name = os.path.basename(os.fsdecode(program)) if isinstance(program, (str, bytes)) else ""  # noqa: PTH119
     if name not in _HARMLESS and is_users():
-        said = f"the program '{name}'" if name else "a process of its own"
+        what = f"the program '{name}'" if name else "a process of its own"
         for watch in _watching():
-            watch.meet(said, f"it starts {said}, whose work cannot be seen")
+            watch.meet(what, f"it starts {what}, whose work cannot be seen")
 
 
 _TELEMETRY = frozenset({"analytics", "langsmith", "opentelemetry", "posthog", "sentry_sdk"})

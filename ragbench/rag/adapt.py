@@ -62,7 +62,7 @@ def as_rag(
             an object with the interface's methods that does not inherit; a LangChain, LlamaIndex
             or Haystack retriever, chain, query engine or pipeline; a function of the query that
             retrieves and answers in one call; or a URL (docs/http.md).
-        retrieve: what retrieves: a function of the query (and, if it can be told, ``top_k``), a
+        retrieve: what retrieves: a function of the query (and, where it takes it, ``top_k``), a
             retriever, or a RAG of which only retrieval is used.
         generate: what generates: a function of the query and the contexts, a chain that takes
             both, or a RAG of which only generation is used.

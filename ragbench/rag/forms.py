@@ -248,7 +248,7 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> TopK
 def pass_top_k(
     way: TopKParameter, top_k: int | None, where: str
 ) -> tuple[tuple[int, ...], dict[str, int]]:
-    """The arguments that tell a method how many contexts are wanted: positional and by keyword."""
+    """The arguments for how many contexts are wanted: positional and by keyword."""
     if top_k is None:
         return (), {}
     if way is TopKParameter.KEYWORD:
@@ -262,7 +262,7 @@ def pass_top_k(
 
 
 def accepts_second_argument(function: Callable[..., Any]) -> bool:
-    """Whether a function takes two positional arguments; one without a signature is said to."""
+    """Whether a function takes two positional arguments; one without a signature is taken to."""
     parameters = _parameters(function)
     if parameters is None:
         return True
@@ -271,7 +271,7 @@ def accepts_second_argument(function: Callable[..., Any]) -> bool:
 
 
 def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
-    """The parameter by which a foreign function is told how many contexts are wanted, or None."""
+    """The parameter by which a foreign function takes how many contexts are wanted, or None."""
     parameters = _parameters(function) or []
     names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
     return next((name for name in _NAMES if name in names), None)

@@ -54,7 +54,7 @@ class RAGBase(Generic[MetaT]):
         cls._routes = routes_of(cls, cls.implemented)
         check_kind(cls, cls.implemented, awaited=cls.is_async)
         # A decorator that makes the class anew, dataclass(slots=True), repeats no keywords: what
-        # was said stays in the class's own namespace.
+        # was given stays in the class's own namespace.
         cls._abstract = abstract or bool(cls.__dict__.get("_abstract"))
         if not cls._abstract and not is_abstract(cls):
             check_complete(cls, cls.families, cls.implemented)

@@ -78,10 +78,6 @@ class BegunRun:
     notes: tuple[str, ...]
     """What the journal has to say of outcomes that are used again."""
 
-    def with_notes(self, notes: Sequence[str]) -> Manifest:
-        """The manifest with what a reader of the report must know, of the source first."""
-        return replace(self.manifest, notes=(*notes, *self.notes))
-
 
 def begin(
     asked: Evaluation,
@@ -182,7 +178,7 @@ class Draw:
     source: str
     stopped: Callable[[], bool]
     gold: GoldSpace
-    """Told of each case: what is relevant is known before anything is asked."""
+    """Counts each case: what is relevant is known before anything is asked."""
     read: Counter[str] = field(default_factory=Counter[str])
     """What was read out of cases that they do not say, counted."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ragbench.core.biography import (
@@ -174,6 +174,7 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
 
 
 _EXAMPLES = 5
+_COUNTED = tuple(each.name for each in fields(OperatorEffect) if each.type == "int")
 
 
 @dataclass(slots=True)
@@ -187,23 +188,10 @@ class _Effect:
     examples: list[str] = field(default_factory=list[str])
 
     def record(self) -> OperatorEffect:
-        count = self.counts
         notes = sorted(self.notes.items(), key=lambda item: (-item[1], item[0]))
         return OperatorEffect(
             operator=self.operator,
-            cases=count["cases"],
-            acted=count["acted"],
-            given=count["given"],
-            dropped=count["dropped"],
-            moved=count["moved"],
-            added=count["added"],
-            rewritten=count["rewritten"],
-            gold_given=count["gold_given"],
-            gold_lost=count["gold_lost"],
-            gold_added=count["gold_added"],
-            gold_up=count["gold_up"],
-            gold_down=count["gold_down"],
-            lost_for_good=count["lost_for_good"],
+            **{name: self.counts[name] for name in _COUNTED},
             notes=tuple((self.wordings[key], number) for key, number in notes),
             examples=tuple(self.examples),
         )

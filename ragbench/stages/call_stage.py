@@ -1,4 +1,4 @@
-"""The stages that call something for every case: asked, told apart, stored and given back.
+"""The stages that call something for every case: asked, checked, stored and given back.
 
 What the source recorded is taken, what the journal holds under the same key is reused, the rest is
 asked for: in this process, in one of its own for a case that took an earlier one down, or by
@@ -259,7 +259,7 @@ def _call(
         concurrency=calls.concurrency,
         timeout=calls.timeout,
         stopped=run.stopped,
-        split=partial(run.split_calls.tell, stage.name),
+        split=partial(run.split_calls.warn, stage.name),
     )
 
     def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:

@@ -31,7 +31,7 @@ from ragbench.errors import DataError, Problem
 from ragbench.stages.far_dump import SOURCE_FIELDS
 from ragbench.stats.mean import share_of
 
-_Told = TypeVar("_Told")
+_Read = TypeVar("_Read")
 
 _RANKS = (("1", 1), ("2-5", 5), ("6-20", 20), ("21+", math.inf))
 _NEVER = "never"
@@ -194,7 +194,7 @@ def earlier_verdicts(path: Path) -> dict[str, bool]:
 
 
 def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
-    """All that a file of verdicts tells, by query id."""
+    """All that a file of verdicts holds, by query id."""
     return _by_query(path, _retrieval)
 
 
@@ -209,14 +209,14 @@ def _retrieval(row: Mapping[str, Any]) -> EarlierRetrieval:
     )
 
 
-def _by_query(path: Path, told: Callable[[Mapping[str, Any]], _Told]) -> dict[str, _Told]:
-    """What each verdict of a file tells; of a repeated query the first, none where it failed."""
-    found: dict[str, _Told] = {}
+def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Read]) -> dict[str, _Read]:
+    """What each verdict of a file holds; of a repeated query the first, none where it failed."""
+    found: dict[str, _Read] = {}
     for number, line in enumerate(_lines(path), start=1):
         try:
             row = orjson.loads(line)
             if row["answer_present"] is not None:  # the validator failed on it
-                found.setdefault(str(row["query_id"]), told(row))
+                found.setdefault(str(row["query_id"]), read(row))
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             message = "expected a verdict of ragbench validate -o"
             raise DataError([Problem(message=message, path=str(path), line=number)]) from error

@@ -31,7 +31,7 @@ from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import counter_for_model
 
 _MARK = "\u2060"
-"""Stands in assumed texts, so that a prompt that holds one is told apart."""
+"""Stands in assumed texts, by which a prompt that holds one is recognized."""
 _SOURCES = ("answer", "response", "text", "context")
 _QUESTION = "what is it that the text says about this, and where does it say so"
 

@@ -108,7 +108,7 @@ class Repeated:
             f"Each case was asked {len(self._later) + 1} times; scores are the means of a case. "
             "Answers, chunks, causes and times are those of the first time."
         )
-        said: dict[str, list[str]] = {}
+        notes: dict[str, list[str]] = {}
         for metric in self._metrics:
             parts = variance_components(self._values.get(metric.name, {}))
             share, whole = parts.share_within, parts.variance_with(1)
@@ -121,8 +121,8 @@ class Repeated:
                 f"{once:.0%} of the variance of a score is the system's own noise, "
                 f"{share:.0%} of that of a case's mean{advice}."
             )
-            said.setdefault(noise, []).append(metric.name)
-        yield from (f"{', '.join(names)}: {noise}" for noise, names in said.items())
+            notes.setdefault(noise, []).append(metric.name)
+        yield from (f"{', '.join(names)}: {noise}" for noise, names in notes.items())
         if unstable := self._unstable():
             more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
             yield f"Unstable, scored differently each time: {', '.join(unstable[:_NAMED])}{more}."

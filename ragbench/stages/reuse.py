@@ -34,7 +34,7 @@ class RunVersion(NamedTuple):
     because: tuple[str, ...] = ()
     """Why it is."""
     is_changed: bool = False
-    """Whether something is known to have changed; if not, it cannot be told."""
+    """Whether something is known to have changed; if not, nobody knows."""
 
 
 def run_version(base: Path, *, leaving_out: Collection[str | Path] = ()) -> RunVersion:
@@ -114,7 +114,7 @@ class OutcomeReuse:
     def _decide(
         self, stage: str, leaving_out: Collection[str | Path], *, trust: bool
     ) -> tuple[int, str]:
-        """The stage's generation, and what is to be said of its stored outcomes."""
+        """The stage's generation, and what the report notes on its stored outcomes."""
         stored = self._journal.runs.origin(stage)
         if stored is None:
             return 1, ""

@@ -23,7 +23,7 @@ from ragbench.stages.validate import ValidationTally
 from ragbench.text.declining import read_answer
 
 _KINDS = 1000
-"""How many messages are told apart: a message that quotes its query differs for every case."""
+"""How many messages are counted apart: a message that quotes its query differs for every case."""
 _OTHERS = "(other messages)"
 _THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>|^\s*<(?:think|thinking|reasoning)>", re.I)
 _CITATIONS = re.compile(
@@ -86,8 +86,8 @@ _REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 def _is_cut_off(metadata: Mapping[str, Any]) -> bool:
     """Whether an answer's metadata says that it ended where no more tokens were allowed."""
-    told = (metadata.get(name) for name in _REASONS)
-    return any(isinstance(one, str) and one.lower() in ("length", "max_tokens") for one in told)
+    reasons = (metadata.get(name) for name in _REASONS)
+    return any(isinstance(one, str) and one.lower() in ("length", "max_tokens") for one in reasons)
 
 
 @dataclass(slots=True)

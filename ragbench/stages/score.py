@@ -156,10 +156,10 @@ class ScoreStage:
 
     table: CellTable
     decided: Callable[[Matching], None]
-    """Told, before anything is scored, how retrieved chunks will be compared with relevant ones:
-    it may turn out to be wrong once all cases are known; see `rematch`."""
+    """Called, before anything is scored, with how retrieved chunks will be compared with relevant
+    ones: it may turn out to be wrong once all cases are known; see `rematch`."""
     tally: MatchingTally | None = None
-    """Counts what decides that; None where the user has said it."""
+    """Counts what decides that; None where the user has chosen."""
     pool: WorkerPool[Task, tuple[Cell, ...]] | None = None
     """Workers that score in this process's place, in tasks of the stage's name."""
     name: str = "score"
@@ -179,7 +179,7 @@ class ScoreStage:
             self.decided(table.matching)
             self._is_decided.append(True)
         table.open(window)
-        # Groups are told apart by the positions of their metrics: a metric's hash takes long.
+        # Groups are named by the positions of their metrics: a metric's hash takes long.
         free = tuple(at for at, each in enumerate(table.metrics) if not each.metric.is_judged)
         groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
         for row in window:

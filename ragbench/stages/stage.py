@@ -140,12 +140,12 @@ class SplitCalls:
     The parts may well succeed, and then nothing else shows that the RAG's batches do not work.
     """
 
-    _told: set[str] = field(default_factory=set[str])
+    _warned: set[str] = field(default_factory=set[str])
 
-    def tell(self, stage: str, size: int, error: BaseException) -> None:
-        if stage in self._told:
+    def warn(self, stage: str, size: int, error: BaseException) -> None:
+        if stage in self._warned:
             return
-        self._told.add(stage)
+        self._warned.add(stage)
         why = shown_line(f"{type(error).__name__}: {error}".rstrip(". "), longest=_LONGEST)
         warn(
             f"{stage}: a call for {size} cases failed ({why}). It is made again in smaller parts, "
@@ -181,10 +181,10 @@ class GivingUp:
             last = outcome
         if self._failed[stage] >= self.after and last is not None:
             failure = last.failure
-            told = "" if failure is None else f"{failure.type}: {failure.message}".rstrip(".")
+            why = "" if failure is None else f"{failure.type}: {failure.message}".rstrip(".")
             self.because = (
                 f"{stage} failed for all of the first {self._failed[stage]:,} cases, so no more "
-                f"are asked. The last one: {shown_line(told, longest=_LONGEST)}. Once that is "
+                f"are asked. The last one: {shown_line(why, longest=_LONGEST)}. Once that is "
                 "mended, the same command goes on; with --retry-failed it asks those again. "
                 "--give-up-after 0 asks all the same"
             )
@@ -201,13 +201,13 @@ class Running:
     """Asked before each call; once true, what is in flight is finished and no more."""
     in_loop: InLoop
     report: Callable[[Progress], None]
-    """Told of cases as they are settled."""
+    """Called with cases as they are settled."""
     cases: int | None = None
     """How many the run has."""
     giving_up: GivingUp = field(default_factory=GivingUp)
-    """Told of all that is asked."""
+    """Counts all that is asked."""
     split_calls: SplitCalls = field(default_factory=SplitCalls)
-    """Told of calls that are made again in parts."""
+    """Warns of calls that are made again in parts."""
     in_flight: InFlight | None = None
     """Where the cases stand that are being asked, so that one that takes the process down is
     found; None where nothing is asked that could."""

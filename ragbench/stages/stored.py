@@ -100,30 +100,20 @@ class StoredTraces:
     @property
     def _stages(self) -> tuple[str, ...]:
         """Those that the run has; it always has retrieval and generation."""
-        there = {"retrieve", "generate", *self.manifest.rag.stages, *self._absent}
+        there = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
         return tuple(stage for stage in STAGES if stage in there)
-
-    @property
-    def _absent(self) -> Mapping[str, str]:
-        return self.manifest.absent
 
     def _settled(self, stage: str, row: RunCase, stored: StoredOutcome | None) -> StageOutcome:
         if stored is not None:
             return restored(stage, stored, self.journal, with_texts=self.with_texts)
-        if stage in self._absent:
-            return skipped(self._absent[stage])
+        if stage in self.manifest.absent:
+            return skipped(self.manifest.absent[stage])
         if stage not in self.manifest.rag.stages:
             return skipped(NO_GENERATION if stage == "generate" else NO_RETRIEVAL)
         if stage != "retrieve":
-            before = row.context if stage == "generate" else _before(stage, row)
+            is_after = stage in ("validate", "generate")
+            before = row.context if is_after else row.settled["retrieve"]
             reason = before.outcome.reason
             if before.outcome.value is None and reason not in (_INTERRUPTED, NO_RETRIEVAL):
                 return passed_on(before)
         return skipped(_INTERRUPTED)
-
-
-def _before(stage: str, row: RunCase) -> StageOutcome:
-    """What a stage works on: the outcome of the chunks' latest stage before it."""
-    if stage == "validate" and "post_retrieve" in row.settled:
-        return row.settled["post_retrieve"]
-    return row.settled["retrieve"]

@@ -86,7 +86,7 @@ def system_of(
 def absent_stages(
     system: EvaluatedSystem, recorded: Mapping[str, int], source: str
 ) -> dict[str, str]:
-    """Stages that nobody can be asked for, and what is said of a case without a record."""
+    """Stages that nobody can be asked for, and the reason that a case without a record gets."""
     rag = system.rag
     if rag is None and not recorded:
         raise ConfigError(
@@ -102,7 +102,7 @@ def absent_stages(
 
 
 NOT_RECORDED = "not recorded"
-"""Said of a case whose outcome the source does not hold, where nobody can be asked."""
+"""The reason of a case whose outcome the source does not hold, where nobody can be asked."""
 
 
 def call_stages(

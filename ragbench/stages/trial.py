@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import threading
 import time
@@ -11,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
+from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Usage
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
@@ -66,23 +65,23 @@ class _Answers:
             self.failures[str(answer.failure)] += 1
         if answer.value is None:
             return
-        told = token_counts(answer.value.metadata)
-        if "prompt_tokens" in told and "response_tokens" in told:
-            prompt, response = int(told["prompt_tokens"]), int(told["response_tokens"])
+        counted = token_counts(answer.value.metadata)
+        if "prompt_tokens" in counted and "response_tokens" in counted:
+            prompt, response = int(counted["prompt_tokens"]), int(counted["response_tokens"])
             self.usages.append(Usage(prompt_tokens=prompt, completion_tokens=response))
 
     def record(self, price: Price | None) -> VariantAnswers:
         answered, declined = self.counts[Status.MEASURED], self.counts[Status.ABSTAINED]
-        told = self.usages if len(self.usages) == answered + declined else []
-        costs = [float(price.of(usage)) for usage in told] if price is not None else []
+        usages = self.usages if len(self.usages) == answered + declined else []
+        costs = [float(price.of(usage)) for usage in usages] if price is not None else []
         return VariantAnswers(
             answered=answered,
             declined=declined,
             failed=self.counts[Status.FAILED],
             seconds_p50=percentile(self.seconds, 0.50),
             seconds_p95=percentile(self.seconds, 0.95),
-            prompt_tokens=_mean([usage.prompt_tokens for usage in told]),
-            response_tokens=_mean([usage.completion_tokens for usage in told]),
+            prompt_tokens=_mean([usage.prompt_tokens for usage in usages]),
+            response_tokens=_mean([usage.completion_tokens for usage in usages]),
             cost=_mean(costs),
         )
 
@@ -289,27 +288,15 @@ class Answering:
         self._stage = generate_stage(rag, b"")
         self._known: dict[tuple[str, ...], Outcome[GenerationResult[Any]]] = {}
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loop = LoopThread()
 
     def __enter__(self) -> Self:
         if self._stage.call_async is not None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-            self._thread.start()
+            self._loop.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-            self._loop = None
+    def __exit__(self, *_: object) -> None:
+        self._loop.stop()
 
     def answer(self, query: str, left: RetrievalResult[Any]) -> Outcome[GenerationResult[Any]]:
         texts, _ = contexts_for_generation(left, b"")
@@ -334,9 +321,9 @@ class Answering:
         if self._stage.call is not None:
             _, outcomes = next(attempt(self._stage.call, [given], _GENERATE))
             return outcomes[0]
-        if self._loop is None:
+        if not self._loop.running:
             raise ConfigError("an async RAG answers within 'with Answering(rag):' alone")
-        return asyncio.run_coroutine_threadsafe(self._awaited([given]), self._loop).result()
+        return self._loop.run(self._awaited([given]))
 
     async def _awaited(self, given: Sequence[GenerateInput]) -> Outcome[GenerationResult[Any]]:
         call = self._stage.call_async

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,16 +118,16 @@ def evaluate(
         matching: how retrieved chunks are compared with the relevant ones.
         judging: who is asked by metrics that ask models; without it there may be none of those.
         corpus: gives the documents that the system searches, where they are at hand: gold that
-            none of them holds is then told apart from gold that retrieval missed, and a retrieval
-            that found nothing from one whose ids are of another kind.
+            none of them holds is then distinguished from gold that retrieval missed, and a
+            retrieval that found nothing from one whose ids are of another kind.
         workers: where the work is done; this process when not given.
         fresh: forget what an earlier run left in the folder.
-        trust_stored: use stored outcomes even where it cannot be told that nothing has changed;
+        trust_stored: use stored outcomes even where nobody knows whether something has changed;
             the report says so.
         retry_failed: compute again what failed in an earlier run.
         watch: saw the system being loaded, so that all it reads is known; see docs/reuse.md.
         stopped: asked before each call; once true, what is in flight is finished and the run ends.
-        advance: told of progress.
+        advance: called with progress.
 
     Returns:
         The report; `ragbench.views` renders it.
@@ -141,7 +141,7 @@ def evaluate(
         RunMismatchError: the folder holds something that is not a run.
         RunError: the folder cannot be written.
         RunLockedError: another process works on the folder.
-        InterruptedRunError: `stopped` said so; the same call continues.
+        InterruptedRunError: `stopped` was true; the same call continues.
         RunError: a stage has failed for all of the first cases; see `CallSettings.give_up_after`.
         LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
@@ -165,7 +165,7 @@ def evaluate(
         draw = Draw(cases, selection or Selection(), source, stopped, GoldSpace())
         journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
         begun = begin(asked, journal, draw, folder, name=name, watch=watch, trust=trust_stored)
-        noted = begun.with_notes((*notes, *draw.notes()))
+        noted = replace(begun.manifest, notes=(*notes, *draw.notes(), *begun.notes))
         scoring = _scoring(asked, noted, journal, draw.gold, folder, earlier.get("matching"))
         _look_for_gold(folder, scoring.known.manifest, journal, corpus, matching)
         stages = [*begun.stages, scoring.stage]

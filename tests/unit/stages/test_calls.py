@@ -130,10 +130,10 @@ def test_ctrl_c_passes_through() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_every_call_for_several_items_that_fails_is_reported(concurrency: int) -> None:
-    told: list[tuple[int, str]] = []
+    reported: list[tuple[int, str]] = []
 
     def split(size: int, error: BaseException) -> None:
-        told.append((size, str(error)))
+        reported.append((size, str(error)))
 
     batches = [[0, 1, 2, 3], [4, 5]]
     service = Service(frozenset({1}))
@@ -142,15 +142,15 @@ def test_every_call_for_several_items_that_fails_is_reported(concurrency: int) -
     )
     assert sum(len(part) for part, _ in done) == 6
     # [0 1 2 3] fails, then [0 1]; [1] alone is a failed item, and [2 3] and [4 5] are fine.
-    assert told == [(4, "a guilty one"), (2, "a guilty one")]
+    assert reported == [(4, "a guilty one"), (2, "a guilty one")]
 
 
 def test_calls_that_are_split_are_warned_of_once_per_stage() -> None:
     split = SplitCalls()
     with pytest.warns(RagbenchWarning) as caught:
-        split.tell("generate", 32, InterfaceError("returned 1 results for 32 queries"))
-        split.tell("generate", 16, InterfaceError("returned 1 results for 16 queries"))
-        split.tell("retrieve", 8, KeyError("x" * 1_000))
+        split.warn("generate", 32, InterfaceError("returned 1 results for 32 queries"))
+        split.warn("generate", 16, InterfaceError("returned 1 results for 16 queries"))
+        split.warn("retrieve", 8, KeyError("x" * 1_000))
     texts = [str(one.message) for one in caught]
     assert len(texts) == 2
     assert texts[0].startswith(
