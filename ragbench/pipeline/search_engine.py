@@ -29,10 +29,9 @@ from ragbench.pipeline.strategies import (
     StrategyName,
 )
 from ragbench.stores.base import IndexIdentity
-from ragbench.stores.collection import OwnCollection
+from ragbench.stores.collection import OwnCollection, WordCollection
 from ragbench.stores.database import Database, fitted_name
 from ragbench.stores.registry import open_database
-from ragbench.stores.words import RanksWords
 from ragbench.text.tokens import TOKENISER_VERSION
 
 _WORTH_KEEPING = 2000
@@ -120,7 +119,7 @@ class Collection:
 
     @cached_property
     def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
-        if isinstance(self.store, RanksWords):
+        if isinstance(self.store, WordCollection):
             self.store.words.check(self.store.info().name)
             return StoredWordsStrategy(store=self.store)
         return SparseStrategy(store=self.store, index=self._index())

@@ -14,9 +14,10 @@ from ragbench.errors import ConfigError, warn
 from ragbench.pipeline.chunking import Chunker, document_chunks
 from ragbench.pipeline.sparse_index import function_tokens
 from ragbench.pipeline.strategies import Search
+from ragbench.stores.collection import WordCollection
 from ragbench.stores.database import Database
 from ragbench.stores.record import similarity
-from ragbench.stores.words import RanksWords, WordsForm, WordVector, check_words, word_number
+from ragbench.stores.words import WordsForm, WordVector, check_words, word_number
 from ragbench.text.tokens import tokenise
 
 _ROUNDED = 1e-6
@@ -43,7 +44,7 @@ class StoredWordsStrategy:
     The store ranks and filters; nothing of the collection is read but what is found.
     """
 
-    store: RanksWords
+    store: WordCollection
     _weights: dict[int, float] = field(default_factory=dict[int, float])
     """What words are worth, as far as it was asked for."""
     _held: set[int] = field(default_factory=set[int])

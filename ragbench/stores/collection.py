@@ -240,7 +240,7 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
 
 
 class WordCollection(OwnCollection):
-    """One whose store ranks by words, too; see `ragbench.stores.words.RanksWords`."""
+    """One whose store ranks by words, too."""
 
     @property
     def words(self) -> WordsForm:
@@ -250,6 +250,10 @@ class WordCollection(OwnCollection):
     def search_words(
         self, queries: Sequence[WordVector], *, k: int, filters: Filter | None = None
     ) -> list[list[Chunk]]:
+        """The chunks that share words with each query, by the sum of the products.
+
+        Scores are given within [-1, 1]: queries are to be scaled for that.
+        """
         engine = cast("WordWriter", self._engine)
 
         def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
@@ -259,6 +263,7 @@ class WordCollection(OwnCollection):
         return self._found(ask, every, len(queries), k=k, filters=filters, most=most)
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """Inverse document frequencies as the store counts them; None where no chunk has a word."""
         if not numbers:
             return []
         with self.working() as engine:

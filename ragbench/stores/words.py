@@ -14,14 +14,13 @@ from __future__ import annotations
 import importlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, StoreError
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
 
@@ -94,33 +93,6 @@ def check_words(database: object, words: WordsForm | None) -> None:
         f"{address}: this store does not rank by BM25 itself (--words store): leave the option "
         "out, or index into Qdrant (qdrant:FOLDER or qdrant+http://HOST:6333)"
     )
-
-
-@runtime_checkable
-class RanksWords(Protocol):
-    """An `ragbench.stores.collection.OwnCollection` that keeps the words of its chunks."""
-
-    @property
-    def words(self) -> WordsForm: ...
-
-    def count(self) -> int: ...
-
-    def search_words(
-        self, queries: Sequence[WordVector], *, k: int, filters: Filter | None = None
-    ) -> list[list[Chunk]]:
-        """The chunks that share words with each query.
-
-        A score is the sum of the products; stores give it within [-1, 1], so queries are to be
-        scaled for that.
-        """
-        ...
-
-    def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """What words are worth: their inverse document frequencies, as the store counts them.
-
-        None where no chunk has the word.
-        """
-        ...
 
 
 def fastembed_words(text: str, language: str) -> list[int]:

@@ -91,7 +91,9 @@ _OWN_EF = 40.5
 class TunedSetting:
     """What one setting gives over all questions."""
 
-    setting: SearchSetting
+    name: str
+    retrieval: Mapping[str, object]
+    """As it stands in a pipeline's file."""
     score: Interval
     difference: Interval
     """From the best setting, question by question."""
@@ -125,7 +127,7 @@ class Tuning:
     """Name of the setting that searches have when nothing is said."""
 
     def __getitem__(self, name: str) -> TunedSetting:
-        return next(one for one in self.settings if one.setting.name == name)
+        return next(one for one in self.settings if one.name == name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,7 +183,8 @@ def tune(
     best = _best(table)
     settings = [
         TunedSetting(
-            setting=setting,
+            name=setting.name,
+            retrieval=setting.settings,
             score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
             difference=_difference(values, table[best], clusters),
             overlap=_overlap(setting, rankings, kept, k, clusters),
@@ -198,7 +201,7 @@ def tune(
         skipped=len(cases) - len(kept),
         settings=tuple(settings),
         best=best.name,
-        chosen=next(one.setting.name for one in settings if one.loses_nothing),
+        chosen=next(one.name for one in settings if one.loses_nothing),
         present=collection.present.name,
     )
 

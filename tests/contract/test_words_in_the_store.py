@@ -17,9 +17,10 @@ from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import SparseIndex
 from ragbench.pipeline.stored_words import StoredWordsStrategy, WordsPlace, words_of
+from ragbench.stores.collection import WordCollection
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
-from ragbench.stores.words import RanksWords, word_number
+from ragbench.stores.words import word_number
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
 from tests.contract.test_search_over_stores import DOCUMENTS, EMBEDDER, FILTERS
 
@@ -157,7 +158,7 @@ def test_a_word_weighs_its_inverse_document_frequency(
     database = opened()
     index(database, [Document(id=str(at), text=text) for at, text in enumerate(texts)])
     store = database.open("kb")
-    assert isinstance(store, RanksWords)
+    assert isinstance(store, WordCollection)
     # Nine words in five chunks.
     assert store.words.average == pytest.approx(9 / 5)
     numbers = [word_number(word) for word in ("rent", "fee", "zebra")]
@@ -199,7 +200,7 @@ def test_what_is_changed_added_and_removed_is_ranked(
     database = opened()
     # Nothing said: the collection stays one that the store ranks.
     assert index(database, changed, None) == (2, 57, 2)
-    assert isinstance(database.open("kb"), RanksWords)
+    assert isinstance(database.open("kb"), WordCollection)
     queries = [*QUERIES, "boiler", "the boiler of the roof"]
     with own(changed) as one, RetrievalEngine(database, embedder=EMBEDDER) as other:
         wanted = one.batch_search("kb", queries, 5, strategy="sparse")
@@ -209,7 +210,7 @@ def test_what_is_changed_added_and_removed_is_ranked(
     assert scores(found) == pytest.approx(scores(wanted), abs=0.02)
     assert ranked(found[9])[:2] == ["doc 0/é", "added"]
     store = database.open("kb")
-    assert isinstance(store, RanksWords)
+    assert isinstance(store, WordCollection)
     # Two of 59, whatever was there before.
     assert StoredWordsStrategy(store=store).idf("boiler") == pytest.approx(math.log(1 + 57.5 / 2.5))
     database.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -115,7 +116,7 @@ def command(
                 advance=lambda name: None if quiet else console.say(f"searching: {name}"),
             )
     if json:
-        console.print_json(_object(found))
+        console.print_json(asdict(found))  # p50_ms alone differs from run to run
     else:
         _print(found)
 
@@ -134,13 +135,13 @@ def _print(found: Tuning) -> None:
         marks = [
             word
             for word, name in (("best", found.best), ("now", found.present), ("take", found.chosen))
-            if one.setting.name == name
+            if one.name == name
         ]
         table.add_row(
-            one.setting.name,
+            one.name,
             _number(one.score.mean),
             _range(one.score),
-            "" if one.setting.name == found.best else _range(one.difference, sign=True),
+            "" if one.name == found.best else _range(one.difference, sign=True),
             "" if one.overlap is None else _number(one.overlap.mean),
             f"{one.p50_ms:.1f} ms",
             ", ".join(marks),
@@ -162,32 +163,3 @@ def _range(interval: Interval, *, sign: bool = False) -> str:
         return "-"
     form = "+.3f" if sign else ".3f"
     return f"{interval.low:{form}} .. {interval.high:{form}}"
-
-
-def _object(found: Tuning) -> dict[str, Any]:
-    """As JSON; `p50_ms` alone differs from run to run."""
-    return {
-        "measure": found.measure,
-        "questions": found.questions,
-        "skipped": found.skipped,
-        "margin": found.margin,
-        "settings": [
-            {
-                "name": one.setting.name,
-                "retrieval": one.setting.settings,
-                "score": _interval(one.score),
-                "difference": _interval(one.difference),
-                "overlap": None if one.overlap is None else _interval(one.overlap),
-                "loses_nothing": one.loses_nothing,
-                "p50_ms": one.p50_ms,
-            }
-            for one in found.settings
-        ],
-        "best": found.best,
-        "chosen": found.chosen,
-        "present": found.present,
-    }
-
-
-def _interval(interval: Interval) -> dict[str, float | None]:
-    return {"mean": interval.mean, "low": interval.low, "high": interval.high}
