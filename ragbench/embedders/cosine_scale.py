@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SAMPLE_VERSION = 1
-"""Changes whenever the same embedder is measured otherwise."""
 SAMPLE_LANGUAGES = ("en", "zh", "de", "fr", "es")
 """Languages that the sample holds, by ISO 639-1."""
 _QUANTILE = 0.98

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from ragbench.errors import ConfigError
+from ragbench.io.settings import from_settings
 from ragbench.plugins import Registry
 
 if TYPE_CHECKING:
@@ -51,6 +61,45 @@ class Embedder(Protocol):
     def close(self) -> None:
         """Lets go of connections and threads; called once, at the end."""
         ...
+
+
+class ModelEmbedder:
+    """What most embedders have in common."""
+
+    __slots__ = ()
+
+    @property
+    def hybrid_weight(self) -> float:
+        return 1.0
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return self.embed_passages(texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        raise NotImplementedError
+
+    def close(self) -> None: ...
+
+
+_EmbedderT = TypeVar("_EmbedderT")
+
+
+def of_model(
+    kind: type[_EmbedderT], name: str, model: str, settings: Mapping[str, Any], *, forms: str
+) -> _EmbedderT:
+    """An embedder whose name has a model behind the colon."""
+    if not model:
+        raise ConfigError(f"the embedder {name} needs a model: {forms}")
+    made = from_settings(kind, {"model": model, **settings}, where=f"embedder {name}")
+    return cast("_EmbedderT", made)
+
+
+def of_no_model(
+    kind: type[_EmbedderT], name: str, model: str, settings: Mapping[str, Any]
+) -> _EmbedderT:
+    if model:
+        raise ConfigError(f"the embedder {name} takes no model, found '{model}'")
+    return cast("_EmbedderT", from_settings(kind, settings, where=f"embedder {name}"))
 
 
 def readable_text(text: str) -> str:

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from ragbench.embedders.embedder import Prefixes, known_prefixes, unit_rows
+from ragbench.embedders.embedder import ModelEmbedder, Prefixes, known_prefixes, of_model, unit_rows
 from ragbench.errors import ConfigError
-from ragbench.io.settings import from_settings
 from ragbench.plugins import require
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastembedEmbedder:
+class FastembedEmbedder(ModelEmbedder):
     """A model of Qdrant's fastembed: ONNX on the CPU. Loaded when the first vector is asked for."""
 
     model: str
@@ -58,17 +57,11 @@ class FastembedEmbedder:
     def dimension(self) -> int:
         return int(self._model.embedding_size)
 
-    @property
-    def hybrid_weight(self) -> float:
-        return 1.0
-
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._rows(self._model.query_embed, self._prefixes.query, texts)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._rows(self._model.passage_embed, self._prefixes.passage, texts)
-
-    def close(self) -> None: ...
 
     @property
     def window(self) -> int | None:
@@ -110,7 +103,7 @@ class FastembedEmbedder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceTransformersEmbedder:
+class SentenceTransformersEmbedder(ModelEmbedder):
     """Any model of sentence-transformers, with the prompts that it brings.
 
     The package is no extra of ragbench: it brings PyTorch, and each machine wants another build.
@@ -145,17 +138,11 @@ class SentenceTransformersEmbedder:
     def dimension(self) -> int:
         return int(self._rows(["dimension"], "query").shape[1])
 
-    @property
-    def hybrid_weight(self) -> float:
-        return 1.0
-
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._rows(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._rows(texts, "passage")
-
-    def close(self) -> None: ...
 
     @property
     def window(self) -> int | None:
@@ -230,25 +217,13 @@ def _prefixes(model: str, query: str | None, passage: str | None) -> Prefixes:
 
 
 def fastembed_from_name(model: str, settings: Mapping[str, Any]) -> FastembedEmbedder:
-    """See `ragbench.embedders.embedder.EMBEDDERS`; the model is fastembed's name of it."""
-    if not model:
-        raise ConfigError("the embedder fastembed needs a model: fastembed:owner/name")
-    given = {"model": model, **settings}
-    made = from_settings(FastembedEmbedder, given, where="embedder fastembed")
-    return cast("FastembedEmbedder", made)
+    forms = "fastembed:owner/name"
+    return of_model(FastembedEmbedder, "fastembed", model, settings, forms=forms)
 
 
 def sentence_transformers_from_name(
     model: str, settings: Mapping[str, Any]
 ) -> SentenceTransformersEmbedder:
-    """See `ragbench.embedders.embedder.EMBEDDERS`; a folder, or ``owner/name`` on the hub."""
-    if not model:
-        raise ConfigError(
-            "the embedder sentence-transformers needs a model: sentence-transformers:owner/name or "
-            "sentence-transformers:FOLDER"
-        )
-    given = {"model": model, **settings}
-    made = from_settings(
-        SentenceTransformersEmbedder, given, where="embedder sentence-transformers"
-    )
-    return cast("SentenceTransformersEmbedder", made)
+    name = "sentence-transformers"
+    forms = f"{name}:owner/name or {name}:FOLDER"
+    return of_model(SentenceTransformersEmbedder, name, model, settings, forms=forms)

@@ -11,7 +11,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ragbench.embedders.embedder import NO_EMBEDDER, Prefixes, known_prefixes, unit_rows
+from ragbench.embedders.embedder import (
+    NO_EMBEDDER,
+    ModelEmbedder,
+    Prefixes,
+    known_prefixes,
+    of_model,
+    of_no_model,
+    unit_rows,
+)
 from ragbench.errors import ConfigError
 from ragbench.io.settings import from_settings
 from ragbench.plugins import require
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HashingEmbedder:
+class HashingEmbedder(ModelEmbedder):
     """Counts words in as many drawers as the vector has numbers; knows nothing of meaning.
 
     Each word adds 1 or takes 1 in the drawer that its hash names, so that words which share a
@@ -53,13 +61,6 @@ class HashingEmbedder:
             "tokeniser": TOKENISER_VERSION,
         }
 
-    @property
-    def hybrid_weight(self) -> float:
-        return 1.0
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed_passages(texts)
-
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
@@ -69,8 +70,6 @@ class HashingEmbedder:
                 place = _hash(token)
                 row[(place >> 1) % self.dimension] += times if place & 1 else -times
         return unit_rows(rows)
-
-    def close(self) -> None: ...
 
 
 @lru_cache(maxsize=1 << 16)
@@ -97,7 +96,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NoEmbedder:
+class NoEmbedder(ModelEmbedder):
     """For collections that are searched by words alone: reads no text, costs no time.
 
     Stores want a vector for each chunk: it is the same one for all, of one number.
@@ -115,26 +114,18 @@ class NoEmbedder:
     def hybrid_weight(self) -> float:
         return 0.0
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed_passages(texts)
-
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
         return np.ones((len(texts), 1), dtype=np.float32)
 
-    def close(self) -> None: ...
-
 
 def no_embedder_from_name(model: str, settings: Mapping[str, Any]) -> NoEmbedder:
-    """See `ragbench.embedders.embedder.EMBEDDERS`; there is no model, and nothing to set."""
-    if model:
-        raise ConfigError(f"none: there is no model to name, such as '{model}'")
-    return cast("NoEmbedder", from_settings(NoEmbedder, settings, where="embedder none"))
+    return of_no_model(NoEmbedder, "none", model, settings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultilingualEmbedder:
+class MultilingualEmbedder(ModelEmbedder):
     """Google's Universal Sentence Encoder, multilingual, version 3 (Yang et al. 2019).
 
     Sixteen languages in one space, so that a question finds its answer in another language:
@@ -162,17 +153,12 @@ class MultilingualEmbedder:
     def hybrid_weight(self) -> float:
         return HYBRID_WEIGHT
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed_passages(texts)
-
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
         if not texts:
             return np.zeros((0, DIMENSION), dtype=np.float32)
         return unit_rows(self._model.encode([_spoken(text) for text in texts]))
-
-    def close(self) -> None: ...
 
     @cached_property
     def _model(self) -> Any:
@@ -185,18 +171,14 @@ def _spoken(text: str) -> str:
 
 
 def multilingual_from_name(model: str, settings: Mapping[str, Any]) -> MultilingualEmbedder:
-    """See `ragbench.embedders.embedder.EMBEDDERS`; there is only one model."""
-    if model:
-        raise ConfigError(f"the embedder multilingual takes no model, found '{model}'")
-    made = from_settings(MultilingualEmbedder, settings, where="embedder multilingual")
-    return cast("MultilingualEmbedder", made)
+    return of_no_model(MultilingualEmbedder, "multilingual", model, settings)
 
 
 """Changes whenever the same model gives other vectors."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnnxEmbedder:
+class OnnxEmbedder(ModelEmbedder):
     """Vectors of a model that runs here, on the CPU.
 
     The model is loaded when the first vector is asked for.
@@ -248,10 +230,6 @@ class OnnxEmbedder:
     def dimension(self) -> int:
         return self._encoder.dimension
 
-    @property
-    def hybrid_weight(self) -> float:
-        return 1.0
-
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return unit_rows(self._encoder.encode(texts, prefix=self._prefixes.query))
 
@@ -298,8 +276,5 @@ def _digest(path: Path) -> str:
 
 
 def onnx_from_name(model: str, settings: Mapping[str, Any]) -> OnnxEmbedder:
-    """See `ragbench.embedders.embedder.EMBEDDERS`; the model is a folder or ``owner/name``."""
-    if not model:
-        raise ConfigError("the embedder onnx needs a model: onnx:FOLDER or onnx:owner/name")
-    given = {"model": model, **settings}
-    return cast("OnnxEmbedder", from_settings(OnnxEmbedder, given, where="embedder onnx"))
+    forms = "onnx:FOLDER or onnx:owner/name"
+    return of_model(OnnxEmbedder, "onnx", model, settings, forms=forms)

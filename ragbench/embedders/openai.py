@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chat import Vector
-from ragbench.embedders.embedder import Prefixes, known_prefixes, unit_rows
+from ragbench.embedders.embedder import ModelEmbedder, Prefixes, known_prefixes, unit_rows
 from ragbench.errors import ConfigError
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings, resolve
@@ -25,7 +25,7 @@ _PROBE = "dimension"
 _PREFIXES = ("query_prefix", "passage_prefix")
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(ModelEmbedder):
     """Any model behind ``/v1/embeddings``; batched, retried and kept by `EmbeddingClient`."""
 
     asks_endpoint = True
@@ -69,10 +69,6 @@ class OpenAIEmbedder:
     def dimension(self) -> int:
         """See `ragbench.embedders.embedder.Embedder`; asks for the vector of a word to know it."""
         return int(self._embed([_PROBE], "").shape[1])
-
-    @property
-    def hybrid_weight(self) -> float:
-        return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._embed(texts, self._prefixes[0])

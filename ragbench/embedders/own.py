@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from ragbench.embedders.embedder import Embedder, unit_rows
+from ragbench.embedders.embedder import Embedder, ModelEmbedder, unit_rows
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.settings import from_settings
 from ragbench.masking import mask_text
@@ -71,7 +71,7 @@ def _offers(thing: object) -> bool:
 
 
 @dataclass(frozen=True)
-class _Adapted:
+class _Adapted(ModelEmbedder):
     """An embedding object of another framework."""
 
     asks_endpoint: ClassVar[bool] = True
@@ -94,17 +94,11 @@ class _Adapted:
     def dimension(self) -> int:
         return int(self.embed_queries([_PROBE]).shape[1])
 
-    @property
-    def hybrid_weight(self) -> float:
-        return 1.0
-
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._rows([self.query(text) for text in texts], texts)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._rows(self.passages(list(texts)) if texts else [], texts)
-
-    def close(self) -> None: ...
 
     def _rows(
         self, vectors: Sequence[Sequence[float]], texts: Sequence[str]
