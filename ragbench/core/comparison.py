@@ -181,8 +181,6 @@ class Comparison:
     """In the order of the first run; those that only later runs have at the end."""
     main: tuple[str, ...]
     """Metrics that say whether a case passes."""
-    threshold: float
-    """Threshold at which a case passes, as a share of a main metric's scale."""
     pairs: tuple[RunPair, ...]
     """The first run against each other one."""
     changed: tuple[CaseDifference, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -150,6 +150,23 @@ class RunScores:
     def clusters(self) -> dict[str, str | None]:
         """What each case shares with others, by case id; None: nothing."""
         return {case.id: case.cluster for case in self.cases}
+
+    def fingerprints_of_cases(self) -> dict[str, str]:
+        return {case.id: case.fingerprint for case in self.cases}
+
+    def on(self, ids: Collection[str]) -> RunScores:
+        """The run with these cases alone."""
+        return replace(self, cases=tuple(case for case in self.cases if case.id in ids))
+
+
+def unchanged(first: RunScores, *others: RunScores) -> set[str]:
+    """The ids of the cases that all runs have, the same to the last letter."""
+    known = [other.fingerprints_of_cases() for other in others]
+    return {
+        case.id
+        for case in first.cases
+        if all(cases.get(case.id) == case.fingerprint for cases in known)
+    }
 
 
 def clustered_by_gold(

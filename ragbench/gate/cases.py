@@ -20,33 +20,29 @@ _PREFERRED = {
 """The first of these that a run has says whether a case passes, in each group."""
 
 
+THRESHOLD = 0.5
+"""Share of a metric's scale, counted from its worse end, from which on a case passes: for a metric
+of 0 and 1, any threshold above 0 parts the two."""
+
+
+def _share(value: float, column: MetricColumn) -> float:
+    """Where a value lies on the metric's scale: 0 is its worse end, 1 its better one."""
+    share = (value - (column.low or 0.0)) / (column.scale or 1.0)
+    return share if column.direction is Direction.HIGHER else 1.0 - share
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseRule:
     """What makes a case pass."""
 
     main: tuple[MetricColumn, ...]
     """Metrics with a better side and a bounded scale."""
-    threshold: float = 0.5
-    """Share of a metric's scale, counted from its worse end, from which on a case passes: for a
-    metric of 0 and 1, any threshold above 0 parts the two."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.threshold <= 1.0:
-            raise ConfigError(
-                f"threshold is {self.threshold:g}: it is a share of a metric's scale, above 0 and "
-                "at most 1"
-            )
 
     def passes(self, cell: Cell | None, column: MetricColumn) -> bool | None:
         """Whether a case passes by one metric. None when the metric does not apply to the case."""
         if cell is None or cell.status is Status.SKIPPED:
             return None
-        return cell.value is not None and self.share(cell.value, column) >= self.threshold
-
-    def share(self, value: float, column: MetricColumn) -> float:
-        """Where a value lies on the metric's scale: 0 is its worse end, 1 its better one."""
-        share = (value - (column.low or 0.0)) / (column.scale or 1.0)
-        return share if column.direction is Direction.HIGHER else 1.0 - share
+        return cell.value is not None and _share(cell.value, column) >= THRESHOLD
 
     def verdicts(self, case: ScoredCase) -> Iterator[tuple[str, bool]]:
         """By stage, then by main metric: whether the case passes. What does not apply is left out.

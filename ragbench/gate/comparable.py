@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ragbench.core.gate_result import Refusal
-from ragbench.core.run_scores import MetricColumn, RunScores
+from ragbench.core.run_scores import MetricColumn, RunScores, unchanged
 
 _SHOWN = 5
 """How many cases of a kind are named."""
@@ -57,13 +57,9 @@ def compare_inputs(
     )
 
 
-def _cases(run: RunScores) -> dict[str, str]:
-    return {case.id: case.fingerprint for case in run.cases}
-
-
 def _in_common(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScores, str]:
-    mine, other = _cases(run), _cases(baseline)
-    same = {id_ for id_, fingerprint in mine.items() if other.get(id_) == fingerprint}
+    mine, other = run.fingerprints_of_cases(), baseline.fingerprints_of_cases()
+    same = unchanged(run, baseline)
     if len(same) == len(mine) == len(other):
         return run, baseline, ""
     groups = (
@@ -74,16 +70,12 @@ def _in_common(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScore
     told = "; ".join(f"{len(ids):,} {word} ({_named(ids)})" for word, ids in groups if ids)
     shared = "1 case" if len(same) == 1 else f"{len(same):,} cases"
     note = f"Compared on the {shared} that both runs have unchanged. Left out: {told}."
-    return _restricted(run, same), _restricted(baseline, same), note
+    return run.on(same), baseline.on(same), note
 
 
 def _named(ids: Sequence[str]) -> str:
     rest = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
     return f"{', '.join(ids[:_SHOWN])}{rest}"
-
-
-def _restricted(run: RunScores, ids: set[str]) -> RunScores:
-    return replace(run, cases=tuple(case for case in run.cases if case.id in ids))
 
 
 def _same_version(column: MetricColumn, baseline: RunScores) -> bool:

@@ -1,9 +1,8 @@
-"""Runs side by side."""
+"""Runs side by side; the cases of a run next to those of an earlier one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ragbench.core.attribution import Cause, CauseCount, CauseFlow
@@ -18,7 +17,7 @@ from ragbench.core.comparison import (
     RunPair,
 )
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import (
     CaseRule,
@@ -35,19 +34,14 @@ from ragbench.ledger.folder import RunFolder
 
 
 def common_cases(
-    runs: Sequence[RunScores], *, only_common_cases: bool, hint: str = "--only-common-cases"
+    runs: Sequence[RunScores], *, only_common_cases: bool
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases that all of them have, unchanged.
 
     A case is the same when its fingerprint is: its question, reference, relevance, tags ...
     """
-    known = [{case.id: case.fingerprint for case in run.cases} for run in runs]
-    first = known[0]
-    same = {
-        id_
-        for id_, fingerprint in first.items()
-        if all(cases.get(id_) == fingerprint for cases in known)
-    }
+    known = [run.fingerprints_of_cases() for run in runs]
+    first, same = known[0], unchanged(*runs)
     if all(len(same) == len(cases) for cases in known):
         if not same:
             raise RunMismatchError("the runs hold no cases")
@@ -60,13 +54,11 @@ def common_cases(
     if not only_common_cases:
         raise RunMismatchError(
             f"the runs {sources} are of different cases: {len(same):,} are the same, {told}. "
-            f"Compare those that are the same with {hint}"
+            "Compare those that are the same with --only-common-cases"
         )
     if not same:
         raise RunMismatchError(f"the runs {sources} have no case in common: {told}")
-    cut = tuple(
-        replace(run, cases=tuple(case for case in run.cases if case.id in same)) for run in runs
-    )
+    cut = tuple(run.on(same) for run in runs)
     return cut, f"Compared on the {len(same):,} cases that are the same in all runs: {told}."
 
 
@@ -80,7 +72,6 @@ def compare(
     *,
     metrics: Sequence[str] | None = None,
     main: Sequence[str] | None = None,
-    threshold: float = 0.5,
     only_common_cases: bool = False,
 ) -> Comparison:
     """Compares runs, metric by metric and case by case.
@@ -94,7 +85,6 @@ def compare(
             correction, so naming the few that matter makes the tests stronger.
         main: names of the metrics that say whether a case passes; see
             `ragbench.gate.cases.main_metrics`.
-        threshold: share of a main metric's scale from which on a case passes.
         only_common_cases: leave out cases that are not the same in all runs, instead of refusing.
 
     Raises:
@@ -107,7 +97,7 @@ def compare(
     marked = list(zip(MARKS, cut, strict=False))
     columns = _columns(cut)
     shared = [column for column in columns if _in_all(column, cut)]
-    rule = CaseRule(main=main_metrics(shared, main), threshold=threshold)
+    rule = CaseRule(main=main_metrics(shared, main))
     if metrics is not None:
         columns = find_columns(columns, metrics)
     compared, family = metric_comparisons(marked, columns, restricted=bool(note))
@@ -117,7 +107,6 @@ def compare(
         cases=len(cut[0].cases),
         metrics=compared,
         main=tuple(column.name for column in rule.main),
-        threshold=threshold,
         pairs=pairs,
         changed=changed,
         systems=tuple(system_change(cut[0], run) for run in cut[1:]),
@@ -225,19 +214,15 @@ _MARKS = ("baseline", "run")
 def held_against(run: RunScores, earlier: RunScores) -> Against:
     """Holds a run against an earlier one, over the cases that are the same in both."""
     before = {case.id: case for case in earlier.cases}
-    shared = [case for case in run.cases if case.id in before]
-    pairs = [
-        (before[case.id], case)
-        for case in shared
-        if before[case.id].fingerprint == case.fingerprint
-    ]
-    if not pairs:
+    shared = sum(case.id in before for case in run.cases)
+    same = unchanged(run, earlier)
+    if not same:
         raise RunMismatchError(
-            f"{run.source} and {earlier.source} have no case in common: {len(shared):,} have the "
-            "same id, and another content"
+            f"{run.source} and {earlier.source} have no case in common: {shared:,} have the same "
+            "id, and another content"
         )
-    first = replace(earlier, cases=tuple(then for then, _ in pairs))
-    second = replace(run, cases=tuple(now for _, now in pairs))
+    first, second = earlier.on(same), run.on(same)
+    pairs = [(before[case.id], case) for case in second.cases]
     columns = [
         column
         for column in run.metrics
@@ -253,9 +238,9 @@ def held_against(run: RunScores, earlier: RunScores) -> Against:
         changed=changed,
         pair=run_pair(first, second, _MARKS, changed),
         flows=tuple(cause_flows((_MARKS[0], first), (_MARKS[1], second))),
-        edited=len(shared) - len(pairs),
-        added=len(run.cases) - len(shared),
-        gone=len(earlier.cases) - len(shared),
+        edited=shared - len(pairs),
+        added=len(run.cases) - shared,
+        gone=len(earlier.cases) - shared,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.core.gate_result import (
@@ -47,49 +47,43 @@ class DropQuestion:
     repeats: Mapping[str, CaseScores] = field(default_factory=dict[str, CaseScores])
     """The scores that both runs' are the means of; empty where no case was scored repeatedly."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScorePair:
-    """What one metric gave in both runs, by case."""
-
-    before: Values
-    after: Values
-    repeats: Mapping[str, CaseScores]
-
-    @classmethod
-    def of(cls, metric: str, run: RunScores, baseline: RunScores) -> ScorePair:
-        """All that the runs hold; they are restricted to comparable cases."""
-        return cls(
-            before=baseline.values(metric),
-            after=run.values(metric),
-            repeats=_repeats(metric, run, baseline),
-        )
-
-    def on(self, ids: Iterable[str]) -> ScorePair:
+    def on(self, slice: str, ids: Iterable[str], tolerance: float) -> DropQuestion:
+        """The same question about the cases of a slice."""
         kept = list(ids)
-        return ScorePair(
+        return replace(
+            self,
+            kind=CheckKind.SLICE,
+            slice=slice,
+            tolerance=tolerance,
             before={id_: self.before[id_] for id_ in kept},
             after={id_: self.after[id_] for id_ in kept},
             repeats={id_: self.repeats[id_] for id_ in kept if id_ in self.repeats},
         )
 
+    def paired(self, clusters: Mapping[str, str | None]) -> PairedSample:
+        return pair(
+            self.before,
+            self.after,
+            clusters=clusters,
+            higher_is_better=self.higher_is_better,
+            repeats=self.repeats,
+        )
 
-def drop_question(
-    demand: MetricDemand, tolerance: float, scores: ScorePair, *, slice: str | None = None
-) -> DropQuestion:
+
+def drop_question(demand: MetricDemand, run: RunScores, baseline: RunScores) -> DropQuestion:
+    """About all cases of two runs, which are restricted to comparable ones."""
     column = demand.column
     return DropQuestion(
-        kind=CheckKind.DROP if slice is None else CheckKind.SLICE,
+        kind=CheckKind.DROP,
         subject=column.name,
-        tolerance=tolerance,
+        tolerance=demand.gate.limits.max_drop or 0.0,
         scale=column.scale,
-        before=scores.before,
-        after=scores.after,
+        before=baseline.values(column.name),
+        after=run.values(column.name),
         higher_is_better=demand.higher_is_better,
-        slice=slice,
         informational=demand.gate.informational,
         unit=column.unit,
-        repeats=scores.repeats,
+        repeats=_repeats(column.name, run, baseline),
     )
 
 
@@ -162,58 +156,41 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:2])}{rest}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Paired:
-    question: DropQuestion
-    sample: PairedSample
-
-
 def drop_checks(
     questions: Sequence[DropQuestion],
     clusters: Mapping[str, str | None],
     config: GateConfig,
 ) -> list[GateCheck]:
     """Judges several questions as one family."""
-    pairs = [
-        _Paired(
-            question=question,
-            sample=pair(
-                question.before,
-                question.after,
-                clusters=clusters,
-                higher_is_better=question.higher_is_better,
-                repeats=question.repeats,
-            ),
-        )
-        for question in questions
-    ]
+    samples = [question.paired(clusters) for question in questions]
     # By name: the signs that are drawn depend on the order.
-    family = sorted(pairs, key=lambda each: (each.question.subject, each.question.slice or ""))
-    checks = {
-        id(paired): _check(paired, decision, config)
-        for paired, decision in zip(family, _decide(family, config), strict=True)
-    }
-    return [checks[id(paired)] for paired in pairs]
-
-
-def _decide(family: Sequence[_Paired], config: GateConfig) -> tuple[Decision, ...]:
-    return decide_family(
+    order = sorted(
+        range(len(questions)), key=lambda at: (questions[at].subject, questions[at].slice or "")
+    )
+    decisions = decide_family(
         [
             RegressionQuestion(
-                sample=paired.sample,
-                tolerance=paired.question.tolerance,
-                largest_drop=paired.question.scale,
+                sample=samples[at],
+                tolerance=questions[at].tolerance,
+                largest_drop=questions[at].scale,
             )
-            for paired in family
+            for at in order
         ],
         alpha=config.alpha,
     )
+    checks = {
+        at: _check(questions[at], samples[at], decision, config)
+        for at, decision in zip(order, decisions, strict=True)
+    }
+    return [checks[at] for at in range(len(questions))]
 
 
-def _check(paired: _Paired, decision: Decision, config: GateConfig) -> GateCheck:
-    question, count = paired.question, len(paired.sample.case_ids)
-    drop = None if count == 0 else _drop(paired, decision)
-    ground = _ground(paired.sample, decision, drop, config)
+def _check(
+    question: DropQuestion, sample: PairedSample, decision: Decision, config: GateConfig
+) -> GateCheck:
+    count = len(sample.case_ids)
+    drop = None if count == 0 else _drop(question, sample, decision)
+    ground = _ground(sample, decision, drop, config)
     if question.kind is CheckKind.COVERAGE and drop is not None and ground is not Ground.SHOWN:
         is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
         ground = Ground.HALVED if is_halved else ground
@@ -270,9 +247,8 @@ def _outcome(ground: Ground, kind: CheckKind) -> GateOutcome:
     return GateOutcome.INCONCLUSIVE
 
 
-def _drop(paired: _Paired, decision: Decision) -> Drop:
-    question, sample, difference = paired.question, paired.sample, decision.difference
-    ids = sample.case_ids
+def _drop(question: DropQuestion, sample: PairedSample, decision: Decision) -> Drop:
+    difference, ids = decision.difference, sample.case_ids
     mean = difference.mean or 0.0
     # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
     low, high = difference.low, difference.high

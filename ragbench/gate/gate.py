@@ -30,7 +30,6 @@ from ragbench.gate.comparable import Comparability, compare_inputs
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
 from ragbench.gate.drops import (
     DropQuestion,
-    ScorePair,
     coverage_questions,
     drop_checks,
     drop_question,
@@ -252,40 +251,27 @@ def _drops(
     able = [demand for demand in demands if demand.column.name in compared.metrics]
     for informational in (False, True):
         chosen = [demand for demand in able if demand.gate.informational is informational]
-        family = [*_whole(chosen, run, baseline), *_sliced(chosen, run, baseline)]
+        family = sorted(_questions(chosen, run, baseline), key=lambda each: each.slice is not None)
         yield from drop_checks(family, clusters, config)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
     coverage = list(coverage_questions(run, baseline, config.max_unmeasured))
     yield from drop_checks(coverage, clusters, config)
 
 
-def _whole(
+def _questions(
     demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
-    for demand in demands:
-        tolerance, name = demand.gate.limits.max_drop, demand.column.name
-        if tolerance is not None:
-            yield drop_question(demand, tolerance, ScorePair.of(name, run, baseline))
-
-
-def _sliced(
-    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
-) -> Iterator[DropQuestion]:
+    """About each metric, and about its slices."""
     slices = _Slices(run)
     for demand in demands:
-        limited = [
-            (piece, limits.max_drop)
-            for piece in demand.gate.slices
-            if (limits := piece.limits or demand.gate.limits).max_drop is not None
-        ]
-        if not limited:
-            continue
-        scores = ScorePair.of(demand.column.name, run, baseline)
-        for piece, tolerance in limited:
-            for name, cases in slices.members(piece):
-                yield drop_question(
-                    demand, tolerance or 0.0, scores.on(case.id for case in cases), slice=name
-                )
+        question = drop_question(demand, run, baseline)
+        if demand.gate.limits.max_drop is not None:
+            yield question
+        for piece in demand.gate.slices:
+            tolerance = (piece.limits or demand.gate.limits).max_drop
+            if tolerance is not None:
+                for name, cases in slices.members(piece):
+                    yield question.on(name, (case.id for case in cases), tolerance)
 
 
 class _Slices:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
 from ragbench.core.outcome import Cell, Repeats
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, BaselineCase
 from ragbench.gate.comparable import scale_of
@@ -122,15 +122,14 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
     if baseline.fingerprints.get("judge") != run.fingerprints.get("judge"):
         return "another judge graded it"
     ids = {case.id: case.fingerprint for case in baseline.cases}
-    if not any(ids.get(case.id) == case.fingerprint for case in run.cases):
+    if not ids.items() & run.fingerprints_of_cases().items():
         return "no case is the same"
     return ""
 
 
 def _not_the_same(first: RunScores, run: RunScores) -> str:
     """What runs that are given as one system's do not share, though later runs of main need not."""
-    cases = [{case.id: case.fingerprint for case in one.cases} for one in (first, run)]
-    if cases[0] != cases[1]:
+    if first.fingerprints_of_cases() != run.fingerprints_of_cases():
         return f"it has {len(run.cases):,} cases, there are {len(first.cases):,}, not all the same"
     metrics = [{c.identity for c in one.metrics if c.has_cells} for one in (first, run)]
     return "" if metrics[0] == metrics[1] else "it has other metrics"
@@ -265,12 +264,8 @@ Shared = Sequence[tuple[ScoredCase, ScoredCase]]
 
 
 def _same_cases(before: RunScores, run: RunScores) -> Shared:
-    earlier = {case.id: case for case in before.cases}
-    return [
-        (earlier[case.id], case)
-        for case in run.cases
-        if case.id in earlier and earlier[case.id].fingerprint == case.fingerprint
-    ]
+    earlier, same = {case.id: case for case in before.cases}, unchanged(run, before)
+    return [(earlier[case.id], case) for case in run.cases if case.id in same]
 
 
 def _question(

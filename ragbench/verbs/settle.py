@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.core.gate_result import GateCheck, GateResult, Settled
 from ragbench.core.metric import Direction
-from ragbench.core.run_scores import RunScores
+from ragbench.core.run_scores import RunScores, unchanged
 from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import with_settled
 from ragbench.stats.betting import MeanBet
@@ -69,11 +69,10 @@ def _question(check: GateCheck, run: RunScores, baseline: RunScores) -> SettleQu
         return None
     before, after = baseline.values(check.subject), run.values(check.subject)
     sign = -1.0 if column.direction is Direction.LOWER else 1.0
-    fingerprints = {case.id: case.fingerprint for case in baseline.cases}
-    same = (c.id for c in run.cases if fingerprints.get(c.id) == c.fingerprint)
+    same = unchanged(run, baseline)
     differences = {
         id_: sign * (now - earlier)
-        for id_ in same
+        for id_ in (case.id for case in run.cases if case.id in same)
         if (now := after[id_]) is not None and (earlier := before[id_]) is not None
     }
     return SettleQuestion(

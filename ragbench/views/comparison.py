@@ -358,7 +358,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
     main = ", ".join(f"`{shown_line(name)}`" for name in comparison.main)
     yield (
         f"- A case fails when a stage failed{f', or when {main} lies' if main else ''}"
-        f"{f' below {comparison.threshold:g} of its scale' if main else ''}."
+        f"{' in the lower half of its scale' if main else ''}."
     )
 
 

@@ -188,7 +188,6 @@ def test_other_cases_are_refused_and_the_common_ones_offered(
         (["{five}", "nowhere"], "nowhere cannot be read"),
         (["{five}", "{two}", "-m", "recal@5"], "Did you mean recall@5?"),
         (["{five}", "{two}", "--main", "ECE"], "ECE cannot say whether a case passes"),
-        (["{five}", "{two}", "--threshold", "2"], "threshold is 2"),
         (["{five}", "{two}", "--json", "--md", "-"], "both want standard output"),
     ],
 )

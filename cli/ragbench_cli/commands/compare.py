@@ -47,16 +47,6 @@ def command(
             metavar="LIST",
         ),
     ] = None,
-    threshold: Annotated[
-        float,
-        option(
-            "--threshold",
-            help="Threshold at which a case passes, as a share of a main metric's scale.",
-            metavar="SHARE",
-            show_default=True,
-            rare=True,
-        ),
-    ] = 0.5,
     only_common_cases: Annotated[
         bool,
         option(
@@ -114,7 +104,6 @@ def command(
         [read_run(run) for run in runs],
         metrics=None if metrics is None else split_metrics(metrics),
         main=None if main is None else split_metrics(main),
-        threshold=threshold,
         only_common_cases=only_common_cases,
     )
     markdown = comparison_markdown(comparison, cases=20 if cases is None else cases)

@@ -149,8 +149,6 @@ def test_options_that_cannot_be_used() -> None:
         compare([one])
     with pytest.raises(ConfigError, match="Did you mean recall@5"):
         compare([one, one], metrics=["recal@5"])
-    with pytest.raises(ConfigError, match="threshold is 0"):
-        compare([one, one], threshold=0)
     pair = [run({"Judged": [1.0]}, column("Judged", direction=Direction.NEITHER))] * 2
     with pytest.raises(ConfigError, match="neither of its sides is better"):
         compare(pair, main=["judged"])
@@ -188,11 +186,6 @@ def test_a_case_fails_below_the_middle_of_the_scale(
 ) -> None:
     found = flips(case("q", before), case("q", after))
     assert [flip.newly_fails for flip in found] == ([] if newly_fails is None else [newly_fails])
-
-
-def test_the_threshold_is_a_share_of_the_scale() -> None:
-    assert not flips(case("q", 1.0), case("q", 0.5))
-    assert flips(case("q", 1.0), case("q", 0.5), threshold=0.6)
 
 
 def test_a_failed_stage_is_told_once_and_not_as_its_metrics() -> None:
