@@ -37,8 +37,6 @@ doubt makes numbers wrong that are printed all the same."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DoctorCheck:
-    """What was looked at, and how it was found."""
-
     name: str
     state: State
     detail: str
@@ -48,7 +46,6 @@ class DoctorCheck:
 _REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)(?P<rest>.*?)(;(?P<marker>.*))?$")
 _EXTRA = re.compile(r"""extra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
 _NOT_SHOWN = ("all", "dev")
-"""Extras that bring no feature of their own."""
 
 
 def check_installation() -> list[DoctorCheck]:
@@ -174,7 +171,6 @@ def _patience(settings: LLMSettings) -> CallLimits:
 
 
 def _settings(settings: LLMSettings) -> list[DoctorCheck]:
-    """Each setting and where it comes from; never a key."""
     from ragbench.llm.budget import price_for
 
     checks = [

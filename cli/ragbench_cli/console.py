@@ -35,7 +35,6 @@ def say(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Prints a value as the command's output."""
     import orjson
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
@@ -43,14 +42,12 @@ def print_json(value: object) -> None:
 
 
 def print_json_line(value: object) -> None:
-    """Prints a value as one line of the command's output."""
     import orjson
 
     _write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def print_file(path: Path) -> None:
-    """Prints a UTF-8 file as the command's output."""
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             _write(block)
@@ -95,7 +92,6 @@ def users_code() -> Generator[None]:
 
 @contextmanager
 def _output_to_errors() -> Generator[None]:
-    """Points the process's standard output at its standard error."""
     sys.stdout.flush()
     try:
         before = os.dup(_OUTPUT)
@@ -115,7 +111,6 @@ def _output_to_errors() -> Generator[None]:
 
 
 _OUTPUT, _ERRORS = 1, 2
-"""File descriptors."""
 
 
 @contextmanager
@@ -155,25 +150,18 @@ class ExitCode(IntEnum):
     """The five ways in which a command can end."""
 
     PASSED = 0
-    """It did what was asked."""
     FAILED = 1
-    """It ran, and what it judged failed."""
     CANNOT_RUN = 2
     """It could not run: bad usage, bad input, a missing package, or a bug."""
     INCONCLUSIVE = 3
-    """It ran and cannot tell."""
     INTERRUPTED = 130
-    """It was stopped; the same command continues."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Invocation:
-    """One call of the program."""
-
     arguments: tuple[str, ...] = ()
     """The command line without the program's name."""
     traceback: bool = False
-    """Whether errors come with their traceback."""
 
     def again(self, *more: str, without: tuple[str, ...] = ()) -> str:
         """The command line for a shell, with more flags at its end and without some."""
@@ -185,7 +173,6 @@ class Invocation:
         return _line([*(text for text in self.arguments if text not in without), *options])
 
     def before(self, flag: str) -> str:
-        """The command line for a shell, with an option of the program itself."""
         return _line([flag, *self.arguments])
 
 
@@ -199,13 +186,11 @@ def _line(arguments: list[str]) -> str:
 
 
 def invocation_of(context: typer.Context) -> Invocation:
-    """The call that a command's context belongs to."""
     found = context.find_object(Invocation)
     return Invocation() if found is None else found
 
 
 StageAdvance = Callable[["StageProgress"], None]
-"""Told of progress: see `ragbench.stages.stage.Progress`."""
 
 
 @contextmanager
@@ -229,8 +214,6 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
 
 @dataclass(slots=True)
 class _Counts:
-    """What happened at one stage so far."""
-
     done: int = 0
     failed: int = 0
     reused: int = 0
@@ -261,7 +244,6 @@ class Lines:
     now: Callable[[], float]
     """Seconds on a clock that only moves forward."""
     every: float = 30.0
-    """Seconds between two lines."""
     _counts: dict[str, _Counts] = field(default_factory=dict[str, _Counts])
     _last: float | None = None
 
@@ -302,8 +284,6 @@ def _new_bars() -> Progress:
 
 
 class _Bars:
-    """A bar a stage."""
-
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}

@@ -350,8 +350,6 @@ class Asking:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Keeping:
-    """Where the run is kept, and what of an earlier one is used."""
-
     out: Annotated[
         Path | None,
         option(

@@ -43,8 +43,6 @@ from ragbench_cli.validator_options import ValidatorChoice, validator_maker
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluated:
-    """What came of an evaluation."""
-
     report: Report
     folder: Path
     estimate: DryRun | None
@@ -87,22 +85,17 @@ def evaluated(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Parts:
-    """What an evaluation is made of, open for the length of a block."""
-
     source: OpenedSource
     system: System
     metrics: tuple[Metric, ...]
     operators: PostRetrieval | None
-    """What stands between retrieval and generation."""
     models: ModelsInUse
     validator: Validator | None
     make_validator: Callable[[], Validator] | None
     """Makes one more on a worker; None where there may be one only."""
     watch: Watch
-    """Saw all of it being loaded."""
     stopped: Callable[[], bool]
     bars: StageAdvance | None
-    """Shows the progress; None where nothing is shown."""
 
 
 @contextmanager
@@ -161,7 +154,6 @@ def _validator(
 
 
 def _operators(file: Path | None, system: System, models: ModelsInUse) -> PostRetrieval | None:
-    """The operators of a file; the system's own where none is named."""
     if file is None:
         return system.post_retrieval
     chat = models.chat("post_retrieve")

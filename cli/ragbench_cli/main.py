@@ -48,8 +48,6 @@ the first line of its help."""
 
 
 class _Program(TyperGroup):
-    """The program itself."""
-
     def get_params(self, ctx: Any) -> Any:
         parameters = super().get_params(ctx)
         for parameter in parameters:
@@ -107,7 +105,6 @@ class _LazyCommand(TyperCommand):
         return self.loaded().make_context(info_name, args, parent, **extra)
 
     def loaded(self) -> Any:
-        """The command with its options, or the group with its commands."""
         from importlib import import_module
 
         name = str(self.name)
@@ -333,7 +330,6 @@ def _leave_stdout() -> None:
 
 
 def run() -> None:
-    """Entry point of the installed command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(
             stream, io.TextIOWrapper

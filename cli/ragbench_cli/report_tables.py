@@ -92,7 +92,6 @@ def _not_comparable(report: Report, notes: list[str]) -> Iterator[RenderableType
 
 
 def _middle(report: Report, console: Console) -> Iterator[RenderableType]:
-    """Operators, causes, verdicts."""
     if report.operators is not None:
         yield ""
         yield from operator_blocks(report.operators, console)
@@ -216,7 +215,6 @@ def _operator_table(table: OperatorTable, left_out: Sequence[str]) -> Table:
 
 
 def _validation(table: ValidationTable) -> Iterator[RenderableType]:
-    """Verdicts on what was retrieved, by what the system made of it."""
     yield ""
     found = bare_table(*VERDICT_COLUMNS[:-1])
     for shown, *cells, _ in verdict_rows(table):
@@ -239,7 +237,6 @@ def _lines(text: str | None) -> Iterator[tuple[str, str]]:
 
 
 _KINDS = 8
-"""How many types of error are spelled out."""
 
 
 def _failures(report: Report) -> Iterator[tuple[str, str]]:

@@ -42,7 +42,6 @@ class _Stream:
 
     @property
     def buffer(self) -> _Bytes:
-        """The stream of bytes below."""
         return _Bytes(self._stream)
 
     def _shown(self, text: str) -> str:
@@ -50,8 +49,6 @@ class _Stream:
 
 
 class _Guarded(_Stream):
-    """Also escapes what would act."""
-
     def _shown(self, text: str) -> str:
         return shown_text(hidden(text))
 
@@ -70,7 +67,6 @@ class _Bytes:
         return getattr(self._stream.buffer, name)
 
     def write(self, block: bytes) -> int:
-        """Writes some bytes."""
         data = hidden_bytes(bytes(block))
         if self._stream.isatty():
             text = data.decode("utf-8", "surrogateescape")
@@ -104,8 +100,6 @@ def safe_console(stream: IO[str], **settings: Any) -> Console:
     from rich.segment import Segment
 
     class SafeConsole(Console):
-        """Escapes the texts of all that is rendered."""
-
         def render(self, *arguments: Any, **named: Any) -> Iterable[Segment]:
             for segment in super().render(*arguments, **named):
                 if segment.control or (segment.text.isascii() and segment.text.isprintable()):

@@ -34,15 +34,11 @@ class System(NamedTuple):
     description: dict[str, Any]
     """What distinguishes it from others; the same description may reuse its results."""
     post_retrieval: PostRetrieval | None = None
-    """What stands between its retrieval and its generation."""
     concurrency: int = 1
-    """Calls in flight when the user does not say."""
     chats: tuple[Chat, ...] = ()
-    """Language models of its own."""
     documents: Callable[[], Iterable[Document]] | None = None
     """Gives what it searches; None where only the system knows."""
     locator: GoldLocator | None = None
-    """What says where it lost the gold."""
     notes: tuple[str, ...] = ()
     """What a reader of its scores must know of it."""
 
@@ -68,11 +64,8 @@ class DocumentsBeside(NamedTuple):
     """The documents of a command that brings none of its own."""
 
     dataset: str
-    """Where the cases come from."""
     corpus: str | None = None
-    """Where the documents come from, when the user says."""
     format: str | None = None
-    """The dataset's format, when the user says."""
     held: str = ""
     """What the dataset holds, in words, for those who look for documents in it in vain."""
 
@@ -120,7 +113,6 @@ class PipelineFile(NamedTuple):
     config: Path | None = None
     """Where settings of language models stand that the file does not give."""
     budget: Budget | None = None
-    """The cap on the command's cost."""
 
 
 @contextmanager
@@ -161,7 +153,6 @@ def baseline(arguments: dict[str, Any], documents: DocumentsBeside) -> System:
 
 @contextmanager
 def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[System]:
-    """The RAG that a file describes, open for the length of a block."""
     import os
 
     from ragbench.pipeline.read import load_pipeline
@@ -316,7 +307,6 @@ _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
 
 
 def dataset_name(source: str) -> str:
-    """A short name of a dataset, from how the user names it."""
     if source == "-":
         return "stdin"
     if source.startswith("hf:"):

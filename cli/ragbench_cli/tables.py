@@ -84,7 +84,6 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
 
 
 def causes_table(causes: Sequence[CauseCount]) -> Table:
-    """The waterfall: what became of the cases."""
     found = bare_table("what became of the cases", "cases", "share", "")
     for fall in waterfall(causes):
         style = "red" if fall.cause.is_loss else ""

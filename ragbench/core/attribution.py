@@ -136,7 +136,6 @@ class CauseCount:
     stages: tuple[tuple[str, int], ...] = ()
     """By the operator or stage that lost the gold, most frequent first."""
     examples: tuple[str, ...] = ()
-    """Ids of the first cases."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,7 +149,6 @@ class CauseFlow:
     after: Cause
     cases: int
     examples: tuple[str, ...] = ()
-    """Ids of the first cases."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

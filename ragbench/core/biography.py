@@ -96,13 +96,11 @@ class OperatorEffect:
     """One operator over all cases of a run, or of a variant."""
 
     operator: str
-    """Its name."""
     cases: int
     """Cases that went through it."""
     acted: int
     """Of those, in which it changed something."""
     given: int
-    """Chunks that it was given."""
     dropped: int
     moved: int
     """Chunks that it kept, at another rank among those that it kept."""

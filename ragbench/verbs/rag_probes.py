@@ -17,15 +17,11 @@ from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
 
 _OTHER = "Which of these was built first, and by whom?"
-"""The question that shares a batch with the user's."""
 _FOREIGN = "The harbour master counted forty-one blue boats before noon."
-"""A context that answers nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """What a RAG was tried for."""
-
     name: str
     holds: bool | None
     """None where it cannot be told."""

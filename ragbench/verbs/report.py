@@ -47,7 +47,6 @@ _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
 def open_traces(path: Path, *, with_texts: bool = True) -> Iterator[TracedCase]:
-    """Reads the cases of a stored run, in order."""
     folder = RunFolder(path=path)
     manifest = read_manifest(folder.manifest)
     metrics = metrics_of(manifest)
@@ -211,8 +210,6 @@ def _repeated(path: Path, metrics: Sequence[Metric]) -> Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Attributed:
-    """Finds the causes of a run's cases."""
-
     corpus: CorpusGold | None
     correctness: int | None
     """Position of the metric by which a judge grades the answer; None without one."""
@@ -319,7 +316,6 @@ def _thoughts_note(tally: RunTally) -> Iterator[str]:
 
 
 def _cut_note(tally: RunTally) -> Iterator[str]:
-    """That answers stop in the middle."""
     if tally.cut_off:
         was = "was" if tally.cut_off == 1 else "were"
         yield (

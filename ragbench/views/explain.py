@@ -21,7 +21,6 @@ _CHUNK = 160
 _STEPS = 6
 """Answers of a judge that are shown for a metric."""
 _CHUNKS = 6
-"""Chunks of a short story, the gold among them."""
 
 
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[str, str]]:
@@ -116,7 +115,6 @@ def _gold(story: CaseStory) -> Iterator[tuple[str, str]]:
 
 
 def hop_text(hop: Hop) -> str:
-    """How a stage ended: status, where the outcome is from, its time, a reason."""
     parts = [hop.status.value]
     if hop.known is not Known.ASKED:
         parts.append(hop.known.value)
@@ -129,7 +127,6 @@ def hop_text(hop: Hop) -> str:
 
 
 def chunk_ranks(chunk: ChunkStory) -> str:
-    """The ranks of a chunk before and after post-retrieval."""
     before = "-" if chunk.retrieved is None else str(chunk.retrieved)
     after = "dropped" if chunk.shown is None else str(chunk.shown)
     return after if before == after else f"{before} > {after}"

@@ -133,7 +133,6 @@ class JsonReport:
         self._separator = b",\n    "
 
     def finish(self) -> None:
-        """Writes what stands behind the cases."""
         self._file.write(b"\n  ]\n}\n")
 
 
@@ -162,7 +161,6 @@ def _head(report: Report) -> dict[str, Any]:
 
 
 def cause_object(count: CauseCount) -> dict[str, Any]:
-    """How many cases have a cause, as a JSON object."""
     return {
         "cause": count.cause,
         "label": count.cause.label,
@@ -236,7 +234,6 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
 
 
 def timings_report(report: Report) -> Iterator[bytes]:
-    """Latencies a stage, and the metrics that measure time."""
     value = {
         "schema_version": 1,
         "latencies": report.latencies,

@@ -72,9 +72,7 @@ def why_not_measured(
 
 
 _STAGES = 3
-"""How many operators are named for a cause."""
 _FLOWS = 10
-"""How many ways from cause to cause are listed."""
 
 
 class Fall(NamedTuple):
@@ -113,7 +111,6 @@ def _note(count: CauseCount) -> str:
 
 
 def causes_markdown(causes: Sequence[CauseCount]) -> Iterator[str]:
-    """The waterfall as lines of Markdown; nothing without a cause."""
     if not causes:
         return
     yield from markdown_table(
@@ -132,7 +129,6 @@ def causes_markdown(causes: Sequence[CauseCount]) -> Iterator[str]:
 
 
 def flow_text(flow: CauseFlow) -> str:
-    """How many cases went from one cause to another."""
     return f"{flow.before.label} -> {flow.after.label}: {flow.cases:,}"
 
 
@@ -210,7 +206,6 @@ OPERATOR_COLUMNS = (
 """Cases in which it changed something; chunks that it was given, dropped, moved, rewrote, added;
 gold contexts that it was given, lost, and moved up and down."""
 _NOTES = 3
-"""How many notes are shown of each operator."""
 
 
 def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:

@@ -58,7 +58,6 @@ class CsvCases:
         self._writer.writerow([*_fields(row, self._columns), *verdict])
 
     def finish(self) -> None:
-        """Hands the file back, everything written."""
         self._text.detach()
 
 
@@ -129,12 +128,9 @@ class JudgementLines:
 
 
 PAGE = "report.html"
-"""The report as one HTML file."""
 
 
 class _Form(Protocol):
-    """What is written a case at a time."""
-
     def case(self, row: CaseRow) -> None: ...
 
     def finish(self) -> None: ...

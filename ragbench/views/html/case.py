@@ -22,14 +22,11 @@ from ragbench.views.html.page import render
 
 
 def anchor(case: str) -> str:
-    """The name by which a link finds a case in a page."""
     return f"case={percent_encoded(case, safe='-_.~:@/,+()')}"
 
 
 @dataclass(slots=True)
 class CaseBlocks:
-    """Renders cases."""
-
     metrics: Sequence[Metric]
     chunks: Chunks
     against: Against | None = None

@@ -24,7 +24,6 @@ Parts = list[dict[str, Any]]
 _TEXTS = 12_000_000
 """Letters of chunks that a page holds."""
 _AROUND = 40
-"""Letters around a quote."""
 _QUOTES = 4
 
 
@@ -39,7 +38,6 @@ class Shelved(NamedTuple):
     number: int
     """Its anchor is ``k`` and this."""
     id: str
-    """As HTML."""
     text: str
 
 
@@ -55,11 +53,9 @@ class Chunks:
     _letters: int = 0
 
     def rows(self, chunks: Sequence[ChunkStory]) -> Markup:
-        """The rows of a case's table."""
         return Markup("\n".join(map(self._row, chunks)))
 
     def listed(self) -> Sequence[Shelved]:
-        """All texts, in the order of their numbers."""
         return [*self._shelf.values()]
 
     def _row(self, chunk: ChunkStory) -> str:

@@ -31,7 +31,6 @@ from ragbench.views.html.chunks import compared_texts
 from ragbench.views.html.page import Page, render
 
 _MOST = 500
-"""Cases of a kind that a page shows."""
 _WORDS = {
     CaseKind.FAILING: ("Newly failing", "fails"),
     CaseKind.MIXED: ("Failing in one respect, fixed in another", "undecided"),

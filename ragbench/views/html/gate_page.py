@@ -24,7 +24,6 @@ _TONES = {
 
 
 def gate_page(result: GateResult, against: Against | None = None) -> Page:
-    """A gate's decision and all that it rests on."""
     sections = [
         section(
             "Checks",

@@ -67,7 +67,6 @@ def _page(body: Iterable[str], title: str, *, style: str, script: str) -> Iterat
 
 
 def _hash(text: str) -> str:
-    """What a content security policy calls an inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -120,8 +119,6 @@ def _seconds(value: float | None) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """A page without its head and foot."""
-
     title: str
     body: Sequence[str]
 

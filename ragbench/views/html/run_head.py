@@ -69,7 +69,6 @@ def head_values(
 
 
 def fall_values(report: Report) -> list[dict[str, Any]]:
-    """The steps of the waterfall, each with its bar."""
     total = sum(count.cases for count in report.causes) or 1
     return [
         {

@@ -67,7 +67,6 @@ class RunPage:
             self._blocks[kind].append(self._cases.block(row))
 
     def body(self) -> Iterator[str]:
-        """The page between its head and its foot."""
         total = sum(count.cases for count in self.report.causes)
         shown = sum(map(len, self._blocks.values()))
         cut = None
@@ -85,7 +84,6 @@ class RunPage:
 
     @property
     def title(self) -> str:
-        """What a browser's tab says."""
         manifest = self.report.manifest
         return f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
 
