@@ -76,16 +76,20 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> list[DoctorCheck]:
     extras = [check for check in checks if check.name.startswith("extra ")]
     absent = [check.name.removeprefix("extra ") for check in extras if check.state == "absent"]
     if extras:
-        told = f"{len(extras) - len(absent)} of {len(extras)} are installed"
+        detail = f"{len(extras) - len(absent)} of {len(extras)} are installed"
         if absent:
-            told += f"; pip install 'ragbench[NAME]' adds {', '.join(absent)}"
-        found.append(_passed("extras", told))
+            detail += f"; pip install 'ragbench[NAME]' adds {', '.join(absent)}"
+        found.append(_passed("extras", detail))
     telemetry = by_name["ragas telemetry"]
     return [*found, *([] if telemetry.detail == "off" else [telemetry])]
 
 
 def _passed(name: str, detail: str) -> DoctorCheck:
     return DoctorCheck(name=name, state="ok", detail=detail)
+
+
+def _failed(name: str, detail: str) -> DoctorCheck:
+    return DoctorCheck(name=name, state="failed", detail=mask_text(detail))
 
 
 def _extras(requirements: list[str]) -> list[str]:
@@ -137,7 +141,7 @@ def check_llm(
     try:
         settings = read()
     except RagbenchError as error:
-        return [DoctorCheck(name="llm settings", state="failed", detail=str(error))]
+        return [_failed("llm settings", str(error))]
     with asyncio.Runner() as runner:
         asked = _check(settings) if fix is None else _probed(settings, fix)
         checks = _settings(settings) + runner.run(asked)
@@ -146,7 +150,7 @@ def check_llm(
         except NoModelError:
             return checks
         except RagbenchError as error:
-            return [*checks, DoctorCheck(name="embeddings", state="failed", detail=str(error))]
+            return [*checks, _failed("embeddings", str(error))]
         return [*checks, runner.run(_embeds(embeddings))]
 
 
@@ -158,12 +162,12 @@ async def _embeds(settings: LLMSettings) -> DoctorCheck:
         async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
             found = await client.embed(["ready"], purpose="doctor")
     except RagbenchError as error:
-        return DoctorCheck(name="embeddings", state="failed", detail=str(error))
+        return _failed("embeddings", str(error))
     return _passed("embeddings", f"{where}: {len(found.vectors[0]):,} numbers a text")
 
 
 def _patience(settings: LLMSettings) -> CallLimits:
-    """What a run would be patient with is told here at once."""
+    """What a run would wait for is reported here at once."""
     from ragbench.llm.concurrency import RetryPolicy
 
     patience = RetryPolicy(retries=1, rate_limit_wait=5.0)
@@ -184,8 +188,8 @@ def _settings(settings: LLMSettings) -> list[DoctorCheck]:
             "per million tokens"
         )
         return [*checks, DoctorCheck(name="llm price", state="absent", detail=detail)]
-    told = f"{price.input} in, {price.output} out, {price.currency} a million tokens"
-    return [*checks, _passed("llm price", f"{told} ({price.origin})")]
+    detail = f"{price.input} in, {price.output} out, {price.currency} a million tokens"
+    return [*checks, _passed("llm price", f"{detail} ({price.origin})")]
 
 
 async def _check(settings: LLMSettings) -> list[DoctorCheck]:
@@ -198,9 +202,9 @@ async def _check(settings: LLMSettings) -> list[DoctorCheck]:
             await _structure(client, checks)
     except LLMError as error:
         name = "llm structure" if checks else "llm answers"
-        checks.append(DoctorCheck(name=name, state="failed", detail=str(error)))
+        checks.append(_failed(name, str(error)))
     except RagbenchError as error:
-        checks.append(DoctorCheck(name="llm opens", state="failed", detail=str(error)))
+        checks.append(_failed("llm opens", str(error)))
     return checks
 
 
@@ -216,10 +220,10 @@ async def _probed(settings: LLMSettings, path: Path) -> list[DoctorCheck]:
             wanted |= found.settings
             state: State = "ok" if found.good else "fixed" if found.settings else "failed"
             checks.append(DoctorCheck(name=f"llm {found.name}", state=state, detail=found.detail))
-        told = write_llm_section(path, settings, wanted)
+        detail = write_llm_section(path, settings, wanted)
     except RagbenchError as error:
-        return [*checks, DoctorCheck(name="llm answers", state="failed", detail=str(error))]
-    return [*checks, _passed("llm section", told)]
+        return [*checks, _failed("llm answers", str(error))]
+    return [*checks, _passed("llm section", detail)]
 
 
 async def _answers(client: LLMClient, checks: list[DoctorCheck]) -> None:
@@ -257,17 +261,17 @@ def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
         encoding, _ = encoding_of(dataset)
         cases = list(read_cases(dataset, encoding=encoding))
     except RagbenchError as error:
-        return [DoctorCheck(name="data reads", state="failed", detail=str(error))]
+        return [_failed("data reads", str(error))]
     documents = None
     try:
         documents = list(DocumentsBeside(dataset, corpus).read())
     except RagbenchError as error:
         if corpus is not None:
-            return [DoctorCheck(name="corpus reads", state="failed", detail=str(error))]
-    told = f"{len(cases):,} cases" + (
+            return [_failed("corpus reads", str(error))]
+    detail = f"{len(cases):,} cases" + (
         "" if documents is None else f", {len(documents):,} documents"
     )
-    return [_passed("data reads", told), *map(_of_probe, probe_dataset(cases, documents))]
+    return [_passed("data reads", detail), *map(_of_probe, probe_dataset(cases, documents))]
 
 
 def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorCheck]:
@@ -275,8 +279,8 @@ def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorChe
     try:
         rag = load_rag(spec, json_object(arguments, "--rag-args"))
     except RagbenchError as error:
-        return [DoctorCheck(name="rag loads", state="failed", detail=mask_text(str(error)))]
-    checks = [DoctorCheck(name="rag loads", state="ok", detail=type(cast("object", rag)).__name__)]
+        return [_failed("rag loads", str(error))]
+    checks = [_passed("rag loads", type(cast("object", rag)).__name__)]
     return [*checks, *ask_rag(rag, question)]
 
 
@@ -301,14 +305,14 @@ async def _ask(rag: RAG, question: str, checks: list[DoctorCheck]) -> None:
         ids = "without ids" if found.context_ids is None else "with ids"
         scores = "without scores" if found.scores is None else "with scores"
         detail = f"{len(contexts)} contexts, {ids}, {scores}"
-        checks.append(DoctorCheck(name="rag retrieves", state="ok", detail=detail))
+        checks.append(_passed("rag retrieves", detail))
         checks += [_of_probe(found) async for found in probe_retrieval(rag, question)]
     if "generation" in rag.families:
         asked = (question, list(contexts))
         answer = await _called("rag generates", generate_stage(rag, b""), asked, checks)
         if answer is not None:
             detail = mask_text(_shortened(answer.response)) or "an empty answer"
-            checks.append(DoctorCheck(name="rag generates", state="ok", detail=detail))
+            checks.append(_passed("rag generates", detail))
             checks += [_of_probe(found) async for found in probe_generation(rag, *asked)]
 
 
@@ -327,8 +331,7 @@ async def _called(
         if stage.call_async is not None:
             return (await stage.call_async([value]))[0]
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
-        told = mask_text(str(Failure.of(error, stage=stage.name)))
-        checks.append(DoctorCheck(name=name, state="failed", detail=told))
+        checks.append(_failed(name, str(Failure.of(error, stage=stage.name))))
     return None
 
 
@@ -345,22 +348,18 @@ def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:
         return [_failed("pipeline", str(problem)) for problem in error.problems]
     except RagbenchError as error:
         return [_failed("pipeline", str(error))]
-    checks = [DoctorCheck(name="pipeline", state="ok", detail=f"{path} is in order")]
+    checks = [_passed("pipeline", f"{path} is in order")]
     if pipeline.corpus is None and pipeline.indexing.is_in_memory:
-        told = "not asked: it names no corpus and is given that of the dataset"
-        return [*checks, DoctorCheck(name="pipeline answers", state="ok", detail=told)]
+        detail = "not asked: it names no corpus and is given that of the dataset"
+        return [*checks, _passed("pipeline answers", detail)]
     return [*checks, *_asked(pipeline, question)]
 
 
 def _asked(pipeline: Pipeline, question: str) -> list[DoctorCheck]:
     try:
         with pipeline.open() as opened:
-            told = "; ".join(opened.notes)
-            read = [DoctorCheck(name="pipeline reads", state="ok", detail=told)] if told else []
+            detail = "; ".join(opened.notes)
+            read = [_passed("pipeline reads", detail)] if detail else []
             return [*read, *ask_rag(opened.rag, question)]
     except RagbenchError as error:
         return [_failed("pipeline opens", str(error))]
-
-
-def _failed(name: str, told: str) -> DoctorCheck:
-    return DoctorCheck(name=name, state="failed", detail=mask_text(told))

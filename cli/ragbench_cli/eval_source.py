@@ -133,11 +133,11 @@ class SourceChoice:
     def identity(self) -> tuple[object, ...]:
         """What distinguishes the source from others that begin with the same dataset."""
         beside = [None if path is None else str(path) for path in (self.queries, self.qrels)]
-        told = (
+        named = (
             *(self.format, sorted(self.fields.items()), self.split, *beside),
             *(self.answers, self.answers_format, self.ask_again),
         )
-        return tuple(value for value in told if value)
+        return tuple(value for value in named if value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -166,8 +166,8 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
-        told = [*opened.notes]
-        for line in told:
+        known = [*opened.notes]
+        for line in known:
             console.say(line)
         rag, stage = opened.staged()
         yield System(
@@ -179,9 +179,9 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
             pipeline.chats,
             None if opened.documents is None else lambda: opened.documents or (),
             opened.locator,
-            tuple(told),
+            tuple(known),
         )
-        for line in opened.notes[len(told) :]:
+        for line in opened.notes[len(known) :]:
             console.say(line)
 
 

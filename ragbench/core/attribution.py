@@ -51,7 +51,7 @@ _LABELS = {
     Cause.DECLINED: "shown, declined",
     Cause.ANSWERED_WITHOUT: "answered though nothing was there",
     Cause.FAILED: "failed",
-    Cause.UNKNOWN: "cannot be told",
+    Cause.UNKNOWN: "unknown",
     Cause.SHOWN: "shown, answer not checked",
     Cause.RIGHT_WITHOUT: "right without evidence",
     Cause.RIGHT: "right",
@@ -70,7 +70,7 @@ _LOSSES = frozenset(
 
 
 class Basis(StrEnum):
-    """What tells whether the gold was there."""
+    """What shows whether the gold was there."""
 
     IDS = "ids"
     """Gold ids, compared with the ids of the chunks or of their documents."""

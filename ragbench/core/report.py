@@ -87,7 +87,7 @@ class JudgeLine:
     prompt_tokens: int
     completion_tokens: int
     unreported: int
-    """Answers whose tokens the endpoint did not tell; they are not in the sums."""
+    """Answers whose tokens the endpoint did not report; they are not in the sums."""
     cost: Decimal | None
     """None when the endpoint reports no cost, and the price or the tokens of an answer are not
     known."""
@@ -220,7 +220,7 @@ class CaseRow:
     attribution: Attribution | None = None
     """Which stage lost the answer, or none did; None for an unfinished case."""
     story: CaseStory | None = None
-    """What happened to it at every hop; None where nobody told it."""
+    """What happened to it at every hop; None where it was not collected."""
     location: GoldSearch | None = None
     """Where the gold is that retrieval should have found; None where it was not looked for."""
     matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])

@@ -83,9 +83,9 @@ def _answers(case: Case) -> frozenset[tuple[str, ...]]:
 def _questions(cases: Sequence[Case]) -> Probe:
     faulty = _Faulty([])
     for same in _asked(cases):
-        first, told = same[0], _answers(same[0])
+        first, known = same[0], _answers(same[0])
         for case in same[1:]:
-            if told and _answers(case) and told.isdisjoint(_answers(case)):
+            if known and _answers(case) and known.isdisjoint(_answers(case)):
                 faulty.add(case, f"'{case.references[0]}'; {first.id}: '{first.references[0]}'")
     return faulty.probe(
         "data questions",
@@ -100,8 +100,8 @@ def _repeats(cases: Sequence[Case]) -> Probe:
     for same in _asked(cases):
         first = same[0]
         for case in same[1:]:
-            told, other = _answers(first), _answers(case)
-            alike = told == other or not told.isdisjoint(other)
+            known, other = _answers(first), _answers(case)
+            alike = known == other or not known.isdisjoint(other)
             apart = case.cluster is None or case.cluster != first.cluster
             if alike and apart:
                 faulty.add(case, f"as {first.id}: {first.query}")
@@ -141,8 +141,8 @@ def _letters(cases: Sequence[Case]) -> Probe:
         broken = next((word for text in _texts(case) if (word := _broken_word(text))), None)
         if broken is not None:
             meant = unescape(broken) if broken.startswith("&") else _repaired(broken) or ""
-            told = f"'{meant}'" if meant.strip() else "a space"
-            faulty.add(case, f"'{broken}' where {told} is meant")
+            right = f"'{meant}'" if meant.strip() else "a space"
+            faulty.add(case, f"'{broken}' where {right} is meant")
     return faulty.probe(
         "data letters",
         "no text has broken letters",

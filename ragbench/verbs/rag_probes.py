@@ -24,7 +24,7 @@ _FOREIGN = "The harbour master counted forty-one blue boats before noon."
 class Probe:
     name: str
     holds: bool | None
-    """None where it cannot be told."""
+    """None where it is unknown."""
     detail: str
     """What was found, and what follows for the numbers where it does not hold."""
 
@@ -81,9 +81,9 @@ def _ranked(result: RetrievalResult[Any]) -> tuple[object, ...]:
 
 
 def _broken(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
-    told = Failure.of(error, stage=stage.name)
+    failure = Failure.of(error, stage=stage.name)
     return Probe(
-        name=name, holds=False, detail=f"asked again, or for two at once, it raises: {told}"
+        name=name, holds=False, detail=f"asked again, or for two at once, it raises: {failure}"
     )
 
 
@@ -111,7 +111,7 @@ def _in_batch(what: str, results: Sequence[object]) -> Probe:
         )
         return Probe(name=name, holds=False, detail=detail)
     if first != again:
-        return Probe(name=name, holds=None, detail="cannot tell: it varies by itself")
+        return Probe(name=name, holds=None, detail="unknown: it varies by itself")
     detail = (
         "a question gets another result in a batch than alone: what it is asked beside changes "
         "its score, and so does --batch-size"
@@ -124,8 +124,8 @@ async def _heeds_top_k(rag: RAG, question: str) -> Probe:
     try:
         (found,) = await _asked(retrieve_stage(rag, b"", 1), [question])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
-        told = Failure.of(error, stage="retrieve")
-        return Probe(name=name, holds=None, detail=f"asked for 1 context it raises: {told}")
+        failure = Failure.of(error, stage="retrieve")
+        return Probe(name=name, holds=None, detail=f"asked for 1 context it raises: {failure}")
     count = len(found.contexts)
     if count <= 1:
         return Probe(name=name, holds=True, detail="asked for 1 context it gives no more")
@@ -139,7 +139,7 @@ def _uses_contexts(first: GenerationResult[Any], unfounded: GenerationResult[Any
         detail = "with other contexts it answers something else"
         return Probe(name=name, holds=True, detail=detail)
     if abstained(first):
-        return Probe(name=name, holds=None, detail="cannot tell: it declined the question")
+        return Probe(name=name, holds=None, detail="unknown: it declined the question")
     detail = (
         "its answer is the same with contexts of something else: it does not come from the "
         "contexts that generation is given, so faithfulness, causes, reranking and ablate say "

@@ -86,8 +86,8 @@ def keep_figures(report: Report, path: Path) -> bool:
 
 
 def _why_no_figure(summary: Summary) -> str | None:
-    told = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
-    return next((reason.removeprefix(NO_FIGURE) for reason in told), None)
+    found = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
+    return next((reason.removeprefix(NO_FIGURE) for reason in found), None)
 
 
 def report_of(path: Path) -> Report:

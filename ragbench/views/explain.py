@@ -83,8 +83,8 @@ def _asked(row: CaseRow, *, longest: int) -> Iterator[tuple[str, str]]:
     """The question, what became of it, and how retrieval was asked it."""
     yield "question", shown_line(row.query, longest=longest)
     if row.attribution is not None:
-        told = f"{row.attribution.cause.label}: {row.attribution.detail}"
-        yield "cause", shown_line(told, longest=longest)
+        cause = f"{row.attribution.cause.label}: {row.attribution.detail}"
+        yield "cause", shown_line(cause, longest=longest)
     for sent in () if row.story is None else row.story.sent:
         yield "sent", shown_line(sent, longest=longest)
 

@@ -157,10 +157,10 @@ def flows_markdown(flows: Sequence[CauseFlow]) -> Iterator[str]:
 
 def judge_remarks(judging: JudgeReport) -> tuple[str, ...]:
     """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
-    told = [sentence for line in judging.lines for sentence in _of(line)]
+    remarks = [sentence for line in judging.lines for sentence in _of(line)]
     for metric in dict.fromkeys(line.metric for line in judging.canaries):
-        told.append(_of_canaries(judging, metric))
-    return tuple(told)
+        remarks.append(_of_canaries(judging, metric))
+    return tuple(remarks)
 
 
 def _of_canaries(judging: JudgeReport, metric: str) -> str:

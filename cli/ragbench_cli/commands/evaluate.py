@@ -148,15 +148,15 @@ def _end(done: Evaluated, most: float) -> None:
     cases = report.manifest["dataset"]["cases"]
     failing = [one for one in report.stages if one.failed > most * cases]
     if failing:
-        told = ", ".join(f"{one.stage} {one.failed:,} of {cases:,}" for one in failing)
-        console.say(f"Error: too many cases failed: {told} (--max-error-rate {most:g}).")
+        counts = ", ".join(f"{one.stage} {one.failed:,} of {cases:,}" for one in failing)
+        console.say(f"Error: too many cases failed: {counts} (--max-error-rate {most:g}).")
         raise typer.Exit(ExitCode.FAILED)
     if not report.is_comparable and _lacks_a_comparison(report):
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
 def _lacks_a_comparison(report: Report) -> bool:
-    """Whether a metric that was asked for needed the gold contexts, and could not be told."""
+    """Whether a metric that was asked for needed the gold contexts, and could not be computed."""
     from ragbench.metrics.matching import NOT_COMPARABLE
 
     reasons = (reason for summary in report.summaries for reason, _ in summary.reasons)

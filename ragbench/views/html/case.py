@@ -159,11 +159,11 @@ def _judged(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[dict[str, str]]
 def _steps(judgement: Judgement) -> str:
     import orjson
 
-    told = [
+    steps = [
         {"asked": step["asked"], "answer": step["answer"], "quotes": step["quotes"]}
         for step in judgement_object(judgement)["steps"]
     ]
-    text = orjson.dumps(told, option=orjson.OPT_INDENT_2, default=str).decode()
+    text = orjson.dumps(steps, option=orjson.OPT_INDENT_2, default=str).decode()
     return cut(text, LONGEST)
 
 

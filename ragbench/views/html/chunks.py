@@ -71,8 +71,8 @@ class Chunks:
         )
         gold, word = (" class=gold", " <b>gold</b>") if chunk.is_gold else ("", "")
         spans = f" data-m={marks}" if marks else ""
-        told = safe(chunk_fate(chunk)) + "".join(_quotes(chunk))
-        return f"<tr{gold}{spans}><td>{link}{word}<td>{score}<td>{told}"
+        happened = safe(chunk_fate(chunk)) + "".join(_quotes(chunk))
+        return f"<tr{gold}{spans}><td>{link}{word}<td>{score}<td>{happened}"
 
     def _shelved(self, chunk: ChunkStory) -> Shelved:
         key = (chunk.id, chunk.text)

@@ -94,12 +94,12 @@ def _headline(report: Report) -> str:
     by_cause = {count.cause: count.cases for count in report.causes}
     right = by_cause.get(Cause.RIGHT, 0) + by_cause.get(Cause.RIGHT_WITHOUT, 0)
     losses = [count for count in report.causes if count.cause.is_loss]
-    told = f"{right:,} of {total:,} cases are right ({right / total:.0%})."
+    text = f"{right:,} of {total:,} cases are right ({right / total:.0%})."
     if not losses:
-        return told
+        return text
     worst = max(losses, key=lambda count: count.cases)
     return (
-        f"{told} Most are lost as “{worst.cause.label}”: {worst.cases:,} "
+        f"{text} Most are lost as “{worst.cause.label}”: {worst.cases:,} "
         f"({worst.cases / total:.0%})."
     )
 
@@ -201,8 +201,8 @@ def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup | None:
         )
         for _, held in sorted(bins.items())
     ]
-    told = "; ".join(f"said {said:.2f}, right {right:.2f}, {n} cases" for said, right, n in points)
-    return charts.calibration(points, label=f"Calibration: {told}")
+    text = "; ".join(f"said {said:.2f}, right {right:.2f}, {n} cases" for said, right, n in points)
+    return charts.calibration(points, label=f"Calibration: {text}")
 
 
 def _times(report: Report) -> Iterator[list[str | Markup]]:

@@ -112,12 +112,12 @@ def _against(against: Against) -> dict[str, Any]:
         (against.added, "are only in this run"),
         (against.gone, "are only in that run"),
     )
-    told = [f"{count:,} {what}" for count, what in apart if count]
+    counts = [f"{count:,} {what}" for count, what in apart if count]
     return {
         "source": against.source,
         "rag": against.rag,
         "counts": f"{counts_text(against.pair)} cases.",
-        "apart": f"Not compared: {', '.join(told)}." if told else "",
+        "apart": f"Not compared: {', '.join(counts)}." if counts else "",
         "kinds": [kind.value for kind in _ORDER if kind is not None],
         "flows": flow_rows(against.flows),
     }

@@ -176,4 +176,4 @@ def test_what_varies_by_itself_is_not_blamed_on_the_batch() -> None:
 
 
 def test_a_rag_that_declines_cannot_be_tried_for_its_contexts() -> None:
-    assert tried(Declining())["generation reads"] == (None, "cannot tell: it declined the question")
+    assert tried(Declining())["generation reads"] == (None, "unknown: it declined the question")
