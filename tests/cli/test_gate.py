@@ -63,7 +63,7 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
         (("office",), "office is not a run folder"),
         (("good.json",), "nothing is demanded of this run"),
         (("good.json", "-b", "none"), "the baseline none does not exist"),
-        (("good.json", "-b", "good.json", "--rejudge"), "good.json has no journal.sqlite"),
+        (("good.json", "-b", "good.json", "--rejudge"), "keeps no definition of m"),
         (("good.json", "--min", "m"), "--min: 'm' is not understood"),
         (("good.json", "--min", "n=1"), "good.json does not measure 'n'"),
         (("good.json", "--max-drop", "m=1"), "nothing would ever fail"),
