@@ -174,15 +174,13 @@ Absence = Literal["siblings", "document-absent"]
 that."""
 ABSENCES: tuple[Absence, ...] = ("siblings", "document-absent")
 
-_LOWEST = -12.0
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weights:
     chunk: LinearModel
     """From a chunk's features to a logit: the higher, the more it speaks for an answer."""
     pool: LinearModel
-    """From `pool_features` to the logit of an answer: that of a pool, and so of its best chunk."""
+    """From the best chunk's logit to that of an answer in the pool."""
     relevant: float
     """Probability from which on a chunk is relevant: the best F1 on the held-out articles, at most
     a quarter of the odds of the lowest ``present``, so that there is a band of Partial."""
@@ -196,12 +194,7 @@ class Weights:
 
     def probability(self, logit: float) -> float:
         """That a chunk holds the answer: the probability of an answer where it is the best one."""
-        return logistic(self.pool.logit(pool_features([logit])))
-
-
-def pool_features(logits: Sequence[float]) -> tuple[float, ...]:
-    """A pool's numbers, as `POOL_FEATURES` names them, from its chunks' logits."""
-    return (max(logits, default=_LOWEST),)
+        return logistic(self.pool.logit([logit]))
 
 
 @lru_cache(maxsize=8)

@@ -223,23 +223,21 @@ def command(
     if page is not None:
         made = page.page(found)
         write_page(made.body, made.title, html=html, html_folder=html_folder)
-    _end(found)
+    if not found.queries:
+        console.say("Error: no query could be judged.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    if not found.is_met:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _check_out(out: Path | None, dump: str) -> None:
     """Refuses to write the verdicts over the dump."""
     from ragbench.errors import ConfigError
 
-    if out is not None and dump != "-" and _is_same(out, Path(dump)):
+    if out is None or dump == "-":
+        return
+    if out.exists() and Path(dump).exists() and out.samefile(dump):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
-
-
-def _end(found: DumpSummary) -> None:
-    if not found.queries:
-        console.say("Error: no query could be judged.")
-        raise typer.Exit(ExitCode.CANNOT_RUN)
-    if not found.is_met:
-        raise typer.Exit(ExitCode.FAILED)
 
 
 def _validated(
@@ -299,10 +297,6 @@ def _self_test(judge: ValidatorChoice, corpus: str, limit: int, *, json: bool) -
         return
     for line in self_test_lines(found):
         typer.echo(line)
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
 
 
 def _beside(out: Path | None) -> Path | None:
@@ -380,21 +374,20 @@ def _demands(
     relevant: float | None,
     malformed: float,
 ) -> Demands:
+    from ragbench.errors import ConfigError
     from ragbench.verbs.validate import Demands
 
-    given = (
+    levels = dict(map(_quality, quality or ()))
+    for name, share in (
         ("--min-answer-present", answer_present),
         ("--min-relevant", relevant),
         ("--max-malformed", malformed),
-    )
-    for name, share in given:
-        if share is not None:
-            _check_share(share, name)
+        *(("--min-quality", share) for share in levels.values()),
+    ):
+        if share is not None and not 0 <= share <= 1:
+            raise ConfigError(f"{name} must be a share from 0 to 1, not {share:g}")
     return Demands(
-        answer_present=answer_present,
-        quality=dict(_quality(text) for text in quality or ()),
-        relevant=relevant,
-        malformed=malformed,
+        answer_present=answer_present, quality=levels, relevant=relevant, malformed=malformed
     )
 
 
@@ -410,17 +403,8 @@ def _quality(text: str) -> tuple[RetrievalQuality, float]:
             written = "1"
     levels = {level.value.lower(): level for level in RetrievalQuality}
     try:
-        level, share = levels[name.strip().lower()], float(written)
+        return levels[name.strip().lower()], float(written)
     except (KeyError, ValueError):
         raise ConfigError(
             f"--min-quality {text}: expected Good, Partial or a share, such as Good=0.8"
         ) from None
-    _check_share(share, "--min-quality")
-    return level, share
-
-
-def _check_share(share: float, name: str) -> None:
-    from ragbench.errors import ConfigError
-
-    if not 0 <= share <= 1:
-        raise ConfigError(f"{name} must be a share from 0 to 1, not {share:g}")

@@ -21,7 +21,7 @@ _MOST = 200
 """Queries that it shows as won, and as lost."""
 _IDS = 20
 _DEEPEST = 50
-"""Ranks that its curves show."""
+"""Ranks that its curve shows."""
 
 
 _Shown = tuple[float, dict[str, Any]]
@@ -111,16 +111,11 @@ def _shares(ranks: Sequence[int | None], deepest: int) -> list[float]:
 
 
 def _depth(first: Sequence[float], then: Sequence[float] | None) -> dict[str, Any]:
-    """Where the first relevant chunks stand, as curves and numbers."""
-    shares = [*accumulate(first)]
-    curves = (
-        (shares, None if then is None else [*accumulate(then)], "chunks kept",
-         "Share of queries with a relevant chunk within the first k",
-         "Queries with a relevant chunk among the first k."),
-        (first, then, "rank", "Share of queries whose first relevant chunk has rank k",
-         "Where the first relevant chunk stands."),
-    )  # fmt: skip
-    dashed = "" if then is None else " Dashed: the earlier dump, on the queries in both."
+    """Where the first relevant chunks stand, as a curve and numbers."""
+    shares, before = [*accumulate(first)], [*accumulate(then or ())]
+    dashed = " Dashed: the earlier dump, on the queries in both." if before else ""
+    label = "Share of queries with a relevant chunk within the first k"
+    drawn = charts.curve(shares, before, label=label, across="chunks kept", up="share of queries")
     return section(
         "How deep the answers stand",
         ("Cut-off", "queries with a relevant chunk by then", "first relevant chunk here"),
@@ -132,12 +127,9 @@ def _depth(first: Sequence[float], then: Sequence[float] | None) -> dict[str, An
         "more would find more.",
         charts=[
             {
-                "drawn": charts.curve(
-                    values, before or (), label=label, across=across, up="share of queries"
-                ),
-                "caption": caption + dashed,
+                "drawn": drawn,
+                "caption": f"Queries with a relevant chunk among the first k.{dashed}",
             }
-            for values, before, across, label, caption in curves
         ],
     )
 
