@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_VALIDATOR = "auto"
 CALLS = 8
-"""Queries that a language model is asked about side by side; its client has a limit of its own."""
+"""Queries that a language model is asked about at a time; its client has a limit of its own."""
 
 
 def _validators(typed: str) -> list[str]:

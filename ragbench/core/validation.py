@@ -76,7 +76,7 @@ class PairedDumps:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EarlierRetrieval:
-    """What another retriever's chunks came to for a query, as a file of verdicts tells it."""
+    """What another retriever's chunks came to for a query, as a file of verdicts has it."""
 
     answer_present: bool
     answer_probability: float
@@ -155,7 +155,7 @@ class WarningKind(StrEnum):
     """A text holds letters that only a wrong encoding or binary data leaves behind."""
     MISSING_ID = "missing_id"
     DUPLICATE_ID = "duplicate_id"
-    """Two chunks have one id: the later one was given another, or left out as the same chunk."""
+    """Two chunks have one id: the later one was given another, or dropped as the same chunk."""
     DUPLICATE_TEXT = "duplicate_text"
     LONG_TEXT = "long_text"
     """A chunk is more a document than a passage."""

@@ -38,16 +38,16 @@ def guess_language(text: str) -> str:
 
 
 def language_of(query: str) -> str | None:
-    """The language of a query, where it can be told: never a guess.
+    """The language of a query, where it is recognised: never a guess.
 
-    Its script or its function words tell; else py3langid (the extra ``onnx`` brings it), where it
+    Its script or its function words decide; else py3langid (the extra ``onnx`` brings it), where it
     is sure. Keywords, names and numbers are of no language.
 
-    None when nothing tells.
+    None where nothing decides.
     """
-    told = tell_language(query)
-    if told is not None:
-        return told
+    recognised = recognised_language(query)
+    if recognised is not None:
+        return recognised
     for language, script in _scripts("other_scripts"):
         if len(re.findall(script, query)) * 5 > len(query):
             return language
@@ -64,10 +64,10 @@ def _identifier() -> Any:
     return module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
 
 
-def tell_language(text: str, *, least: int = 2) -> str | None:
-    """The language of a text, where its script or its words really tell.
+def recognised_language(text: str, *, least: int = 2) -> str | None:
+    """The language of a text, where its script or its words are clear.
 
-    None when nothing tells, as for a list of names or numbers.
+    None where nothing decides, as for a list of names or numbers.
     """
     if not text.isascii():
         for language, script in _scripts("scripts"):

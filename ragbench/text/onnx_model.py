@@ -50,7 +50,7 @@ class OnnxTextModel:
         return self.tokenizer.encode(first, second)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of a text begins and ends in it, special ones left out."""
+        """Where each token of a text begins and ends in it, without special ones."""
         given: list[tuple[int, int]] = self.tokenizer.encode(text, add_special_tokens=False).offsets
         return given
 
@@ -82,7 +82,7 @@ _MODES: dict[str, Pooling] = {
 class TextEncoder:
     """Gives a text the vector of a model with token vectors (or text vectors) as output.
 
-    Texts run one by one, each on one thread, several threads side by side: batches cost more, for
+    Texts run one by one, each on one thread, several threads at once: batches cost more, for
     padding, and in quantised models a text's vector would depend on its neighbours in the batch.
     """
 

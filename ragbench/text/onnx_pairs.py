@@ -22,7 +22,7 @@ _ReadT = TypeVar("_ReadT")
 class PairClassifier:
     """Gives a pair of texts one logit: how well the second fits the first.
 
-    Pairs run one by one, each on one thread, several threads side by side: measured on two cores,
+    Pairs run one by one, each on one thread, several threads at once: measured on two cores,
     batches of twenty cost 2.5 times the processor time of single pairs, for padding.
     """
 
@@ -36,7 +36,7 @@ class PairClassifier:
         return len(self._model.encode(first, second).ids)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of a text begins and ends in it, special ones left out."""
+        """Where each token of a text begins and ends in it, without special ones."""
         return self._model.offsets(text)
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:

@@ -22,10 +22,10 @@ class ParsedQuestion:
     language: str
     """ISO 639-1 code, as guessed."""
     tokens: tuple[str, ...]
-    """Its distinct content tokens, in reading order: function and question words are left out,
+    """Its distinct content tokens, in reading order: without function and question words,
     unless it has no others."""
     pairs: frozenset[tuple[str, str]]
-    """Tokens that stand side by side in it, at least one of them a content token."""
+    """Neighbouring tokens in it, at least one of them a content token."""
     wants_number: bool
     """Whether it asks for a number, an amount or a date."""
 

@@ -1,7 +1,7 @@
 """Rules as data: patterns and words in a TOML file beside the module that reads them.
 
 An entry is an expression, or a list of alternatives. ``{name}`` in it stands for another entry of
-its section or of the file; line breaks and the indentation behind them are left out.
+its section or of the file; line breaks and the indentation behind them do not count.
 """
 
 from __future__ import annotations

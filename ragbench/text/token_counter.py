@@ -182,7 +182,7 @@ class TokenizersCounter:
 
 
 def count_within(counter: TokenCounter, text: str, limit: int) -> int | None:
-    """The number of tokens; None where there are more than a limit, which may be told sooner."""
+    """The number of tokens; None where there are more than a limit, which may be known sooner."""
     if isinstance(counter, ApproximateCounter) and _LEAST * len(text.split()) > limit:
         return None
     count = counter.count(text)

@@ -167,7 +167,7 @@ class DecisionRule:
 
 POOL_FEATURES = ("best",)
 """What the probability of an answer rests on: the best chunk's logit. How many chunks there are
-and how far the others lie behind is left out: it tells more of a retriever than of an answer."""
+and how far the others lie behind says more of a retriever than of an answer."""
 
 Absence = Literal["siblings", "document-absent"]
 """What is in a corpus that lacks an answer: other passages of the right document, or not even

@@ -10,7 +10,7 @@ from itertools import pairwise
 from ragbench.core.chunk import Chunk
 from ragbench.core.score_order import rises
 from ragbench.core.validation import DumpWarning, WarningKind
-from ragbench.text.language import tell_language
+from ragbench.text.language import recognised_language
 from ragbench.text.question import parse_question
 
 _CLEAR_TOKENS = 2
@@ -27,7 +27,7 @@ _DAMAGE = re.compile("[\ufffd\x00-\x08\x0b\x0e-\x1f\ud800-\udfff]|Ã[\x80-\xbf¤
 """What a wrong encoding leaves behind: replacement characters, control characters, and UTF-8 that
 was read as Latin-1 or Windows-1252."""
 _READ = 400
-"""Letters of a chunk that are enough to tell its language by."""
+"""Letters of a chunk that are enough to recognise its language."""
 _SHORTEST = 80
 """Letters below which an unfinished text is rather a heading, a table cell or a list item."""
 _CUT = re.compile(r"(?:[\w,;:(\[/&+-]|\.\.\.|…|\[(?:truncated|cut|\.\.\.|…)\])\s*\Z", re.IGNORECASE)
@@ -138,12 +138,13 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
     yield from _warning(WarningKind.LONG_TEXT, what, long)
     what = "that end in the middle of a sentence"
     yield from _warning(WarningKind.TRUNCATED_TEXT, what, list(filter(_is_cut, written)))
-    asked = tell_language(query, least=1)
+    asked = recognised_language(query, least=1)
     if asked is not None:
         others = [
             chunk
             for chunk in written
-            if (language := tell_language(chunk.text[:_READ])) is not None and language != asked
+            if (language := recognised_language(chunk.text[:_READ])) is not None
+            and language != asked
         ]
         what = f"in another language than the query ({asked})"
         yield from _warning(WarningKind.OTHER_LANGUAGE, what, others)

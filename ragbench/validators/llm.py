@@ -77,7 +77,7 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str]) -> _Answer:
     """Asks a model which texts answer a query.
 
     An answer that is not as asked is objected to once. Passages that the second one names and that
-    do not exist are left out: the others still count.
+    do not exist are skipped: the others still count.
     """
     schema = Schema(definition=_DEFINITION, check=lambda value: _checked(value, len(texts)))
     passages = [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]

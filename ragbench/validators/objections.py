@@ -3,7 +3,7 @@
 Each check is narrow: it objects only where it is nearly always right, and costs few right answers
 (`docs/measured/validators.md` has both). A passage that only repeats the question (indexes, exam
 sheets, tickets, claims to answer) is near it in words and in meaning, and says nothing: what it
-repeats is left out before words or a reader look at it, unless a reply follows.
+repeats is removed before words or a reader look at it, unless a reply follows.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ _LEAST_NEW = 2
 def without_echo(query: str, text: str) -> str | None:
     """A chunk without the question that it repeats: what it says beside it.
 
-    Places stay: what is left out becomes spaces. A reply right behind the question that holds
+    Places stay: what is removed becomes spaces. A reply right behind the question that holds
     something new, of the kind that is asked for, keeps the question: "Opening hours? 8 to 17".
 
     None where the chunk does not repeat the question, or answers it right behind.

@@ -75,7 +75,7 @@ class CascadeValidator:
         unsure = self.low <= cheap.answer_probability < self.high
         verdict = self.second.validate(query, chunks) if unsure and chunks else cheap
         escalated = verdict is not cheap
-        told = (
+        decided = (
             f"{self.first.name} was unsure ({cheap.answer_probability:.2f}): "
             f"{self.second.name} decided"
             if escalated
@@ -84,7 +84,7 @@ class CascadeValidator:
         return replace(
             verdict,
             validator=f"cascade: {verdict.validator}",
-            reasons=(told, *verdict.reasons),
+            reasons=(decided, *verdict.reasons),
             details={**verdict.details, "escalated": float(escalated)},
         )
 

@@ -25,9 +25,9 @@ class DumpCalibration:
     labelled: int
     """Queries with a label and a verdict."""
     unlabelled: int
-    """Queries that do not say whether the answer is present: passed over."""
+    """Queries that do not say whether the answer is present: skipped."""
     failed: int
-    """Queries for which the validator raised: passed over."""
+    """Queries for which the validator raised: skipped."""
     malformed: int
     """Records that could not be read."""
 

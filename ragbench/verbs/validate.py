@@ -124,7 +124,7 @@ def validate_dump(
         make: makes the validator; with workers a function of a module, or a partial of one.
         out: file of the verdicts, a line per query; it appears whole, when all are there.
         emit: given each verdict, in the order of the dump.
-        demands: what the summary is held against.
+        demands: shares that the summary must reach.
         against: verdicts on another retriever's dump of the same queries, for a paired test.
         engine: where they are judged; see `ragbench.workers.engines.opened_engine`.
         workers: processes that judge; None for one per processor, 1 for this process.
@@ -134,17 +134,17 @@ def validate_dump(
         strict: refuse a dump with a record that cannot be read.
         fresh: judge everything anew.
         stopped: asked between queries; once true, what is in flight is finished and stored.
-        advance: told of progress.
+        advance: given the progress.
 
     Raises:
         ConfigError: the engine is not one, or its cluster cannot be reached.
         DataError: no query can be judged, or ``strict`` and a record cannot be read.
         RunLockedError: another process writes ``out``.
-        RunMismatchError: its journal is none, or another version of ragbench wrote it.
+        RunMismatchError: its journal is not one, or another version of ragbench wrote it.
         InputError: ``out`` cannot be written.
         InterruptedRunError: `stopped` said so.
     """
-    validator = make()  # what it lacks is told before anything is written
+    validator = make()  # what it lacks is reported before anything is written
     identity = validator_fingerprint(validator)
     tally = ValidationTally()
     doctor = DoctorTally()

@@ -119,8 +119,8 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
         f"{summary.relevant_chunks:,} relevant"
     )
     yield f"answer present     {_share(summary.answer_present)}"
-    told = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
-    yield f"retrieval quality  {told}"
+    counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
+    yield f"retrieval quality  {counts}"
     for name, value in summary.details.items():
         yield f"{name.replace('_', ' ')}  {value:,.6g}{_of_all(name, summary)}"
     if summary.warnings:
@@ -142,11 +142,11 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
 
 
 def _doctor_lines(doctor: RetrievalDoctor) -> Iterator[str]:
-    told = ", ".join(f"{name}: {count:,}" for name, count in doctor.answer_ranks.items())
-    yield f"rank of the answer  {told}"
+    ranks = ", ".join(f"{name}: {count:,}" for name, count in doctor.answer_ranks.items())
+    yield f"rank of the answer  {ranks}"
     if doctor.cutoffs:
-        told = ", ".join(f"{one.keeps:.0%} from {one.score:.6g}" for one in doctor.cutoffs)
-        yield f"scores of answers   {told}"
+        scores = ", ".join(f"{one.keeps:.0%} from {one.score:.6g}" for one in doctor.cutoffs)
+        yield f"scores of answers   {scores}"
     for one in doctor.sources[:3]:
         yield (
             f"source              {shown_line(one.source, longest=60)}: "
@@ -161,8 +161,8 @@ def _doctor_lines(doctor: RetrievalDoctor) -> Iterator[str]:
     if doctor.weakest:
         yield "weakest queries"
     for weak in doctor.weakest[:5]:
-        told = f"{weak.query_id} ({weak.answer_probability:.2f}) {weak.query}: {weak.reason}"
-        yield "  " + shown_line(told, longest=_LONGEST_QUERY)
+        line = f"{weak.query_id} ({weak.answer_probability:.2f}) {weak.query}: {weak.reason}"
+        yield "  " + shown_line(line, longest=_LONGEST_QUERY)
     for finding in doctor.findings:
         yield f"finding: {shown_line(finding.text)}"
         yield f"  next: {finding.action}"

@@ -52,8 +52,8 @@ def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0] == "lexical on 60 labelled queries, 30 with the answer"
-    assert "1 without a label: passed over" in lines
-    assert "1 malformed: passed over" in lines
+    assert "1 without a label: skipped" in lines
+    assert "1 malformed: skipped" in lines
     assert any(line.split()[:2] == ["before", "after,"] for line in lines)
     for name in ("answer present", "relevant chunks"):
         at = lines.index(name)

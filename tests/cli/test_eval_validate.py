@@ -158,7 +158,7 @@ def test_what_post_retrieval_leaves_is_judged(ragbench: Ragbench, dataset: str) 
     assert len(report["cases"][0]["validation"]["relevance"]) == 2
 
 
-def test_bad_options_are_told(ragbench: Ragbench, dataset: str) -> None:
+def test_bad_options_are_refused(ragbench: Ragbench, dataset: str) -> None:
     done = ragbench("eval", dataset, "--rag", "half.py:Half", "--validate", "nobody")
     assert done.code == 2
     assert "unknown name 'nobody'" in done.err

@@ -87,7 +87,7 @@ def test_help_imports_the_command_that_is_called_and_nothing_of_the_library(
     assert in_python(code, *arguments) == (0, f"{commands} False False\n")
 
 
-def test_a_reader_that_goes_away_is_no_error_to_tell() -> None:
+def test_a_reader_that_goes_away_is_not_an_error() -> None:
     process = start("show", "metrics", "--json", PYTHONUNBUFFERED="1")
     assert process.stdout is not None
     process.stdout.close()
@@ -98,7 +98,7 @@ def test_a_reader_that_goes_away_is_no_error_to_tell() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk_is_told() -> None:
+def test_a_full_disk_is_reported() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "ragbench_cli", "show", "exports", "--json"],
@@ -186,8 +186,8 @@ def test_what_a_rag_does_to_the_process_stays_out_of_the_result(tmp_path: Path) 
     assert (tmp_path / "run" / "report.json").read_text() == out
     for said in ("from C", "from a program", "from Python", "past sys.stdout"):
         assert said in err
-    told = "Warning: generate: a call for 2 cases failed (InterfaceError: Noisy.batch_generate"
-    assert f"{told} returned 1 results for 2 queries)." in err
+    said = "Warning: generate: a call for 2 cases failed (InterfaceError: Noisy.batch_generate"
+    assert f"{said} returned 1 results for 2 queries)." in err
     assert f"Warning: retrieve changed the working directory to /: it is {tmp_path} again" in err
 
 

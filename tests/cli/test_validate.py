@@ -153,8 +153,8 @@ def test_a_table_in_an_old_encoding_is_judged_and_the_guess_is_said(ragbench: Ra
     assert piece["text"] == "Für Ferien gibt es 27 Tage im Jahr."
     said = "'rows.csv' is not UTF-8 and is read as cp1252, a guess (--encoding)"
     assert done.err == f"{said}\n"
-    told = ragbench("validate", "rows.csv", "--json", "-q", "--encoding", "cp1252")
-    assert (told.out, told.err) == (done.out, "")
+    named = ragbench("validate", "rows.csv", "--json", "-q", "--encoding", "cp1252")
+    assert (named.out, named.err) == (done.out, "")
     wrong = ragbench("validate", "rows.csv", "--encoding", "cp9999")
     assert (wrong.code, "no text encoding 'cp9999'" in wrong.err) == (2, True)
 
@@ -283,7 +283,7 @@ def test_texts_that_steer_a_terminal_are_spelled_out(ragbench: Ragbench) -> None
 # --- what cannot be read
 
 
-def test_malformed_lines_are_told_counted_and_left_out(ragbench: Ragbench) -> None:
+def test_malformed_lines_are_reported_counted_and_skipped(ragbench: Ragbench) -> None:
     dump = written(
         asked(1), '{"query_id": "q2", "query": ', asked(3), '{"query": "no chunks"}', "[]"
     )
@@ -325,7 +325,7 @@ def test_strict_refuses_them_and_writes_nothing(ragbench: Ragbench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "told"),
+    ("content", "options", "said"),
     [
         ("", (), "the file is empty"),
         ("{oops\n", (), "not valid JSON"),
@@ -349,17 +349,17 @@ def test_strict_refuses_them_and_writes_nothing(ragbench: Ragbench) -> None:
     ],
 )
 def test_bad_input_is_one_clear_error(
-    ragbench: Ragbench, content: str, options: tuple[str, ...], told: str
+    ragbench: Ragbench, content: str, options: tuple[str, ...], said: str
 ) -> None:
     Path("dump.jsonl").write_text(content, encoding="utf-8")
     done = ragbench("validate", "dump.jsonl", "-q", *options)
     assert done.code == 2
-    assert told in done.err
+    assert said in done.err
     assert "Traceback" not in done.err
     assert done.out == ""
 
 
-def test_a_missing_dump_is_told(ragbench: Ragbench) -> None:
+def test_a_missing_dump_is_an_error(ragbench: Ragbench) -> None:
     done = ragbench("validate", "gone.jsonl")
     assert (done.code, done.err) == (2, "Error: gone.jsonl: no such file or folder\n")
 
@@ -390,7 +390,7 @@ def test_a_response_takes_its_query_from_the_command(ragbench: Ragbench) -> None
 # --- lint
 
 
-def test_score_directions_that_differ_within_a_dump_are_told(verdicts: Verdicts) -> None:
+def test_score_directions_that_differ_within_a_dump_are_reported(verdicts: Verdicts) -> None:
     falling = [chunk("a", LEAVE, score=0.9), chunk("b", DESK, score=0.1)]
     rising = [chunk("a", LEAVE, score=0.1), chunk("b", DESK, score=0.9)]
     mixed = [

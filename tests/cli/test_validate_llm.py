@@ -77,7 +77,7 @@ def test_quotes_are_located_and_inventions_dropped(ragbench: Ragbench, server: F
 
 
 @pytest.mark.extra("llm")
-def test_a_cascade_asks_only_where_words_do_not_tell(
+def test_a_cascade_asks_only_where_words_are_unsure(
     ragbench: Ragbench, server: FaultServer
 ) -> None:
     sure = '{"low": 0.0, "high": 0.000001}'
@@ -90,7 +90,7 @@ def test_a_cascade_asks_only_where_words_do_not_tell(
     assert len(server.good) > 0
 
 
-def test_a_model_that_is_not_named_is_told(ragbench: Ragbench) -> None:
+def test_a_model_that_is_not_named_is_an_error(ragbench: Ragbench) -> None:
     done = ragbench("validate", dump(), "--validator", "llm", "-q")
     assert done.code == 2
     assert "--llm-model" in done.err or "RAGBENCH_LLM_MODEL" in done.err

@@ -470,17 +470,17 @@ def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "said"),
     [
         (["--engine", "cluster"], "expected local, processes, ray or ray://HOST:PORT"),
         (["--workers", "2"], "--workers needs --engine processes or --engine ray"),
     ],
 )
 def test_an_evaluation_without_such_an_engine_is_refused(
-    cases: str, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    cases: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["eval", cases, "--rag", "counting.py:Counting", *options]) == 2
-    assert told in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 # --- an index whose texts are embedded by workers

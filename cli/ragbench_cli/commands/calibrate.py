@@ -179,9 +179,9 @@ def _print(found: DumpCalibration) -> None:
         f"{report.answer_before.positive:,} with the answer"
     )
     for count, what in (
-        (found.unlabelled, "without a label: passed over"),
-        (found.failed, "the validator failed on: passed over"),
-        (found.malformed, "malformed: passed over"),
+        (found.unlabelled, "without a label: skipped"),
+        (found.failed, "the validator failed on: skipped"),
+        (found.malformed, "malformed: skipped"),
     ):
         if count:
             typer.echo(f"{count:,} {what}")

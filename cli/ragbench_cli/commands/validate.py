@@ -338,7 +338,7 @@ def _print_text(stream: TextIO, judged: ValidatedQuery) -> None:
 
 
 def _total(path: str, dump: OpenDump, limit: int | None) -> int | None:
-    """About how many queries there are; None where only reading all would tell."""
+    """About how many queries there are; None where only reading all would show it."""
     from ragbench.io.dumps.form import Layout
     from ragbench.io.dumps.records import count_lines
 

@@ -169,12 +169,12 @@ def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) ->
     gained = [id for id in now if id not in then]
     lost = [id for id in before.chunk_ids if id not in now]
     chunks = (("only here", gained), ("only there", lost))
-    told = [f"{name}: {_listed(ids)}" for name, ids in chunks if ids]
+    moved = [f"{name}: {_listed(ids)}" for name, ids in chunks if ids]
     return {
         **item,
         "word": f"{before.answer_probability:.2f} → {verdict.answer_probability:.2f}",
         "lines": [
-            f"Chunks: {'; '.join(told) or 'the same'}.",
+            f"Chunks: {'; '.join(moved) or 'the same'}.",
             f"There: {before.quality}, probability of an answer {before.answer_probability:.2f}. "
             f"Here: {verdict.retrieval_quality.value}, {verdict.answer_probability:.2f}.",
             *item["lines"],

@@ -91,7 +91,7 @@ def test_of_several_the_nearest_to_what_was_asked() -> None:
         ("When was it?", "1999 " * 500),  # a table
     ],
 )
-def test_the_sentence_stays_whole_where_nothing_tells(query: str, sentence: str) -> None:
+def test_the_sentence_stays_whole_where_nothing_decides(query: str, sentence: str) -> None:
     assert span_of(query, sentence) is None
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ragbench.text.language import guess_language, tell_language
+from ragbench.text.language import guess_language, recognised_language
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_the_language_that_is_guessed(text: str, language: str) -> None:
 def test_a_language_is_named_only_where_script_or_words_show_it(
     text: str, language: str | None
 ) -> None:
-    assert tell_language(text) == language
+    assert recognised_language(text) == language
 
 
 def test_one_word_is_enough_when_asked_for() -> None:
-    assert tell_language("Wann?") is None
-    assert tell_language("Wann?", least=1) == "de"
+    assert recognised_language("Wann?") is None
+    assert recognised_language("Wann?", least=1) == "de"

@@ -28,7 +28,7 @@ def test_readings_keep_the_order_of_the_pairs(tmp_path: Path) -> None:
     assert [one.logit for one in found] == [-3.0, 4.0, -1.0]
 
 
-def test_a_second_towers_logit_is_told_where_there_is_one(tmp_path: Path) -> None:
+def test_a_second_towers_logit_is_given_where_there_is_one(tmp_path: Path) -> None:
     assert reader(tmp_path / "one").read([("w1", "w9")])[0].answers is None
     write_tiny_cross_encoder(tmp_path, reads=True, doubts=True)
     two = PairReader(tmp_path / "model.onnx", tmp_path / "tokenizer.json", threads=1)

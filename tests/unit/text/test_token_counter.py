@@ -102,7 +102,7 @@ def test_an_unknown_encoding_is_refused_with_those_that_exist() -> None:
         token_counter("tiktoken:x")
 
 
-def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
     with pytest.raises(MissingExtraError, match=r"ragbench\[tokens\]"):
         token_counter("tokenizers:x.json")

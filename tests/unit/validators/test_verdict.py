@@ -120,7 +120,7 @@ def test_an_objection_leaves_a_chunk_in_the_middle_and_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told", "quality"),
+    ("first", "second", "expected", "quality"),
     [
         (0.95, 0.97, 0.95, RetrievalQuality.GOOD),  # the lower one
         (0.97, 0.92, 0.92, RetrievalQuality.GOOD),
@@ -130,10 +130,10 @@ def test_an_objection_leaves_a_chunk_in_the_middle_and_says_why() -> None:
     ],
 )
 def test_of_two_opinions_the_lower_one_counts_and_the_topic_stays(
-    first: float, second: float, told: float, quality: RetrievalQuality
+    first: float, second: float, expected: float, quality: RetrievalQuality
 ) -> None:
     verdict = judged([first], Thresholds(relevant=0.5, present=0.9), answered=second)
-    assert verdict.answer_probability == verdict.relevance["c0"] == told
+    assert verdict.answer_probability == verdict.relevance["c0"] == expected
     assert verdict.retrieval_quality is quality
     said = "c0: no certain answer: it is on the topic, and answers another question"
     assert (said in verdict.reasons) == (first >= 0.9 > second)
@@ -211,7 +211,7 @@ def test_what_differs_is_reported(query: str, one: str, other: str, kind: str, d
 @pytest.mark.parametrize(
     ("query", "one", "other"),
     [
-        # Names of which one stands in the question tell the subjects apart.
+        # Names of which one stands in the question separate the subjects.
         (
             "Who leads the office in Oslo?",
             "The office in Oslo is led by Anna.",

@@ -57,7 +57,7 @@ def test_bytes_summary_and_order_are_those_of_one_process(dump: Path, tmp_path: 
         assert out.read_bytes() == (tmp_path / "near.jsonl").read_bytes()
     assert [one.query_id for one in seen[:QUERIES]] == [f"q{number}" for number in range(QUERIES)]
     assert (here.failed, here.malformed) == (1, 2)
-    # What is wrong with a query that has no verdict is told of its texts, which are far away.
+    # What is wrong with a query that has no verdict is read in its texts, which are far away.
     failed = json.loads((tmp_path / "near.jsonl").read_text("utf-8").splitlines()[40])
     assert any("empty_text" in text for text in failed["warnings"])
 

@@ -228,7 +228,7 @@ def test_a_failed_query_is_tried_again_and_no_other(tmp_path: Path) -> None:
 
 
 def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path) -> None:
-    """Ours inspect the chunks themselves; what one of another package says is told as its own."""
+    """Ours inspect the chunks themselves; what another package says is its own."""
     found = record(1)
     found["chunks"][1]["text"] = ""
     found["chunks"].append(17)
