@@ -15,12 +15,13 @@ from ragbench.core.chunk import Document
 from ragbench.core.trace import Entry
 from ragbench.io.dumps.form import getter, without_path
 from ragbench.io.fields import (
-    DOCUMENT_FIELDS,
-    ENTRY_FIELDS,
     HIT_FIELDS,
-    OUTCOME_FIELDS,
     FieldMap,
     FieldPlan,
+    Names,
+    document_fields,
+    entry_fields,
+    outcome_fields,
 )
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
@@ -88,8 +89,9 @@ def read_fields(
     path, line, values, cells, _ = row
     known = len(problems)
     found: dict[str, Any] = {}
+    ignored = () if outcomes else outcome_fields()
     for target, source in plan.bindings:
-        if not outcomes and target in OUTCOME_FIELDS:
+        if target in ignored:
             continue
         value = values[source]
         # White space alone says nothing as a reference, but is the text of a document as it stands.
@@ -140,7 +142,7 @@ class _Decoder:
     MAIN: ClassVar[str]
     PREFIX: ClassVar[str]
     """The field without which there is no record; an id is made of it where there is none."""
-    RECOGNISED: ClassVar[Mapping[str, tuple[str, ...]]]
+    RECOGNISED: ClassVar[Callable[[], Names]]
 
     problems: Problems
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -157,7 +159,7 @@ class _Decoder:
 
     def __post_init__(self) -> None:
         self._map = FieldMap(
-            recognised=self.RECOGNISED, overrides=self.fields, has_answers=self.has_answers
+            recognised=type(self).RECOGNISED(), overrides=self.fields, has_answers=self.has_answers
         )
         self._known = len(self.problems)
 
@@ -196,7 +198,7 @@ class EntryDecoder(_Decoder):
     KIND: ClassVar[str] = "cases"
     MAIN: ClassVar[str] = "query"
     PREFIX: ClassVar[str] = "q"
-    RECOGNISED: ClassVar[Mapping[str, tuple[str, ...]]] = ENTRY_FIELDS
+    RECOGNISED: ClassVar[Callable[[], Names]] = staticmethod(entry_fields)
 
     chunks: Retrieved = field(default_factory=Retrieved)
     """How retrieved chunks that are objects are read."""
@@ -253,7 +255,7 @@ class DocumentDecoder(_Decoder):
     KIND: ClassVar[str] = "documents"
     MAIN: ClassVar[str] = "text"
     PREFIX: ClassVar[str] = "d"
-    RECOGNISED: ClassVar[Mapping[str, tuple[str, ...]]] = DOCUMENT_FIELDS
+    RECOGNISED: ClassVar[Callable[[], Names]] = staticmethod(document_fields)
 
     def decode(self, row: Row) -> Document | None:
         self._count += 1
@@ -295,7 +297,7 @@ def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> N
         problems.add(message, path=row.path, line=row.line, field=source)
         return
     names = ", ".join(sorted(map(str, row.values))) or "none"
-    documents = [name for name in DOCUMENT_FIELDS["text"] if name in row.values]
+    documents = [name for name in document_fields()["text"] if name in row.values]
     hint = ""
     if target == "query" and documents:
         hint = f" (Documents, with a text under '{documents[0]}', are named with --corpus)"

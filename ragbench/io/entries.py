@@ -19,7 +19,7 @@ from ragbench.errors import DataError
 from ragbench.io.decoder import EntryDecoder
 from ragbench.io.dumps.form import DumpMapping
 from ragbench.io.dumps.read import OpenDump
-from ragbench.io.fields import ANSWER_FIELDS, ENTRY_FIELDS, HIT_FIELDS, FieldMap
+from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, FieldMap, entry_fields
 from ragbench.io.ids import IdRegister
 from ragbench.io.rankings import CorpusTexts, corpus_texts
 from ragbench.io.recorded import Retrieved, Texts, recorded_outcome, retrieved
@@ -73,7 +73,7 @@ class RowEntries:
     def opened(self, form: str, known: Sequence[Row]) -> EntrySource:
         """The source, once a first look has found out how it is read."""
         chunks = Retrieved(fields=self.fields, texts=self._texts())
-        names = FieldMap(recognised=ENTRY_FIELDS, overrides=self.fields)
+        names = FieldMap(recognised=entry_fields(), overrides=self.fields)
         self.has_answers = any(
             target in ANSWER_FIELDS
             for row in known
@@ -151,7 +151,7 @@ class RowEntries:
             for target, source in plan.bindings:
                 bound.setdefault(target, source)
             unused.update(dict.fromkeys(plan.rest))
-        return {name: bound[name] for name in ENTRY_FIELDS if name in bound}, tuple(unused)
+        return {name: bound[name] for name in entry_fields() if name in bound}, tuple(unused)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:

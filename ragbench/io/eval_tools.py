@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import CASE_FIELDS, OUTCOME_FIELDS, FieldMap
+from ragbench.io.fields import FieldMap, case_fields, entry_fields, outcome_fields
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_list, is_missing, is_object
 
@@ -50,9 +50,7 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 # --- DeepEval and RAGChecker: a table of names
 
-_CASE_NAMES = {name: name for names in CASE_FIELDS.values() for name in names}
 _DEEPEVAL = {
-    **_CASE_NAMES,
     "input": "query",
     "actual_output": "response",
     "expected_output": "reference",
@@ -65,7 +63,7 @@ _DEEPEVAL = {
     "source_file": "source_file",
     "comments": "comments",
 }
-"""What is taken of a test case, by its name in snake case."""
+"""What is taken of a test case beside the fields of a case, by its name in snake case."""
 _RAGCHECKER = {
     "query_id": "id",
     "query": "query",
@@ -79,10 +77,11 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     del kind
+    taken = {name: name for names in case_fields().values() for name in names} | _DEEPEVAL
     for row in container_rows(source, problems, ("testRunData.testCases", "testCases")):
         values: dict[str, object] = {}
         for name, value in row.values.items():
-            target = _DEEPEVAL.get(_CAPITAL.sub("_", name).lower())
+            target = taken.get(_CAPITAL.sub("_", name).lower())
             if target in ("retrieved_contexts", "reference_contexts"):
                 value = _deepeval_texts(value)
             if target is not None and (value == "" or not is_missing(value)):
@@ -122,7 +121,6 @@ def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterat
 _ERROR = 2
 """promptfoo's ``ResultFailureReason.ERROR``."""
 _ANSWER_NAMES = ("answer", "response", "output", "text", "content", "result")
-_CONTEXT_NAMES = ("context", *OUTCOME_FIELDS["retrieved_contexts"])
 _TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total": "total_tokens"}
 _WHOLE_ANSWERS = frozenset(
     {
@@ -132,18 +130,18 @@ _WHOLE_ANSWERS = frozenset(
 )
 """Assertions whose value is a right answer as a whole."""
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_NAMES = FieldMap(recognised={**CASE_FIELDS, **OUTCOME_FIELDS})
 
 
 def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per test. With several providers or prompts, `source.split` names one."""
     del kind
+    fields = FieldMap(recognised=entry_fields())
     rows = list(container_rows(source, problems, ("results.results", "results")))
     for row in _one_part(rows, _promptfoo_parts(rows), source, problems):
         values = row.values
         test = _object(values.get("testCase"))
         given = dict(_object(values.get("vars")) or _object(test.get("vars")))
-        named = {target for target, _ in _NAMES.plan(given).bindings}
+        named = {target for target, _ in fields.plan(given).bindings}
         found: dict[str, object] = {**given, **_promptfoo_answer(values)}
         if "context" in given:  # by promptfoo's convention what was retrieved
             found.setdefault("contexts", given["context"])
@@ -196,7 +194,8 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
         found["response"] = json.dumps(output, ensure_ascii=False) if text is None else text
     elif output is not None:
         found["response"] = output
-    held = (holder[n] for holder in (said, metadata) for n in _CONTEXT_NAMES if holder.get(n))
+    names = ("context", *outcome_fields()["retrieved_contexts"])
+    held = (holder[n] for holder in (said, metadata) for n in names if holder.get(n))
     if (contexts := next(held, None)) is not None:
         found["contexts"] = contexts
     if response.get("isRefusal") is True:

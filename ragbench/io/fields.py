@@ -3,95 +3,17 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
+from importlib import resources
 
 from ragbench.errors import ConfigError
 
-CASE_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "id": ("id", "_id", "qid", "query_id", "case_id", "question_id", "sample_id", "example_id"),
-    "query": ("query", "question", "user_input", "input", "prompt", "query_text"),
-    "reference": (
-        *("reference", "answer", "ground_truth", "ground_truths", "expected_output"),
-        *("expected_answer", "ideal", "reference_answer", "gold_answer", "correct_answer"),
-    ),
-    "answers": ("answers", "reference_answers", "gold_answers", "references"),
-    "alternative_references": (
-        *("alternative_references", "alternative_answers", "answer_aliases"),
-        "acceptable_answers",
-    ),
-    "reference_contexts": (
-        *("reference_contexts", "reference_context", "ground_truth_contexts"),
-        *("ground_truth_context", "gold_contexts", "gold_context", "relevant_contexts"),
-        *("gold_passages", "relevant_passages"),
-    ),
-    "reference_context_ids": (
-        *("reference_context_ids", "reference_context_id", "relevant_ids", "gold_ids"),
-        *("gold_context_ids", "gold_doc_ids", "relevant_doc_ids", "relevant_document_ids"),
-        *("relevant_context_ids", "ground_truth_context_ids", "expected_context_ids"),
-        *("positive_ids", "positive_doc_ids", "positive_passage_ids", "ground_truth_ids"),
-        *("gold_chunk_ids", "gold_passage_ids", "relevant_chunk_ids", "relevant_passage_ids"),
-    ),
-    "grades": ("grades", "qrels", "relevance_judgements", "relevance_judgments"),
-    "evidence": ("evidence",),
-    "answerable": ("answerable", "is_answerable"),
-    "unanswerable": ("unanswerable", "is_impossible", "is_unanswerable"),
-    "cluster": ("cluster", "cluster_id", "group", "group_id", "document_id", "doc_id"),
-    "tags": ("tags", "tag"),
-    "language": ("language", "lang"),
-    "metadata": ("metadata",),
-}
-"""Field of a case (or ``answers``, ``unanswerable``) to the names recognised for it.
-
-Names are compared without case, spaces, ``_``, ``-`` and ``.``.
-"""
-
-OUTCOME_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "response": (
-        *("response", "actual_output", "generated_answer", "generated_response"),
-        *("generated_text", "model_answer", "model_response", "model_output", "system_answer"),
-        *("system_response", "system_output", "rag_answer", "rag_response", "bot_answer"),
-        *("bot_response", "llm_answer", "llm_response", "llm_output", "predicted_answer"),
-        "prediction",
-    ),
-    "multi_responses": ("multi_responses", "candidate_responses", "candidate_answers"),
-    "retrieved_contexts": (
-        *("retrieved_contexts", "retrieved_context", "retrieval_context", "contexts"),
-        *("retrieved_documents", "retrieved_docs", "retrieved_passages", "retrieved_chunks"),
-        *("retrieved_texts", "source_documents", "source_nodes", "chunks"),
-    ),
-    "retrieved_context_ids": (
-        *("retrieved_context_ids", "retrieved_ids", "retrieved_doc_ids"),
-        *("retrieved_document_ids", "retrieved_chunk_ids"),
-    ),
-    "retrieved_scores": ("retrieved_scores", "retrieved_context_scores", "retrieval_scores"),
-    "confidence": ("confidence",),
-    "abstained": ("abstained", "is_refusal"),
-    "error": ("error", "error_message", "exception", "generation_error"),
-    "retrieval_error": ("retrieval_error",),
-    "seconds": (
-        *("seconds", "generation_seconds", "latency_seconds", "latency_s", "duration_seconds"),
-        "response_seconds",
-    ),
-    "milliseconds": (
-        *("milliseconds", "generation_ms", "latency_ms", "duration_ms", "response_time_ms"),
-        "generation_latency_ms",
-    ),
-    "retrieval_seconds": ("retrieval_seconds", "retrieval_latency_seconds"),
-    "retrieval_milliseconds": (
-        *("retrieval_milliseconds", "retrieval_ms", "retrieval_latency_ms", "retrieval_time_ms"),
-    ),
-    "usage": ("usage", "token_usage", "usage_metadata"),
-    "prompt_tokens": ("prompt_tokens", "input_tokens"),
-    "completion_tokens": ("completion_tokens", "output_tokens", "response_tokens"),
-    "total_tokens": ("total_tokens",),
-}
-"""What a system did with a case, and the names recognised for it.
-
-A time counts only where its name says the unit. What stands beside an answer (all but the first
-five) counts only where there is an answer or a retrieval in the same record.
-"""
+Names = Mapping[str, tuple[str, ...]]
+"""Field of a record to the names recognised for it."""
 
 HIT_FIELDS: Mapping[str, str] = {
     "chunk_id": "id",
@@ -102,18 +24,6 @@ HIT_FIELDS: Mapping[str, str] = {
 """What only a user's mapping names: a path in a retrieved chunk that is an object, and the field
 of the chunk that stands there."""
 
-ENTRY_FIELDS: Mapping[str, tuple[str, ...]] = {**CASE_FIELDS, **OUTCOME_FIELDS}
-
-DOCUMENT_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "id": (
-        *("id", "_id", "pid", "doc_id", "docid", "docno", "document_id", "chunk_id"),
-        *("passage_id", "context_id"),
-    ),
-    "text": ("text", "content", "contents", "body", "passage", "context", "page_content"),
-    "title": ("title", "heading"),
-    "metadata": ("metadata",),
-}
-
 _IGNORED = re.compile(r"[\s_.\-]+")
 _MOST_PLANS = 1000
 ANSWER_FIELDS = frozenset(
@@ -122,21 +32,48 @@ ANSWER_FIELDS = frozenset(
 """Fields without which a record holds nothing that a system did."""
 
 
+@cache
+def _table() -> Mapping[str, Names]:
+    file = resources.files("ragbench.io").joinpath("fields.toml")
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {
+        kind: {target: tuple(names.split()) for target, names in fields.items()}
+        for kind, fields in table.items()
+    }
+
+
+def case_fields() -> Names:
+    return _table()["case"]
+
+
+def outcome_fields() -> Names:
+    """What a system did with a case."""
+    return _table()["outcome"]
+
+
+@cache
+def entry_fields() -> Names:
+    """Everything that a record of a case may hold."""
+    return {**case_fields(), **outcome_fields()}
+
+
+def document_fields() -> Names:
+    return _table()["document"]
+
+
+@cache
+def _known() -> frozenset[str]:
+    recognised = (*entry_fields().values(), *document_fields().values())
+    return frozenset(_squash(name) for names in recognised for name in names)
+
+
 def is_known_field(name: str) -> bool:
     """Whether a name is one of those recognised, for cases or for documents."""
-    return _squash(name) in _KNOWN
+    return _squash(name) in _known()
 
 
 def _squash(name: str) -> str:
     return _IGNORED.sub("", name).casefold()
-
-
-_KNOWN = frozenset(
-    _squash(name)
-    for recognised in (ENTRY_FIELDS, DOCUMENT_FIELDS)
-    for names in recognised.values()
-    for name in names
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,7 +97,7 @@ class FieldMap:
         ConfigError: an override is for a field that does not exist.
     """
 
-    recognised: Mapping[str, tuple[str, ...]]
+    recognised: Names
     overrides: Mapping[str, str] = field(default_factory=dict[str, str])
     has_answers: bool = False
     """Whether a system's answers stand in the source, also when a record has none: what stands
@@ -239,4 +176,4 @@ class FieldMap:
             ]
         if self.has_answers or not targets.isdisjoint(ANSWER_FIELDS):
             return recognised
-        return [(None if t in OUTCOME_FIELDS else t, name) for t, name in recognised]
+        return [(None if t in outcome_fields() else t, name) for t, name in recognised]

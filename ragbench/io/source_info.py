@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
-from ragbench.io.fields import OUTCOME_FIELDS
+from ragbench.io.fields import outcome_fields
 
 _NAMED = 8
 _OWN_NAMED = 3
@@ -53,7 +53,7 @@ class SourceInfo:
         told: list[str] = []
         own = 0
         for target, source in self.mapping.items():
-            if target != source or target in OUTCOME_FIELDS:
+            if target != source or target in outcome_fields():
                 told.append(target if target == source else f"{target}={source}")
             else:
                 own += 1

@@ -25,7 +25,7 @@ from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.entries import LOOK, DumpEntries, EntrySource, Reader, RowEntries
-from ragbench.io.fields import CASE_FIELDS, ENTRY_FIELDS, HIT_FIELDS, FieldMap
+from ragbench.io.fields import HIT_FIELDS, FieldMap, case_fields, entry_fields
 from ragbench.io.formats import readers
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
@@ -94,7 +94,9 @@ def open_source(
             is_join=is_join,
             stack=stack,
         )
-        FieldMap(recognised=ENTRY_FIELDS, overrides=opening.fields)  # a wrong name is told at once
+        FieldMap(
+            recognised=entry_fields(), overrides=opening.fields
+        )  # a wrong name is told at once
         return opening.open(form)
     except BaseException:
         stack.close()
@@ -195,7 +197,7 @@ class _Opening:
     # --- records with fields
 
     def _has_query(self, sample: Sequence[Row]) -> bool:
-        names = FieldMap(recognised=ENTRY_FIELDS, overrides=self.fields)
+        names = FieldMap(recognised=entry_fields(), overrides=self.fields)
         given = self.fields.get("query", "")
         return "." in given or any(
             target == "query" for row in sample for target, _ in names.plan(row.values).bindings
@@ -209,7 +211,7 @@ class _Opening:
         """
         if not sample or (form is None and self.fields.get("retrieved_contexts") == ""):
             return None
-        names = FieldMap(recognised=ENTRY_FIELDS, overrides=self.fields)
+        names = FieldMap(recognised=entry_fields(), overrides=self.fields)
         bindings = [pair for row in sample for pair in names.plan(row.values).bindings]
         bound = {target for target, _ in bindings}
         if form is None and (bound & {"retrieved_contexts", "retrieved_context_ids"}):
@@ -222,7 +224,7 @@ class _Opening:
                 raise
             return None
         mapping = found.mapping
-        gold = {source for target, source in bindings if target in CASE_FIELDS}
+        gold = {source for target, source in bindings if target in case_fields()}
         if form is None:
             is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
             if is_plain and mapping.score is None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import read_cases
-from ragbench.io.fields import DOCUMENT_FIELDS, ENTRY_FIELDS, HIT_FIELDS
+from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields
 from ragbench.io.formats import formats, readers
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.source import Kind, Problems, Row, Source
@@ -28,7 +28,7 @@ def test_every_format_is_described_documented_and_can_be_loaded() -> None:
     assert len(suffixes) == len(set(suffixes))
     text = DOCS.read_text(encoding="utf-8")
     assert [info.name for info in known if f"### `{info.name}`" not in text] == []
-    tables = (*ENTRY_FIELDS.values(), *DOCUMENT_FIELDS.values(), HIT_FIELDS)
+    tables = (*entry_fields().values(), *document_fields().values(), HIT_FIELDS)
     assert sorted(name for names in tables for name in names if f"`{name}`" not in text) == []
 
 
