@@ -17,7 +17,6 @@ from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import (
     ConfigError,
-    InputError,
     InterfaceError,
     LLMRefusedError,
     LLMReplyError,
@@ -25,6 +24,7 @@ from ragbench.errors import (
 )
 from ragbench.ledger.identity import described
 from ragbench.plugins import Registry
+from ragbench.post.stage import failure_object
 
 QueryKind = Literal["query", "passage"]
 
@@ -138,8 +138,6 @@ class PreRetrieval:
     def _applied(self, transform: QueryTransform, query: SearchQuery) -> Transformed:
         try:
             return _checked(transform.transform(query), transform)
-        except InputError:
-            raise
         except _UNUSABLE as error:
             if self.on_error == "raise":
                 raise
@@ -184,27 +182,13 @@ def transformed_object(asked: PreRetrieved) -> dict[str, Any]:
         ]
     }
     if asked.failures:
-        found["failures"] = [
-            {
-                "type": failure.type,
-                "message": failure.message,
-                "stage": failure.stage,
-                "cause": failure.cause,
-            }
-            for failure in asked.failures
-        ]
+        found["failures"] = list(map(failure_object, asked.failures))
     return found
 
 
 def pre_retrieval_failures(result: RetrievalResult[Any]) -> tuple[Failure, ...]:
     """What went wrong before a retrieval and was made up for; nothing when it does not say."""
-    metadata: object = result.metadata
-    if not isinstance(metadata, Mapping):
-        return ()
-    record = cast("Mapping[str, Any]", metadata).get(PRE_RETRIEVE)
-    if not isinstance(record, Mapping):
-        return ()
-    listed = cast("Mapping[str, Any]", record).get("failures")
+    listed = _mapping(_mapping(result.metadata).get(PRE_RETRIEVE)).get("failures")
     if not isinstance(listed, list):
         return ()
     # A RAG of a user's may have a key of this name, too.

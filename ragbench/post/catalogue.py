@@ -95,7 +95,7 @@ RERANKERS = Registry(
     kind="rerankers",
     builtin={
         "cross_encoder": "ragbench.post.rerankers.cross_encoder:CrossEncoderReranker",
-        "feedback": "ragbench.post.rerankers.feedback:FeedbackReranker",
+        "feedback": "ragbench.post.rerankers.lexical:FeedbackReranker",
         "http": "ragbench.post.rerankers.http:HttpReranker",
         "lexical": "ragbench.post.rerankers.lexical:LexicalReranker",
         "linear": "ragbench.post.rerankers.fusion:LinearFusionReranker",
@@ -105,8 +105,8 @@ RERANKERS = Registry(
         "ppr": "ragbench.post.rerankers.ppr:PersonalisedPageRankReranker",
         "rrf": "ragbench.post.rerankers.fusion:ReciprocalRankFusionReranker",
         "semantic": "ragbench.post.rerankers.semantic:SemanticReranker",
-        "time_weighted": "ragbench.post.rerankers.weighted:TimeWeightedReranker",
-        "weighted": "ragbench.post.rerankers.weighted:WeightedReranker",
+        "time_weighted": "ragbench.post.rerankers.fusion:TimeWeightedReranker",
+        "weighted": "ragbench.post.rerankers.fusion:WeightedReranker",
     },
 )
 """Other packages add theirs through the entry-point group ``ragbench.rerankers``."""

@@ -144,11 +144,6 @@ class ChunkNeighbours(Protocol):
         ...
 
 
-@runtime_checkable
-class ChunkService(ChunkSearch, ChunkNeighbours, Protocol):
-    """Read-only access to the store. Operators are given one; nothing here can write."""
-
-
 def above(name: str, value: float, low: float) -> str | None:
     """A number that must be larger than a limit."""
     if isinstance(value, bool) or not value > low:  # also false for NaN

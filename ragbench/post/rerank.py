@@ -160,22 +160,6 @@ def rerank(
     return Reranked(chunks=tuple(kept), notes=scores.notes)
 
 
-def rerank_batch(
-    queries: Sequence[Query],
-    chunks: Sequence[Sequence[RankedChunk]],
-    reranker: Reranker,
-    *,
-    on_error: Literal["keep", "raise"] = "keep",
-    timeout: float | None = None,
-    top_k: int | None = None,
-) -> list[Reranked]:
-    """`rerank` for several queries, each with its own chunks, in their order."""
-    return [
-        rerank(query, given, reranker, on_error=on_error, timeout=timeout, top_k=top_k)
-        for query, given in zip(queries, chunks, strict=True)
-    ]
-
-
 def _scores(
     query: Query, chunks: Sequence[RankedChunk], reranker: Reranker, timeout: float | None
 ) -> NotedScores:
@@ -217,6 +201,13 @@ def _check(on_error: str, timeout: float | None, top_k: int | None) -> None:
         raise ConfigError(f"the timeout of a reranker must be above 0 seconds, not {timeout:g}")
     if top_k is not None and top_k < 1:
         raise ConfigError(f"top_k must be at least 1, not {top_k}")
+
+
+def with_members(reranker: Reranker) -> Iterator[Reranker]:
+    """A reranker and those within it."""
+    yield reranker
+    for member in getattr(reranker, "rerankers", None) or ():
+        yield from with_members(member)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

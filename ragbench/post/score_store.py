@@ -18,7 +18,7 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.identity import described
 from ragbench.post.build import Variant
 from ragbench.post.operator import Query
-from ragbench.post.rerank import NotedScores, Rerank, Reranker, checked_scores
+from ragbench.post.rerank import NotedScores, Rerank, Reranker, checked_scores, with_members
 from ragbench.post.stage import PostRetrieval
 
 _TABLES = """
@@ -175,13 +175,8 @@ def _stored(reranker: Reranker, store: ScoreStore) -> Reranker:
 
 def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
     """The rerankers of a stage, those within others too."""
-    waiting = [one.reranker for one in stage.operators if isinstance(one, Rerank)]
-    found: list[Reranker] = []
-    while waiting:
-        reranker = waiting.pop()
-        found.append(reranker)
-        waiting += list(cast("Sequence[Reranker]", getattr(reranker, "rerankers", None) or ()))
-    return found
+    found = [one.reranker for one in stage.operators if isinstance(one, Rerank)]
+    return [member for reranker in found for member in with_members(reranker)]
 
 
 def needs_store(variants: Sequence[Variant]) -> bool:

@@ -25,6 +25,7 @@ from ragbench.post.operator import (
     ranked,
     refuse,
 )
+from ragbench.post.rerank import with_members
 
 POST_RETRIEVAL_VERSION = 3
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
@@ -217,12 +218,10 @@ class PostRetrieval:
         return output
 
 
-def _reads_now(step: object) -> bool:
-    if getattr(step, "reads_now", False):
-        return True
-    inner: list[object] = [getattr(step, "reranker", None)]
-    inner += list(cast("Sequence[object]", getattr(step, "rerankers", None) or ()))
-    return any(_reads_now(one) for one in inner if one is not None)
+def _reads_now(operator: Operator) -> bool:
+    reranker: Any = getattr(operator, "reranker", None)
+    steps = [operator, *([] if reranker is None else with_members(reranker))]
+    return any(getattr(step, "reads_now", False) for step in steps)
 
 
 def _checked(output: object, operator: Operator) -> OperatorOutput:
@@ -364,15 +363,7 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
         if step.notes:
             stored["notes"] = step.notes
         if step.failures:
-            stored["failures"] = [
-                {
-                    "type": failure.type,
-                    "message": failure.message,
-                    "stage": failure.stage,
-                    "cause": failure.cause,
-                }
-                for failure in step.failures
-            ]
+            stored["failures"] = list(map(failure_object, step.failures))
         steps.append(stored)
     given = done.steps[0].given if done.steps else ()
     record: dict[str, Any] = {
@@ -383,6 +374,11 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
     if done.formatted:
         record["text"] = done.history_text
     return record
+
+
+def failure_object(failure: Failure) -> dict[str, Any]:
+    """Without the traceback: it is stored with every result, and tells of ragbench only."""
+    return {name: getattr(failure, name) for name in ("type", "message", "stage", "cause")}
 
 
 def _record(result: RetrievalResult[Any]) -> Mapping[str, Any]:

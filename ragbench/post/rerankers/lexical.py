@@ -1,4 +1,4 @@
-"""BM25 over the candidates."""
+"""BM25 over the candidates; relevance feedback from the best of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.fusion import min_max
 from ragbench.post.operator import Query, at_least, between, refuse
+from ragbench.post.rerank import NotedScores
+from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
 from ragbench.post.words import CandidateWords, check_corpus, corpus_counts
 from ragbench.text.tokens import tokenise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,3 +81,133 @@ class LexicalReranker:
             return corpus_counts(self.corpus).weights(wanted)
         holding = (words.counts(wanted) > 0).sum(axis=0).tolist()
         return [math.log(1 + len(words.counted) / max(1, number)) for number in holding]
+
+
+_K1, _B = 1.2, 0.75
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeedbackReranker:
+    """Takes the best candidates for relevant and widens the query by what they hold.
+
+    That is pseudo-relevance feedback (Rocchio 1971, "Relevance Feedback in Information Retrieval").
+    No model is asked and nothing is searched again: the widened query scores the candidates.
+
+    - ``words``: the heaviest words of the best candidates, each with its share of their text
+      times its rarity, are added to the query, as in RM3 (Abdul-Jaleel et al. 2004, "UMass at TREC
+      2004"). A chunk scores the sum of the words' weights times tf / (tf + k1 * (1 - b + b *
+      length / mean length)), k1 = 1.2 and b = 0.75.
+    - ``embeddings``: the mean of the best candidates' embeddings is added to the query's (Li et
+      al. 2023, "Pseudo Relevance Feedback with Deep Language Models and Dense Retrievers"). A
+      chunk scores its cosine with the sum.
+
+    It builds on the present scores: behind a better reranker it has better examples.
+    """
+
+    name = "feedback"
+
+    by: Literal["auto", "words", "embeddings"] = "auto"
+    """What is compared; ``"auto"``: embeddings where all are there."""
+    examples: int = 5
+    """How many of the best candidates are taken for relevant, at least 1."""
+    query_weight: float = 0.5
+    """The share of the query in the widened one, in [0, 1]."""
+    terms: int = 30
+    """With ``words``: how many words are added, at least 1."""
+    corpus: str | None = None
+    """With ``words``: a file or folder of all documents, for how rare a word is; among the
+    candidates alone when not given, which tells little behind a search for the same words."""
+    embedding_field: str = FIELD
+    """The field of a chunk's metadata that holds its embedding."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            at_least("examples", self.examples, 1),
+            at_least("terms", self.terms, 1),
+            between("query_weight", self.query_weight, 0, 1),
+            check_corpus(self.corpus),
+        )
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Numbers of at least 0 by words, of at least -1 by embeddings."""
+        notes: list[str] = []
+        best, shares = self._examples(chunks, notes)
+        if self.by != "words":
+            scores = self._by_embeddings(query, chunks, best, shares)
+            if scores is not None:
+                return NotedScores(tuple(scores.tolist()), tuple(notes))
+            if self.by == "embeddings":
+                notes.append("the query or a chunk has no embedding: words were compared")
+        return NotedScores(tuple(self._by_words(query, chunks, best, shares)), tuple(notes))
+
+    def _examples(
+        self, chunks: Sequence[Chunk], notes: list[str]
+    ) -> tuple[list[int], NDArray[np.float64]]:
+        """The places of the best candidates, and how much each counts; these sum to 1."""
+        import numpy as np
+
+        count = min(self.examples, len(chunks))
+        scores = [chunk.score for chunk in chunks if chunk.score is not None]
+        if len(scores) < len(chunks):
+            notes.append("a chunk has no score: the first ones were taken for the best")
+            return list(range(count)), np.full(count, 1 / count)
+        best = sorted(range(len(chunks)), key=lambda at: -scores[at])[:count]
+        worth = np.array(min_max(scores))[best]
+        return best, worth / worth.sum()  # the highest is never 0
+
+    def _by_embeddings(
+        self,
+        query: Query,
+        chunks: Sequence[Chunk],
+        best: list[int],
+        shares: NDArray[np.float64],
+    ) -> NDArray[np.float64] | None:
+        import numpy as np
+
+        rows, places = chunk_directions(query, chunks, self.embedding_field)
+        direction = query_direction(query, rows)
+        if direction is None or rows is None or len(places) < len(chunks):
+            return None
+        added = shares @ rows[best]
+        added /= np.linalg.norm(added) or 1.0
+        widened = self.query_weight * direction + (1 - self.query_weight) * added
+        scores: NDArray[np.float64] = rows @ (widened / (np.linalg.norm(widened) or 1.0))
+        return scores
+
+    def _by_words(
+        self,
+        query: Query,
+        chunks: Sequence[Chunk],
+        best: list[int],
+        shares: NDArray[np.float64],
+    ) -> list[float]:
+        words = CandidateWords.of(chunks, title_weight=1)
+        return words.bm25(self._widened(query, words, best, shares), k1=_K1, b=_B)
+
+    def _widened(
+        self, query: Query, words: CandidateWords, best: list[int], shares: NDArray[np.float64]
+    ) -> dict[str, float]:
+        """The widened query: words with weights that sum to 1."""
+        import numpy as np
+
+        asked = Counter(tokenise(query.text))
+        every = sorted({word for at in best for word in words.counted[at]} | asked.keys())
+        found = words.counts(every)
+        if self.corpus is None:
+            rarity = np.log1p(len(found) / (found > 0).sum(axis=0).clip(1))
+        else:
+            rarity = np.array(corpus_counts(self.corpus).weights(every))
+        added = shares @ (found[best] / words.lengths()[best].clip(1)[:, None]) * rarity
+        # Of equal weights, the word that stands first in the alphabet.
+        order = sorted(range(len(every)), key=lambda at: (-added[at], every[at]))[: self.terms]
+        heaviest = {every[at]: float(added[at]) for at in order if added[at] > 0}
+        own = {
+            word: asked[word] * float(weight)
+            for word, weight in zip(every, rarity, strict=True)
+            if word in asked
+        }
+        widened: Counter[str] = Counter()
+        for weights, share in ((own, self.query_weight), (heaviest, 1 - self.query_weight)):
+            total = sum(weights.values()) or 1.0
+            widened.update({word: share * weight / total for word, weight in weights.items()})
+        return dict(widened)

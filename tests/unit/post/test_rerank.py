@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragbench import Chunk, Query, rerank
 from ragbench.errors import InterfaceError, MissingExtraError, StageTimeoutError
 from ragbench.post.operator import ranked
-from ragbench.post.rerank import IReranker, NotedScores, Reranker, rerank_batch
+from ragbench.post.rerank import IReranker, NotedScores, Reranker
 from tests.unit.post.builders import FixedScores, chunk, order, query
 
 THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
@@ -175,23 +175,6 @@ def test_noted_scores_are_a_sequence() -> None:
     scores = NotedScores((1.0, 2.0, 3.0))
     assert list(scores) == [1.0, 2.0, 3.0]
     assert (scores[0], scores[1:], len(scores)) == (1.0, (2.0, 3.0), 3)
-
-
-def test_a_batch_is_each_query_by_itself() -> None:
-    class Longest:
-        name = "longest"
-
-        def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
-            if query.text == "bad":
-                raise RuntimeError("broken")
-            return [float(len(one.text)) for one in chunks]
-
-    chunks = ranked([chunk("a", "x"), chunk("b", "xx")])
-    done = rerank_batch([query("good"), query("bad")], [chunks, chunks], Longest(), top_k=1)
-    assert [one.chunks[0].chunk.id for one in done] == ["b", "a"]
-    assert [one.failure is None for one in done] == [True, False]
-    with pytest.raises(ValueError, match="shorter"):
-        rerank_batch([query()], [], Longest())
 
 
 @settings(deadline=None, max_examples=50)

@@ -26,10 +26,14 @@ from ragbench.post.catalogue import OPERATORS, RERANKERS, listed
 from ragbench.post.filter import TopK
 from ragbench.post.merge import QueryMerge, SecondaryQuery
 from ragbench.post.rerank import Rerank
-from ragbench.post.rerankers.fusion import LinearFusionReranker, ReciprocalRankFusionReranker
+from ragbench.post.rerankers.fusion import (
+    Factor,
+    LinearFusionReranker,
+    ReciprocalRankFusionReranker,
+    WeightedReranker,
+)
 from ragbench.post.rerankers.lexical import LexicalReranker
 from ragbench.post.rerankers.llm import LlmListwiseReranker
-from ragbench.post.rerankers.weighted import Factor, WeightedReranker
 from tests.unit.post.builders import FixedScores, Scripted, Shelf, chunk, ids
 
 

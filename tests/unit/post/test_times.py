@@ -17,8 +17,12 @@ from ragbench.post.augment import Temporal
 from ragbench.post.build import load_post_retrieval
 from ragbench.post.operator import OperatorInput, ranked
 from ragbench.post.rerank import Rerank
-from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
-from ragbench.post.rerankers.weighted import Factor, TimeWeightedReranker, WeightedReranker
+from ragbench.post.rerankers.fusion import (
+    Factor,
+    ReciprocalRankFusionReranker,
+    TimeWeightedReranker,
+    WeightedReranker,
+)
 from ragbench.post.times import age_text, ages_in_hours, known_time, parse_time
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
