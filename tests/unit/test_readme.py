@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import pytest
 
@@ -76,7 +76,8 @@ def run(line: str, folder: Path, environment: dict[str, str]) -> str:
     """What a command prints on both streams; it must succeed."""
     program, *arguments = shlex.split(line)
     before = (Path.cwd(), dict(os.environ), [*sys.path])
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    raw = io.BytesIO()
+    printed = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
     try:
         os.chdir(folder)
         os.environ.clear()
@@ -89,7 +90,7 @@ def run(line: str, folder: Path, environment: dict[str, str]) -> str:
         os.environ.clear()
         os.environ.update(before[1])
         sys.path[:] = before[2]
-    text = cast("io.BytesIO", printed.buffer).getvalue().decode()
+    text = raw.getvalue().decode()
     assert code == 0, f"{line}\n{text}"
     return text
 
