@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragbench.core.result import GenerationResult
-from ragbench.errors import ConfigError
 from ragbench.pipeline.sentence_support import (
     SupportedSentence,
     TermWeight,
@@ -16,7 +15,7 @@ from ragbench.pipeline.sentence_support import (
     answer_confidence,
     rank_sentences,
 )
-from ragbench.pipeline.stages import WordWeights
+from ragbench.post.operator import at_least, between, one_of, refuse
 from ragbench.text.question import SPANS_VERSION, ParsedQuestion, answer_span, parse_question
 from ragbench.text.sentences import SENTENCES_VERSION
 from ragbench.text.tokens import TOKENISER_VERSION, normalise
@@ -51,33 +50,36 @@ class _Answer:
         return {**place, "sentence": sentence} if self.is_span else place
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ExtractiveGenerator:
-    """Answers out of the sentence of the contexts that the question's words support best.
+    """Quotes the best supported sentence, or what of it is asked for; no model.
 
     A question for a date, a number or a name gets that part of the sentence
-    (`ragbench.text.question`), any other the whole sentence. It abstains when no sentence is
+    (`ragbench.text.answer_span`), any other the whole sentence. It abstains when no sentence is
     supported well enough. It reads no meaning: a question whose words all stand in a sentence is
     answered from that sentence, also when it says something else.
     """
 
-    def __init__(
-        self,
-        *,
-        threshold: float = DEFAULT_THRESHOLD,
-        max_candidates: int = 3,
-        answer: AnswerPart = "span",
-        weight: TermWeight | None = None,
-    ) -> None:
-        if not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold must lie in [0, 1], not {threshold}")
-        if max_candidates < 1:
-            raise ConfigError(f"max_candidates must be at least 1, not {max_candidates}")
-        if answer not in ("span", "sentence"):
-            raise ConfigError(f"answer must be one of span, sentence, not {answer!r}")
-        self.threshold = threshold
-        self.max_candidates = max_candidates
-        self.answer: AnswerPart = answer
-        self._weight = weight
+    threshold: float = DEFAULT_THRESHOLD
+    """Support below which no answer is given, in [0, 1]."""
+    max_candidates: int = 3
+    """How many different answers are given at most."""
+    answer: AnswerPart = "span"
+    """Whether a question for a date, a number or a name gets that part of the sentence alone
+    (``span``), or the whole sentence like any other (``sentence``)."""
+    word_weights: Literal["corpus", "contexts"] = "corpus"
+    """Where a word's rarity is counted: in the corpus, where retrieval knows it, or among the
+    contexts at hand."""
+    weight: TermWeight | None = field(default=None, compare=False, metadata={"setting": False})
+    """What a word is worth in the corpus; None where that is not known."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            between("threshold", self.threshold, 0, 1),
+            at_least("max_candidates", self.max_candidates, 1),
+            one_of("answer", self.answer, ("span", "sentence")),
+            one_of("word_weights", self.word_weights, ("corpus", "contexts")),
+        )
 
     @property
     def identity(self) -> dict[str, object]:
@@ -96,8 +98,8 @@ class ExtractiveGenerator:
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult:
         """Answers a question from its contexts.
 
-        Returns:
-            ``metadata`` holds ``language``, ``support`` (of the best sentence, in [0, 1], 0 when
+        The metadata holds ``language``, ``support`` of the best sentence (in [0, 1]), ``evidence``
+        (where the answer stands) and all ``candidates``.
         """
         question = parse_question(query)
         candidates = self._candidates(query, question, contexts)
@@ -131,15 +133,15 @@ class ExtractiveGenerator:
     ) -> list[_Answer]:
         """The best answers, those that differ only in case or Unicode form once."""
         found: dict[str, _Answer] = {}
-        for sentence in rank_sentences(question, contexts, self._weight):
+        for sentence in rank_sentences(question, contexts, self.weight):
             context = contexts[sentence.context_index]
-            one = self._answer(query, question, sentence, context)
+            one = self._answered(query, question, sentence, context)
             found.setdefault(normalise(context[one.start : one.end]), one)
             if len(found) == self.max_candidates:
                 break
         return list(found.values())
 
-    def _answer(
+    def _answered(
         self, query: str, question: ParsedQuestion, sentence: SupportedSentence, context: str
     ) -> _Answer:
         start, end = sentence.start, sentence.end
@@ -147,35 +149,3 @@ class ExtractiveGenerator:
         if span is None:
             return _Answer(sentence=sentence, start=start, end=end)
         return _Answer(sentence=sentence, start=start + span.start, end=start + span.end)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExtractiveGeneration:
-    """Quotes the best supported sentence, or what of it is asked for; no model."""
-
-    threshold: float = DEFAULT_THRESHOLD
-    """Support below which no answer is given, in [0, 1]."""
-    max_candidates: int = 3
-    """How many different answers are given at most."""
-    answer: AnswerPart = "span"
-    """Whether a question for a date, a number or a name gets that part of the sentence alone
-    (``span``), or the whole sentence like any other (``sentence``)."""
-    word_weights: Literal["corpus", "contexts"] = "corpus"
-    """Where a word's rarity is counted: in the corpus, where retrieval knows it, or among the
-    contexts at hand."""
-
-    def __post_init__(self) -> None:
-        if self.word_weights not in ("corpus", "contexts"):
-            raise ConfigError(
-                f"word_weights must be one of corpus, contexts, not {self.word_weights!r}"
-            )
-        self.open(None)
-
-    def open(self, weights: WordWeights | None) -> ExtractiveGenerator:
-        used = weights if self.word_weights == "corpus" else None
-        return ExtractiveGenerator(
-            threshold=self.threshold,
-            max_candidates=self.max_candidates,
-            answer=self.answer,
-            weight=None if used is None else used.weight,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from ragbench.errors import ConfigError, InterfaceError
 from ragbench.llm.session import Chat
 from ragbench.pipeline.custom import OwnOrchestration
 from ragbench.pipeline.documents import Documents, Indexing
-from ragbench.pipeline.extractive import ExtractiveGeneration
+from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.gold import GoldLocator, Searched
 from ragbench.pipeline.pre_retrieval import PreRetrieval
 from ragbench.pipeline.rag import PipelineRAG, Searching, Stages, pipeline_rag
@@ -76,7 +76,7 @@ class Pipeline:
     """How reports call it."""
     indexing: Indexing
     retrieval: RetrievalStage
-    generation: ExtractiveGeneration | Generation
+    generation: Generation
     pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
     post_retrieval: PostRetrieval | None = None
     orchestration: Orchestration = field(default_factory=Orchestration)
@@ -129,11 +129,14 @@ class Pipeline:
 
     def _stages(self, retriever: Retriever) -> Stages:
         generation, context = self.generation, dict[str, Any]()
-        if isinstance(generation, ExtractiveGeneration):
-            weights = retriever.word_weights
-            if weights is not None and generation.word_weights == "corpus":
-                context = {"word_weights": dict(weights.identity)}
-            generation = generation.open(weights)
+        weights = retriever.word_weights
+        if (
+            isinstance(generation, ExtractiveGenerator)
+            and generation.word_weights == "corpus"
+            and weights is not None
+        ):
+            context = {"word_weights": dict(weights.identity)}
+            generation = replace(generation, weight=weights.weight)
         return Stages(
             searching=Searching(
                 retriever=retriever,

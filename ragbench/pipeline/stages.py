@@ -158,7 +158,7 @@ RETRIEVALS = Registry(
 GENERATIONS = Registry(
     kind="generations",
     builtin={
-        "extractive": "ragbench.pipeline.extractive:ExtractiveGeneration",
+        "extractive": "ragbench.pipeline.extractive:ExtractiveGenerator",
         "chat": "ragbench.pipeline.chat:ChatGenerator",
     },
 )

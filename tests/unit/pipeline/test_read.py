@@ -13,7 +13,7 @@ from ragbench import load_pipeline
 from ragbench.core.chat import SamplingChat
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.chat import ChatGenerator
-from ragbench.pipeline.extractive import ExtractiveGeneration
+from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.query_transforms import HyDE, Normalise
 from ragbench.pipeline.stages import RetrievalStage
 
@@ -65,7 +65,7 @@ def problems(text: str) -> list[tuple[int | None, str]]:
 def test_an_empty_mapping_is_the_baseline(place: Path) -> None:
     pipeline = load_pipeline(saved("{}"))
     assert (pipeline.name, pipeline.corpus, pipeline.post_retrieval) == ("rag", None, None)
-    assert pipeline.generation == ExtractiveGeneration()
+    assert pipeline.generation == ExtractiveGenerator()
     with pytest.raises(ConfigError, match="no documents: name them under indexing"):
         pipeline.open().__enter__()
 
