@@ -36,13 +36,7 @@ from ragbench.llm.answers import (
 )
 from ragbench.llm.book import BookedRequest, Ledger
 from ragbench.llm.budget import Budget, check_cap, price_for
-from ragbench.llm.concurrency import (
-    CallLimits,
-    Circuit,
-    Clock,
-    Concurrency,
-    Slot,
-)
+from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency, Slot
 from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.estimate import most_prompt_tokens
 from ragbench.llm.transport import NoAnswerError, OpenAITransport, Transport

@@ -113,11 +113,7 @@ class JudgePlan:
     """Judges cases by a list of metrics."""
 
     def __init__(
-        self,
-        metrics: Sequence[Metric],
-        *,
-        repeats: int = 1,
-        panel: Sequence[Endpoint] = (),
+        self, metrics: Sequence[Metric], *, repeats: int = 1, panel: Sequence[Endpoint] = ()
     ) -> None:
         """Loads the scorers, so that what is not installed is reported before anything runs."""
         if repeats < 1:

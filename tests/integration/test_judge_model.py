@@ -59,7 +59,7 @@ def test_a_real_model_judges_and_is_asked_once(tmp_path: Path) -> None:
         {},
     )  # fmt: skip
     cases = [
-        Case(id="bees", query="Where do honey bees live?", reference="Honey bees live in hives."),
+        Case(id="bees", query="Where do honey bees live?", reference="Honey bees live in hives.")
     ]
 
     def run() -> tuple[Any, Any]:

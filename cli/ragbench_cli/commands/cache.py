@@ -58,10 +58,7 @@ def prune(
     max_mb: Annotated[
         int | None,
         option(
-            "--max-mb",
-            help="Keep at most N megabytes, the most recently used.",
-            metavar="N",
-            min=0,
+            "--max-mb", help="Keep at most N megabytes, the most recently used.", metavar="N", min=0
         ),
     ] = None,
     unused_days: Annotated[

@@ -52,21 +52,10 @@ def command(
     ] = "support",
     limit: Annotated[
         int | None,
-        option(
-            "--limit",
-            help="Take only the first N claims.",
-            metavar="N",
-            panel=CASES,
-        ),
+        option("--limit", help="Take only the first N claims.", metavar="N", panel=CASES),
     ] = None,
     sample: Annotated[
-        int | None,
-        option(
-            "--sample",
-            help="Draw N claims at random.",
-            metavar="N",
-            panel=CASES,
-        ),
+        int | None, option("--sample", help="Draw N claims at random.", metavar="N", panel=CASES)
     ] = None,
     seed: Annotated[
         int,
@@ -121,13 +110,7 @@ def command(
         ),
     ] = False,
     quiet: Annotated[
-        bool,
-        option(
-            "--quiet",
-            "-q",
-            help="Show no progress and no hints.",
-            panel=OUTPUT,
-        ),
+        bool, option("--quiet", "-q", help="Show no progress and no hints.", panel=OUTPUT)
     ] = False,
     json: JsonOption = False,
 ) -> None:

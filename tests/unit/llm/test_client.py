@@ -45,9 +45,7 @@ FILTERED = {"choices": [{"message": {"content": ""}, "finish_reason": "content_f
 
 
 def using(
-    transport: Transport,
-    work: Callable[[LLMClient], Awaitable[ValueT]],
-    **settings: Any,
+    transport: Transport, work: Callable[[LLMClient], Awaitable[ValueT]], **settings: Any
 ) -> ValueT:
     """Opens a client in a virtual loop and does something with it."""
     judge = settings.pop("judge", endpoint())

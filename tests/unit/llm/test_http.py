@@ -15,11 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from ragbench.core.chat import ChatModel
-from ragbench.errors import (
-    ConfigError,
-    LLMAccessError,
-    LLMRefusedError,
-)
+from ragbench.errors import ConfigError, LLMAccessError, LLMRefusedError
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.endpoint import ApiKey, Endpoint

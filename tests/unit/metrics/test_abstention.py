@@ -86,10 +86,7 @@ class Metadata:
             {"prompt_tokens": 3.0, "response_tokens": 4.0, "total_tokens": 7.0},
         ),
         ({"total_tokens": 9, "token_usage": {"total_tokens": 1}}, {"total_tokens": 9.0}),
-        (
-            {"prompt_tokens": 10, "total_tokens": 15},
-            {"prompt_tokens": 10.0, "total_tokens": 15.0},
-        ),
+        ({"prompt_tokens": 10, "total_tokens": 15}, {"prompt_tokens": 10.0, "total_tokens": 15.0}),
         ({"total_tokens": 0}, {"total_tokens": 0.0}),
         ({"total_tokens": float("inf")}, {}),
         ({"total_tokens": True}, {}),

@@ -50,11 +50,7 @@ def misspelled(count: int) -> str:
         (f"Note. {LONG.replace('gateway', 'gatewy')} And more of the same.", LONG, True),
         # a near-duplicate that says another number
         (LONG.replace("300", "600"), LONG, False),
-        (
-            "A quite different sentence about gardens, flowers and the rain in May.",
-            LONG,
-            False,
-        ),
+        ("A quite different sentence about gardens, flowers and the rain in May.", LONG, False),
         # 30 characters are too few to be recognised when they are not verbatim
         ("idle connections drop after 30", "idle connections drop after 3 s", False),
         ("奥里昂网关在三百秒后断开空闲连接。", "网关在三百秒后断开", True),
@@ -382,11 +378,7 @@ def found_as(text: str, *gold: str) -> list[Trace]:
             Matching.TEXT,
             ["of 3 chunks whose id is a relevant one, 0 have its text"],
         ),
-        (
-            CONTRADICTED,
-            Matching.TEXT,
-            ["of 4 chunks whose id is a relevant one, 1 have its text"],
-        ),
+        (CONTRADICTED, Matching.TEXT, ["of 4 chunks whose id is a relevant one, 1 have its text"]),
         # Reference contexts in other words contradict nothing; that they differ is said.
         (believed(0, 4), Matching.DOCUMENT_ID, ["Only 0 of 4 chunks"]),
         (believed(2, 5), Matching.DOCUMENT_ID, ["Only 2 of 5 chunks"]),
@@ -426,11 +418,7 @@ def found_as(text: str, *gold: str) -> list[Trace]:
             Matching.TEXT,
             ["by their text: the dataset names no ids of what is relevant."],
         ),
-        (
-            [trace(gold=["a"], retrieval=retrieved("x", with_ids=False))],
-            Matching.DOCUMENT_ID,
-            [],
-        ),
+        ([trace(gold=["a"], retrieval=retrieved("x", with_ids=False))], Matching.DOCUMENT_ID, []),
         (
             [
                 trace(gold=["a"], retrieval=retrieved("a")),

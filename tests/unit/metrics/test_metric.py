@@ -20,14 +20,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.metric import ARGUMENTS, AtLeast, definition_of
 from ragbench.metrics.rank import Ranking
 from ragbench.metrics.registry import MetricLike, find_definition, parse_metric
-from tests.unit.metrics.builders import (
-    answered,
-    cells,
-    failed,
-    generated,
-    retrieved,
-    trace,
-)
+from tests.unit.metrics.builders import answered, cells, failed, generated, retrieved, trace
 
 # --- what a function says of itself
 
@@ -163,9 +156,7 @@ FULL = replace(
         evidence=["of a"],
         references=["right", "also right"],
         answerable=True,
-        retrieval=replace(
-            retrieved("a", "c", metadata=[{"source": "x"}, {}], seconds=0.5),
-        ),
+        retrieval=replace(retrieved("a", "c", metadata=[{"source": "x"}, {}], seconds=0.5)),
         generation=generated(
             "an answer",
             candidates=["one", "two"],

@@ -12,15 +12,7 @@ from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.metrics.plan import Plan
-from tests.unit.metrics.builders import (
-    SKIPPED,
-    cell,
-    cells,
-    failed,
-    generated,
-    retrieved,
-    trace,
-)
+from tests.unit.metrics.builders import SKIPPED, cell, cells, failed, generated, retrieved, trace
 
 CALLED: list[int] = []
 

@@ -121,10 +121,7 @@ def test_a_level_that_no_grade_reaches_is_told() -> None:
         ("set_precision(judged_only=true)", 2 / 3),
         ("MRR(judged_only=true)", 1 / 2),
         ("MAP(judged_only=true)", (1 / 2 + 2 / 3) / 2),
-        (
-            "nDCG(judged_only=true)",
-            (2 / math.log2(3) + 1 / math.log2(4)) / (2 + 1 / math.log2(3)),
-        ),
+        ("nDCG(judged_only=true)", (2 / math.log2(3) + 1 / math.log2(4)) / (2 + 1 / math.log2(3))),
     ],
 )
 def test_a_document_stands_once_at_its_best_chunk(name: str, expected: float) -> None:

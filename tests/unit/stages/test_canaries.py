@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from ragbench import Case, Outcome, RetrievalResult, Status, Trace, parse_metrics
 from ragbench.core.report import CanaryLine
 from ragbench.metrics.judging import INJECTION
-from ragbench.stages.canaries import (
-    CANARIES,
-    CanaryKind,
-    judge_canaries,
-    plant,
-    read_canaries,
-)
+from ragbench.stages.canaries import CANARIES, CanaryKind, judge_canaries, plant, read_canaries
 from ragbench.text.quotes import find_quote
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import judged_by, model

@@ -176,10 +176,7 @@ def test_a_dead_endpoint_judges_nothing_and_keeps_what_was_free(tmp_path: Path) 
     dead = Script([NoAnswerError("connection", "refused")], latency=0.0)
     with judging(tmp_path, dead) as judge, pytest.raises(LLMUnavailableError, match="nothing was"):
         run(tmp_path, judge)
-    with (
-        judging(tmp_path, dead, preflight=False) as judge,
-        pytest.raises(LLMUnreachableError),
-    ):
+    with judging(tmp_path, dead, preflight=False) as judge, pytest.raises(LLMUnreachableError):
         run(tmp_path, judge)
     server = FaultServer()
     with judging(tmp_path, server) as judge:
