@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +15,6 @@ from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.embeddings import EmbeddingClient
-from ragbench.llm.endpoint import Endpoint
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import InMemory, Script, endpoint
 from tests.virtual_time import run
@@ -94,18 +92,3 @@ def test_a_cap_holds_and_an_empty_text_is_refused() -> None:
         embedded(FaultServer(), ["a"], budget=Budget(Decimal("0.000001")))
     with pytest.raises(ConfigError, match="an empty text"):
         embedded(FaultServer(), ["a", " "])
-
-
-@pytest.mark.extra("llm")
-def test_over_http() -> None:
-    with FaultServer() as server:
-
-        async def scenario() -> Embeddings:
-            judge = Endpoint(base_url=server.url, model="e", extra={"dimensions": 2})
-            async with EmbeddingClient(judge) as client:
-                return await client.embed(["a", "bb"])
-
-        assert asyncio.run(scenario()).vectors == ((1.0, 0.0), (2.0, 2.0))
-        (call,) = server.calls
-    assert call.path == "/v1/embeddings"
-    assert (call.payload["input"], call.payload["dimensions"]) == (["a", "bb"], 2)

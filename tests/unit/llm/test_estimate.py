@@ -13,7 +13,7 @@ from ragbench.errors import ConfigError
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.estimate import Estimator, most_prompt_tokens
-from ragbench.text.token_counter import APPROXIMATE, token_counter
+from ragbench.text.token_counter import APPROXIMATE
 from tests.unit.llm.builders import VERDICT, Script, asked, endpoint, said
 from tests.virtual_time import run
 
@@ -78,9 +78,3 @@ def test_no_prompt_has_more_tokens_than_its_bound(texts: list[str]) -> None:
     bound = most_prompt_tokens(payload)
     assert bound >= sum(len(text.encode("utf-8", "replace")) for text in texts)
     assert bound >= sum(APPROXIMATE.count(text) + 4 for text in texts)
-
-
-def test_a_counter_of_ours_serves() -> None:
-    estimator = Estimator(endpoint(), token_counter("approximate"))
-    estimator.add(asked("How many tokens are there?"), answer_tokens=(1, 1))
-    assert estimator.estimate().approximate

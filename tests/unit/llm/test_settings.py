@@ -13,7 +13,6 @@ from ragbench.errors import ConfigError
 from ragbench.llm.budget import price_for
 from ragbench.llm.endpoint import ApiKey, Endpoint, Price
 from ragbench.llm.settings import LLMSettings, resolve
-from tests.unit.llm.builders import endpoint
 
 KEY = "sk-0123456789-secret"
 
@@ -166,18 +165,3 @@ def test_a_call_costs_what_its_tokens_cost() -> None:
     usage = Usage(prompt_tokens=1000, cached_prompt_tokens=400, completion_tokens=100)
     assert price.of(usage) == Decimal("0.0022")  # 600 x 2 + 400 x 0.5 + 100 x 8, a million
     assert price.at_most(prompt_tokens=1000, completion_tokens=100) == Decimal("0.0028")
-
-
-def test_a_price_is_no_negative_number() -> None:
-    with pytest.raises(ConfigError):
-        Price(input=Decimal(-1), output=Decimal(1))
-
-
-def test_an_endpoint_shows_no_more_than_it_holds() -> None:
-    assert "key=ApiKey(variable=None, file=None, command=())" in repr(endpoint())
-    assert endpoint().identity() == {
-        "base_url": "http://judge.test/v1",
-        "model": "m",
-        "parameters": {"temperature": 0.0, "max_tokens": 4096},
-        "structured": "auto",
-    }

@@ -116,19 +116,6 @@ def test_a_run_again_asks_nobody_and_another_judge_is_asked(tmp_path: Path) -> N
     assert report.manifest["fingerprints"]["judge"] != known
 
 
-def test_without_the_journal_the_kept_answers_are_taken(tmp_path: Path) -> None:
-    server = FaultServer()
-    with judging(tmp_path, server) as judge:
-        first = run(tmp_path, judge)
-    asked = len(server.calls)
-    with judging(tmp_path, server) as judge:
-        second = run(tmp_path, judge, fresh=True)
-        receipt = judge.session.receipt()
-    assert len(server.calls) == asked
-    assert first.judging == second.judging
-    assert all(line.cached == line.calls for line in receipt.lines)
-
-
 def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
     tmp_path: Path,
 ) -> None:
@@ -181,20 +168,6 @@ def test_a_dead_endpoint_judges_nothing_and_keeps_what_was_free(tmp_path: Path) 
     server = FaultServer()
     with judging(tmp_path, server) as judge:
         assert run(tmp_path, judge).summaries[1].measured == 4
-
-
-def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
-    server = FaultServer()
-    with (
-        judging(tmp_path, InMemory(server, latency=0.01)) as judge,
-        pytest.raises(InterruptedRunError),
-    ):
-        run(tmp_path, judge, stopped=lambda: len(server.calls) >= 9)
-    before = len(server.calls)
-    assert before < 21
-    with judging(tmp_path, server) as judge:
-        run(tmp_path, judge)
-    assert len(server.calls) == 21
 
 
 def test_the_report_and_what_was_said_are_the_same_after_an_interruption(tmp_path: Path) -> None:
