@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -194,13 +194,7 @@ def stored_definition(metric: Metric) -> dict[str, Any]:
     known["needs"] = sorted(definition.needs)
     known["aliases"] = list(definition.aliases)
     known["parameters"] = [
-        {
-            "name": parameter.name,
-            "default": parameter.default,
-            "summary": parameter.summary,
-            "choices": list(parameter.choices),
-            "low": parameter.low,
-        }
+        {**asdict(parameter), "choices": list(parameter.choices)}
         for parameter in definition.parameters
     ]
     return {**known, "bound": {"parameters": dict(metric.parameters), "cutoff": metric.cutoff}}
@@ -241,13 +235,8 @@ def _known_needs(stored: Sequence[str]) -> list[Need]:
 
 
 def _parameter_of(stored: Mapping[str, Any]) -> Parameter:
-    return Parameter(
-        name=stored["name"],
-        default=stored["default"],
-        summary=stored["summary"],
-        choices=tuple(stored["choices"]),
-        low=stored["low"],
-    )
+    known = {field.name: stored[field.name] for field in fields(Parameter)}
+    return Parameter(**{**known, "choices": tuple(known["choices"])})
 
 
 def _spell(value: ParameterValue) -> str:
