@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from hashlib import blake2b
@@ -26,9 +26,8 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.manifest import write_atomic
-from ragbench.llm.session import ModelClients
-from ragbench.metrics.judging import INJECTION, reads_canaries
-from ragbench.stages.judge import Judging, judge_many
+from ragbench.metrics.judging import INJECTION, JudgeModels, reads_canaries
+from ragbench.stages.judge import Judging
 from ragbench.text.quotes import find_quote
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import multilingual_tokens
@@ -222,18 +221,13 @@ def judge_canaries(
     tally: dict[tuple[int, CanaryKind], list[JudgedCell]] = {}
     jobs = [(at, canary) for at in range(len(asked)) for canary in canaries]
 
-    def work(
-        models: ModelClients, emit: Callable[[tuple[int, CanaryKind, JudgedCell]], None]
-    ) -> Coroutine[Any, Any, None]:
-        async def judge_one(job: tuple[int, Canary], panel: Any) -> None:
-            at, canary = job
-            emit((at, canary.kind, await plan.judge(at, canary.trace, panel)))
+    def judge(job: tuple[int, Canary], panel: JudgeModels) -> Awaitable[JudgedCell]:
+        at, canary = job
+        return plan.judge(at, canary.trace, panel)
 
-        return judge_many(jobs, judge_one, models, judging.limits.concurrency, stopped)
-
-    for batch in judging.session.stream(work):
-        for at, kind, judged in batch:
-            tally.setdefault((at, kind), []).append(judged)
+    for batch in judging.judged(jobs, judge, stopped):
+        for (at, canary), judged in batch:
+            tally.setdefault((at, canary.kind), []).append(judged)
     lines = [
         _line(metric, kind, tally.get((at, kind), []))
         for at, metric in enumerate(asked)

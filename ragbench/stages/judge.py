@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -46,10 +46,37 @@ class Judging:
         panel = [juror.endpoint for juror in self.panel]
         return JudgePlan(metrics, repeats=self.repeats, panel=panel)
 
-    @property
-    def limits(self) -> CallLimits:
+    def info(self, plan: JudgePlan) -> dict[str, Any]:
+        """Who judges by a plan; see `ragbench.stages.judge_identity`."""
+        chat = None if self.chat is None else self.chat.endpoint
+        embeddings = None if self.embeddings is None else self.embeddings.endpoint
+        return judge_info(plan, chat, embeddings)
+
+    def try_models(self, plan: JudgePlan) -> None:
+        """Sees whether the models answer as a plan needs it, where that is wanted."""
+        chat, embeddings = plan.needs_chat, plan.needs_embeddings
+        if self.preflight:
+            self.session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
+
+    def judged(
+        self,
+        jobs: Sequence[JobT],
+        judge: Callable[[JobT, JudgeModels], Awaitable[JudgedCell]],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[list[tuple[JobT, JudgedCell]]]:
+        """Has jobs judged, many at once; each is given as soon as it is done."""
         known = self.chat or self.embeddings
-        return CallLimits() if known is None else known.limits
+        concurrency = (CallLimits() if known is None else known.limits).concurrency
+
+        def work(
+            models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
+        ) -> Coroutine[Any, Any, None]:
+            async def one(job: JobT, panel: JudgeModels) -> None:
+                emit((job, await judge(job, panel)))
+
+            return _judge_many(jobs, one, models, concurrency, stopped)
+
+        return self.session.stream(work)
 
 
 class Rehearsal(Protocol):
@@ -62,11 +89,6 @@ class Job(NamedTuple):
     row: RunCase
     position: int
     """The metric's place among the judged ones."""
-
-
-class _FinishedJob(NamedTuple):
-    job: Job
-    judged: JudgedCell
 
 
 @dataclass(slots=True)
@@ -105,23 +127,14 @@ class JudgeStage:
         run.journal.flush()
         if not open_jobs:
             return
-        session = self.judging.session
-        if self.judging.preflight and not self._is_tried:
-            chat, embeddings = self.plan.needs_chat, self.plan.needs_embeddings
-            session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
+        if not self._is_tried:
+            self.judging.try_models(self.plan)
             self._is_tried = True
 
-        def work(
-            models: ModelClients, emit: Callable[[_FinishedJob], None]
-        ) -> Coroutine[Any, Any, None]:
-            async def judge(job: Job, panel: JudgeModels) -> None:
-                judged = await self.plan.judge(job.position, job.row.trace, panel)
-                emit(_FinishedJob(job, judged))
+        def judge(job: Job, panel: JudgeModels) -> Awaitable[JudgedCell]:
+            return self.plan.judge(job.position, job.row.trace, panel)
 
-            concurrency = self.judging.limits.concurrency
-            return judge_many(open_jobs, judge, models, concurrency, run.stopped)
-
-        for batch in session.stream(work):
+        for batch in self.judging.judged(open_jobs, judge, run.stopped):
             done = 0
             for job, judged in batch:
                 self._record(job, judged, places)
@@ -153,16 +166,12 @@ class Judge:
 
 def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
     """Prepares the judged ones of a run's metrics."""
-    chat = embeddings = None
-    if judging is not None:
-        chat = None if judging.chat is None else judging.chat.endpoint
-        embeddings = None if judging.embeddings is None else judging.embeddings.endpoint
     judged = [metric for metric in metrics if metric.is_judged]
-    plan = JudgePlan(judged) if judging is None else judging.plan(judged)
-    info = judge_info(plan, chat, embeddings)
     if judging is None:
+        JudgePlan(judged).check(None, None)  # says what to set
         raise ConfigError("nobody is there to ask: give evaluate() its argument judging")
-    return Judge(plan=plan, judging=judging, info=info)
+    plan = judging.plan(judged)
+    return Judge(plan=plan, judging=judging, info=judging.info(plan))
 
 
 def judged_places(table: CellTable) -> list[int]:
@@ -174,7 +183,7 @@ def _is_missing(cell: Cell | None, run: Running) -> bool:
     return cell is None or (run.retry_failed and cell.status is Status.FAILED)
 
 
-async def judge_many(
+async def _judge_many(
     jobs: Iterable[JobT],
     judge: Callable[[JobT, JudgeModels], Awaitable[None]],
     panel: JudgeModels,

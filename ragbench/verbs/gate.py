@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from ragbench.core.gate_result import GateResult
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell
+from ragbench.core.outcome import Cell, JudgedCell
 from ragbench.core.run_scores import RunScores, ScoredCase, clustered_by_gold
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
@@ -22,14 +21,12 @@ from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import read_manifest
-from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import JudgeModels, JudgePlan
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import computable, stored_metrics
 from ragbench.metrics.summary import SummaryBuilder
-from ragbench.stages.judge import Judging, judge_many
-from ragbench.stages.judge_identity import judge_info
+from ragbench.stages.judge import Judging
 from ragbench.stages.stored import StoredTraces, TracedCase
 
 _BATCH = 256
@@ -99,16 +96,13 @@ class _Scorer:
         free = [metric for metric in metrics if not metric.is_judged]
         judged = [metric for metric in metrics if metric.is_judged]
         plan = JudgePlan(judged) if judging is None else judging.plan(judged)
-        chat = None if judging is None or judging.chat is None else judging.chat.endpoint
-        other = judging is not None and judging.embeddings
-        embeddings = other.endpoint if other else None
-        if judged:
-            info = judge_info(plan, chat, embeddings)
-            if info["fingerprint"] != like.fingerprints.get("judge"):
-                raise ConfigError(
-                    f"{like.source} was judged by another model, or with other parameters or "
-                    "prompts, than are set now: set those of that run, which its manifest names"
-                )
+        if judging is None:
+            plan.check(None, None)  # says what to set, where anything is judged
+        elif judged and judging.info(plan)["fingerprint"] != like.fingerprints.get("judge"):
+            raise ConfigError(
+                f"{like.source} was judged by another model, or with other parameters or prompts, "
+                "than are set now: set those of that run, which its manifest names"
+            )
         order = {metric.name: place for place, metric in enumerate([*free, *judged])}
         return cls(
             free=Plan(free, matching=Matching(like.matching)),
@@ -127,23 +121,15 @@ class _Scorer:
         count = len(self.judged.metrics)
         found: list[dict[int, Cell]] = [{} for _ in traces]
         jobs = [(row, position) for row in range(len(traces)) for position in range(count)]
-        judging = self.judging
-        if judging is not None and jobs:
 
-            def work(
-                models: ModelClients, tell: Callable[[tuple[int, int, Cell]], None]
-            ) -> Coroutine[Any, Any, None]:
-                async def judge(job: tuple[int, int], panel: JudgeModels) -> None:
-                    row, position = job
-                    done = await self.judged.judge(position, traces[row], panel)
-                    tell((row, position, done.cell))
+        def judge(job: tuple[int, int], panel: JudgeModels) -> Awaitable[JudgedCell]:
+            row, position = job
+            return self.judged.judge(position, traces[row], panel)
 
-                concurrency = judging.limits.concurrency
-                return judge_many(jobs, judge, models, concurrency, lambda: False)
-
-            for batch in judging.session.stream(work):
-                for row, position, cell in batch:
-                    found[row][position] = cell
+        if self.judging is not None and jobs:
+            for batch in self.judging.judged(jobs, judge):
+                for (row, position), judged in batch:
+                    found[row][position] = judged.cell
         return [[cells[position] for position in range(count)] for cells in found]
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
@@ -24,11 +23,9 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.io.labels import LEVELS, LabelledClaim
-from ragbench.llm.probe import preflight
-from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import INJECTION, JudgeModels, JudgePlan
-from ragbench.stages.judge import Judging, judge_many
-from ragbench.stages.judge_identity import judge_info, price_of
+from ragbench.stages.judge import Judging
+from ragbench.stages.judge_identity import price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation
 from ragbench.stats.mean import proportion_interval
 
@@ -76,20 +73,16 @@ def judge_card(
     """
     _check_metric(metric)
     plan = judging.plan([metric])
-    info = judge_info(
-        plan,
-        None if judging.chat is None else judging.chat.endpoint,
-        None if judging.embeddings is None else judging.embeddings.endpoint,
-    )
-    session = judging.session
-    if judging.preflight:
-        session.run(
-            lambda models: preflight(models, chat=plan.needs_chat, embeddings=plan.needs_embeddings)
-        )
+    info = judging.info(plan)
+    judging.try_models(plan)
     jobs = [_Job(plan, number, claim, None) for number, claim in enumerate(claims)]
     jobs += _probing(replace(judging, repeats=1).plan([metric]), claims, probes)
     found = _Found(claims=claims, probes=tuple(probes))
-    for batch in session.stream(partial(_judge_all, jobs, judging.limits.concurrency, stopped)):
+
+    def judge(job: _Job, panel: JudgeModels) -> Awaitable[JudgedCell]:
+        return job.plan.judge(0, _trace(job.claim), panel)
+
+    for batch in judging.judged(jobs, judge, stopped):
         for job, judged in batch:
             found.judged[job.probe, job.number] = judged
         advance(sum(job.probe is None for job, _ in batch))
@@ -111,11 +104,6 @@ class _Job(NamedTuple):
     claim: LabelledClaim
     probe: Probe | None
     """None for the claim as it is."""
-
-
-class _JudgedLabel(NamedTuple):
-    job: _Job
-    judged: JudgedCell
 
 
 def _probing(
@@ -173,19 +161,6 @@ def _probe_figure(probe: Probe, pairs: Sequence[tuple[JudgedCell, JudgedCell]]) 
         return found
     low, high = proportion_interval(found.hits, len(known))
     return replace(found, low=low, high=high)
-
-
-def _judge_all(
-    jobs: Sequence[_Job],
-    concurrency: int,
-    stopped: Callable[[], bool],
-    models: ModelClients,
-    emit: Callable[[_JudgedLabel], None],
-) -> Coroutine[Any, Any, None]:
-    async def judge(job: _Job, panel: JudgeModels) -> None:
-        emit(_JudgedLabel(job, await job.plan.judge(0, _trace(job.claim), panel)))
-
-    return judge_many(jobs, judge, models, concurrency, stopped)
 
 
 def _trace(claim: LabelledClaim) -> Trace:
