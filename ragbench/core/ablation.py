@@ -143,7 +143,7 @@ class Ablation:
     """A score a metric, of the best order of the chunks that were retrieved: no reranker can reach
     more. None where gold contexts are not known."""
     keep: str = ""
-    """What the first metric says of the variants, in a sentence."""
+    """What the first metric shows of the variants, in a sentence."""
     generator: str | None = None
     """The RAG whose generation was asked; None without one."""
     currency: str | None = None

@@ -50,39 +50,32 @@ def variant_effects(
         confidence: of the whole family, between 0 and 1.
     """
     first, *others = variants
-    samples: dict[tuple[int, int], PairedSample] = {}
-    for at, variant in enumerate(others, start=1):
-        for column in range(len(metrics)):
-            found = pair(first.values[column], variant.values[column], clusters=clusters)
-            samples[at, column] = found
+    samples: dict[tuple[int, int], PairedSample] = {
+        (at, column): pair(first.values[column], variant.values[column], clusters=clusters)
+        for at, variant in enumerate(others, start=1)
+        for column in range(len(metrics))
+    }
     tested = [key for key, one in samples.items() if variants[key[0]].acted and one.differences]
     alpha = 1 - confidence
     joint = family_test([samples[key] for key in tested], alpha=alpha, seed=seed)
     raw = [test.p_value for test in joint.tests]
     p_values = dict(zip(tested, zip(raw, joint.p_values, strict=True), strict=True))
-    together = 1 - joint.level
-    effects: list[tuple[VariantEffect, ...]] = []
-    for at, variant in enumerate(variants):
-        row: list[VariantEffect] = []
-        for column, metric in enumerate(metrics):
-            effect = _scored(metric, variant.values[column])
-            if at:
-                effect = _compared(effect, samples[at, column], confidence, together)
-                lower = metric.definition.direction is Direction.LOWER
-                before, after = first.values[column], variant.values[column]
-                losses = _losses(samples[at, column], before, after, lower_is_better=lower)
-                effect = replace(effect, losses=losses)
-            if (at, column) in p_values:
-                p_value, corrected = p_values[at, column]
-                effect = replace(
-                    effect,
-                    p_value=p_value,
-                    p_corrected=corrected,
-                    is_significant=corrected <= alpha,
-                )
-            row.append(effect)
-        effects.append(tuple(row))
-    return effects, len(tested)
+    effects = [
+        [_scored(metric, variant.values[column]) for column, metric in enumerate(metrics)]
+        for variant in variants
+    ]
+    for (at, column), sample in samples.items():
+        effect = _compared(effects[at][column], sample, confidence, 1 - joint.level)
+        losses = _losses(sample, first.values[column], variants[at].values[column], effect.metric)
+        effect = replace(effect, losses=losses)
+        if (at, column) in p_values:
+            p_value, corrected = p_values[at, column]
+            significant = corrected <= alpha
+            effect = replace(
+                effect, p_value=p_value, p_corrected=corrected, is_significant=significant
+            )
+        effects[at][column] = effect
+    return [tuple(row) for row in effects], len(tested)
 
 
 def _scored(metric: Metric, values: Values) -> VariantEffect:
@@ -114,10 +107,10 @@ def _compared(
 
 
 def _losses(
-    sample: PairedSample, before: Values, after: Values, *, lower_is_better: bool
+    sample: PairedSample, before: Values, after: Values, metric: Metric
 ) -> tuple[CaseLoss, ...]:
     """The cases that got worse, the largest loss first."""
-    sign = -1 if lower_is_better else 1
+    sign = -1 if metric.definition.direction is Direction.LOWER else 1
     found = [
         (sign * difference, case)
         for case, difference in zip(sample.case_ids, sample.differences, strict=True)
@@ -130,7 +123,7 @@ def _losses(
 
 
 def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[VariantEffect]]) -> str:
-    """What the first metric says of the variants, in a sentence.
+    """What the first metric shows of the variants, in a sentence.
 
     Kept is the variant with the best score among those that are better than the first one beyond
     chance; the first one where there is none.
@@ -146,7 +139,7 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
     worse = [at for at in range(1, len(variants)) if column[at].is_significant and gains[at] < 0]
     idle = [at for at, variant in enumerate(others, start=1) if not variant.acted]
     open_ = [at for at in range(1, len(variants)) if at not in (*better, *worse, *idle)]
-    for found, said in (
+    for found, result in (
         (also, f"also better than {first.name}"),
         (open_, f"not distinguishable from {first.name}"),
         (worse, f"worse than {first.name}"),
@@ -154,5 +147,5 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
     ):
         if found:
             names = ", ".join(variants[at].name for at in found)
-            parts.append(f"{names}: {said}")
+            parts.append(f"{names}: {result}")
     return f"By {column[0].metric.name}: {'; '.join(parts)}."

@@ -47,7 +47,7 @@ class ChatGenerator:
     max_contexts: int | None = None
     """How many of the contexts the model is shown, the first ones; None for all."""
     instructions: str | None = None
-    """What else the model is told, such as ``"Answer in one sentence."``."""
+    """Further instructions to the model, such as ``"Answer in one sentence."``."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.candidates <= _MOST_CANDIDATES:

@@ -38,7 +38,7 @@ class Chunker(Protocol):
         """Pieces in reading order.
 
         Each begins and ends with a character that is not white space; together they hold every
-        such character of the text. Neighbours overlap only where the chunker was told so.
+        such character of the text. Neighbours overlap only where the chunker's settings ask for it.
         """
         ...
 

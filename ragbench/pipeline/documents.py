@@ -40,8 +40,8 @@ def with_origin(chunk: Chunk) -> Chunk:
     themselves under these names stays.
     """
     known = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
-    told = {name: value for name, value in known.items() if value is not None}
-    return replace(chunk, metadata={**told, **chunk.metadata})
+    origin = {name: value for name, value in known.items() if value is not None}
+    return replace(chunk, metadata={**origin, **chunk.metadata})
 
 
 def chunks_digest(chunks: Sequence[Chunk]) -> str:

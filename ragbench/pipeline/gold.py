@@ -74,7 +74,7 @@ class Gold:
         return (self.end or 0) - (self.start or 0)
 
     def _overlap(self, chunk: Chunk, document: str | None) -> int | None:
-        """Characters in common; None where offsets do not tell."""
+        """Characters in common; None where offsets are not known."""
         known = (self.start, self.end, chunk.start, chunk.end)
         if document is None or document != self.document_id or None in known:
             return None
@@ -110,7 +110,7 @@ def _document_of(chunk: Chunk) -> str | None:
 
 
 class SearchVariant(StrEnum):
-    """The search that is evaluated, and what tells whether something of it lost the gold."""
+    """The search that is evaluated, and variants that show whether a part of it lost the gold."""
 
     PLAIN = "plain"
     """As it is."""
@@ -279,8 +279,8 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     """What was retrieved, with the document and offsets that its metadata name."""
     found: list[Chunk] = []
     for chunk in result.to_chunks():
-        said = {name: chunk.metadata.get(name) for name in ("start", "end")}
-        spans = {name: at for name, at in said.items() if isinstance(at, int)}
+        stored = {name: chunk.metadata.get(name) for name in ("start", "end")}
+        spans = {name: at for name, at in stored.items() if isinstance(at, int)}
         found.append(
             Chunk(
                 id=chunk.id,
@@ -299,6 +299,6 @@ def _queries(case: Case, result: RetrievalResult[Any]) -> PreRetrieved:
     known: Mapping[str, Any] = {}
     if isinstance(metadata, Mapping):
         known = cast("Mapping[str, Any]", metadata)
-    said: Mapping[str, Any] = known.get(PRE_RETRIEVE) or {}
-    queries = [SearchQuery(**one) for one in said.get("queries", ())]
+    transformed: Mapping[str, Any] = known.get(PRE_RETRIEVE) or {}
+    queries = [SearchQuery(**one) for one in transformed.get("queries", ())]
     return PreRetrieved(queries=tuple(queries) or (SearchQuery(text=case.query),))

@@ -52,7 +52,7 @@ class OpenPipeline:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What to tell of the retrieval so far, a line each; it only grows."""
+        """What to report of the retrieval so far, a line each; it only grows."""
         return self.retriever.notes
 
     def staged(self) -> tuple[RAGInterface[Any], PostRetrieval | None]:

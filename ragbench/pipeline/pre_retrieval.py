@@ -142,7 +142,7 @@ class PreRetrieval:
             if self.on_error == "raise":
                 raise
             failure = Failure.of(error, stage=transform.name)
-            # Without the traceback: it is stored with every result, and tells of ragbench only.
+            # Without the traceback: it is stored with every result, and names only ragbench's code.
             return Transformed(queries=(query,), failures=(replace(failure, traceback=None),))
 
 
@@ -158,7 +158,7 @@ def _checked(output: object, transform: QueryTransform) -> Transformed:
 
 
 def _merged(queries: Iterable[SearchQuery]) -> tuple[SearchQuery, ...]:
-    """Each text once a kind, where it stood first; what is said twice counts for both."""
+    """Each text once a kind, where it stood first; a repeated one counts for both."""
     found: dict[tuple[str, str], SearchQuery] = {}
     for query in queries:
         key = (query.kind, query.text)

@@ -22,7 +22,7 @@ def pipeline_schema() -> dict[str, Any]:
     """The schema (draft 2020-12) of what `ragbench.pipeline.read.load_pipeline` reads.
 
     What other packages register is in it. It knows names and types; that a number is in its range,
-    and that stages go together, only reading tells.
+    and that stages go together, only reading checks.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

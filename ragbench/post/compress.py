@@ -103,7 +103,7 @@ class Abstractive:
 
 
 def _says_nothing(text: str) -> bool:
-    """Whether a model said the word that it was asked to say; case and marks do not count."""
+    """Whether a model replied with the word that it was asked for; case and marks do not count."""
     return text.strip(" \n\t.!:*_`'\"").upper() == NOTHING
 
 

@@ -24,7 +24,7 @@ from ragbench.post.operator import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chat:
-    """Writes each chunk as something that somebody said.
+    """Writes each chunk as a turn of a conversation.
 
     For chunks that are turns of earlier conversations. Who spoke stands in the metadata.
     """
@@ -51,10 +51,12 @@ class Chat:
         turns = [(self._role(entry), entry.chunk.text) for entry in context.chunks]
         if self.style == "json":
             text = json.dumps(
-                [{"role": role, "content": said} for role, said in turns], ensure_ascii=False
+                [{"role": role, "content": text} for role, text in turns], ensure_ascii=False
             )
         else:  # indented, so that no text can pass for the next turn
-            text = "\n".join(f"{role}: " + "\n  ".join(said.splitlines()) for role, said in turns)
+            text = "\n".join(
+                f"{role}: " + "\n  ".join(spoken.splitlines()) for role, spoken in turns
+            )
         return OperatorOutput(chunks=context.chunks, history_text=text)
 
     def _role(self, entry: RankedChunk) -> str:

@@ -102,7 +102,7 @@ class Reranked:
     failure: Failure | None = None
     """Why the reranker gave no usable scores; None when it did."""
     notes: tuple[str, ...] = ()
-    """What the reranker said about its scores."""
+    """The reranker's notes on its scores."""
 
 
 def rerank(

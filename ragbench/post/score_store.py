@@ -83,7 +83,7 @@ class ScoreStore:
             self.asked += len(rows)
 
     def notes(self, model: str, query: bytes, chunks: bytes) -> tuple[str, ...]:
-        """What the reranker said when it was asked for just these chunks."""
+        """The reranker's notes when it was asked for just these chunks."""
         with self._lock:
             row = self._db.execute(
                 "SELECT notes FROM notes WHERE model = ? AND query = ? AND chunks = ?",

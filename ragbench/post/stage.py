@@ -46,7 +46,7 @@ class Step:
     failures: tuple[Failure, ...] = ()
     rewrote: tuple[tuple[str, str | None], ...] = ()
     """Id and new text of each chunk whose text it changed. In a stored step the text is None where
-    it can be told without it: it is the chunk's final one, or holds the one before whole."""
+    it is known without it: it is the chunk's final one, or holds the one before whole."""
     made: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Id of each chunk that it added, and the ids of the chunks that it was made of; none for one
     that was found elsewhere."""
@@ -377,7 +377,7 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
 
 
 def failure_object(failure: Failure) -> dict[str, Any]:
-    """Without the traceback: it is stored with every result, and tells of ragbench only."""
+    """Without the traceback: it is stored with every result, and names ragbench's own code only."""
     return {name: getattr(failure, name) for name in ("type", "message", "stage", "cause")}
 
 

@@ -27,7 +27,7 @@ _LONGEST = 64
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownTime:
-    """A point in time, as precisely as it was told."""
+    """A point in time, as precise as it was given."""
 
     time: datetime
     """With a zone. Of a year, month or day its first moment, in UTC."""

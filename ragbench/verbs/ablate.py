@@ -92,6 +92,7 @@ def ablate(
     now = _began(run)
     with ExitStack() as stack:
         answering = None if rag is None else stack.enter_context(Answering(rag))
+        pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency)))
         trials = [
             Trial(
                 variant=replace(variant, stage=variant.stage.dated(now)),
@@ -103,7 +104,6 @@ def ablate(
             for variant in variants
         ]
         replay = _Replay(trials=trials, ceiling=Ceiling(matching=matching))
-        pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency)))
         plan = Plan(columns, matching=matching)
         for window in _windows(run, limit, size=_WINDOW):
             replay.take(window, plan, pool)

@@ -111,7 +111,7 @@ class HttpReranker:
     """How often a request is repeated that the server could not take."""
     batch_size: int | None = None
     """How many chunks a request may hold; None for all. Text Embeddings Inference takes 32 unless
-    it is told otherwise."""
+    configured otherwise."""
     sleep: Callable[[float], None] = field(
         default=time.sleep, compare=False, metadata={"setting": False}
     )

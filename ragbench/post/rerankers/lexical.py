@@ -116,7 +116,7 @@ class FeedbackReranker:
     """With ``words``: how many words are added, at least 1."""
     corpus: str | None = None
     """With ``words``: a file or folder of all documents, for how rare a word is; among the
-    candidates alone when not given, which tells little behind a search for the same words."""
+    candidates alone when not given, which means little behind a search for the same words."""
     embedding_field: str = FIELD
     """The field of a chunk's metadata that holds its embedding."""
 

@@ -86,7 +86,7 @@ class LlmListwiseReranker:
             self.chat,
             messages,
             _order_schema(len(part)),
-            read=lambda said: parse_permutation(said, len(part)),
+            read=lambda reply: parse_permutation(reply, len(part)),
         )
         return [part[place] for place in places]
 
@@ -105,12 +105,12 @@ def _order_schema(size: int) -> Schema[list[int]]:
     return field_schema("order", {"type": "array", "items": {"type": "integer"}}, check)
 
 
-def _completed(numbers: Sequence[int], size: int, said: str) -> list[int]:
+def _completed(numbers: Sequence[int], size: int, reply: str) -> list[int]:
     """Places from 0: those named, each once, then the others in their order."""
     places = [number - 1 for number in numbers]
     named = [place for place in dict.fromkeys(places) if 0 <= place < size]
     if not named:
-        raise ValueError(f"the language model named none of {size} passages: '{_line(said)}'")
+        raise ValueError(f"the language model named none of {size} passages: '{_line(reply)}'")
     return named + [place for place in range(size) if place not in set(named)]
 
 
@@ -129,9 +129,9 @@ def parse_permutation(answer: str, size: int) -> list[int]:
     Returns:
         All places from 0, those named first, the others behind them in their order.
     """
-    said = said_text(answer)
-    lists = " ".join(_IN_BRACKETS.findall(said))
-    numbers = _LISTWISE_NUMBER.findall(lists or said)
+    reply = said_text(answer)
+    lists = " ".join(_IN_BRACKETS.findall(reply))
+    numbers = _LISTWISE_NUMBER.findall(lists or reply)
     try:
         return _completed([int(number) for number in numbers], size, answer)
     except ValueError as error:
@@ -202,7 +202,7 @@ class LlmPointwiseReranker:
             self.chat,
             messages,
             _grade_schema(self.highest),
-            read=lambda said: parse_grade(said, self.highest),
+            read=lambda reply: parse_grade(reply, self.highest),
         )
 
 
@@ -215,30 +215,30 @@ def _grade_schema(highest: int) -> Schema[float]:
     return field_schema("grade", {"type": "number"}, check)
 
 
-def _in_range(grade: float, highest: int, said: str) -> float:
+def _in_range(grade: float, highest: int, reply: str) -> float:
     if not 0 <= grade <= highest:
-        raise ValueError(f"the language model graded {grade:g} on 0 to {highest}: '{_line(said)}'")
+        raise ValueError(f"the language model graded {grade:g} on 0 to {highest}: '{_line(reply)}'")
     return grade
 
 
 def parse_grade(answer: str, highest: int) -> float:
     """Reads the grade that a language model gave in words."""
-    said = _NAMED.sub(" ", _SCALE.sub(" ", said_text(answer)))
+    reply = _NAMED.sub(" ", _SCALE.sub(" ", said_text(answer)))
     try:
-        return _in_range(_one_number(said, answer), highest, answer)
+        return _in_range(_one_number(reply, answer), highest, answer)
     except ValueError as error:
         raise InterfaceError(str(error)) from None
 
 
-def _one_number(said: str, answer: str) -> float:
+def _one_number(reply: str, answer: str) -> float:
     for pattern in (_OUT_OF, _LABELLED):
-        found = {_value(text) for text in pattern.findall(said)}
+        found = {_value(text) for text in pattern.findall(reply)}
         if len(found) == 1:
             return found.pop()
-    alone = [match[1] for part in _SENTENCE_END.split(said) if (match := _ALONE.match(part))]
+    alone = [match[1] for part in _SENTENCE_END.split(reply) if (match := _ALONE.match(part))]
     if alone:
         return _value(alone[-1])
-    numbers = {_value(text) for text in re.findall(_NUMBER, said)}
+    numbers = {_value(text) for text in re.findall(_NUMBER, reply)}
     if len(numbers) == 1:
         return numbers.pop()
     what = "more than one number and no" if numbers else "no"
