@@ -21,7 +21,7 @@ from ragbench.errors import ConfigError, MissingExtraError
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BUFFER = 1 << 16
 _MARKS = ("size", "ETag", "etag", "generation", "mtime")
-"""What fsspec's file systems tell of a file that is another one when the file has changed."""
+"""What fsspec's file systems say of a file that is another one when the file has changed."""
 
 
 def is_address(text: str) -> bool:
@@ -55,7 +55,7 @@ def size_of_address(address: str) -> int | None:
 
 
 def version_of_address(address: str) -> tuple[str, ...]:
-    """What is another one when the file has changed, as far as its place tells.
+    """What is another one when the file has changed, as far as its place shows.
 
     Of a shared path that is its size and the time of the last change, else its size and its mark
     of version (``ETag``), where the server gives one.
@@ -67,8 +67,8 @@ def version_of_address(address: str) -> tuple[str, ...]:
     files, name = _files(address)
     with _translated():
         files.invalidate_cache()
-        told = files.info(name)
-    marks = [f"{mark}={told[mark]}" for mark in _MARKS if told.get(mark) is not None]
+        info = files.info(name)
+    marks = [f"{mark}={info[mark]}" for mark in _MARKS if info.get(mark) is not None]
     # A weak one may differ between servers that hold the same bytes.
     return tuple(mark for mark in marks if "=W/" not in mark)
 

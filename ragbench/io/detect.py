@@ -68,7 +68,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> str | None:
-    """As `detect_format`, without telling forms apart that a record's fields tell apart."""
+    """As `detect_format`; of a form that only the fields show it is what the records stand in."""
     if source.hub is not None:
         return "hf"
     if source.path is not None and source.is_folder:
@@ -274,8 +274,8 @@ def _envelope(source: Source, problems: Problems) -> str | None:
     if "testRunData" in keys or array_key(head, ("testCases",)) is not None:
         return "deepeval"
     if "results" in keys and head[keys["results"] :].lstrip(b" \t\r\n:")[:1] == b"{":
-        told = {"evalId", "config", "shareableUrl"} & keys.keys()
-        return "promptfoo" if told or b'"vars"' in head else None
+        marks = {"evalId", "config", "shareableUrl"} & keys.keys()
+        return "promptfoo" if marks or b'"vars"' in head else None
     if {"models", "metrics", "documents"} <= keys.keys() or array_key(head, ("tasks",)):
         return "mtrag"
     if array_key(head, ("results",)) is not None:

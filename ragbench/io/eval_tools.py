@@ -8,7 +8,7 @@ Facts of their forms, as these tools write them:
   ``deepeval_source=S,deepeval_context=T``.
 - RAGChecker 0.1: ``results`` with ``query_id, query, gt_answer, response, retrieved_context``.
 - promptfoo: ``results.results`` (an ``EvaluateSummary`` of version 2 or 3), a row per test, prompt
-  and provider. ``error`` also tells of a failed assertion; ``failureReason`` 2 is an error.
+  and provider. ``error`` also reports a failed assertion; ``failureReason`` 2 is an error.
 - open-rag-eval 0.2: CSV with a passage per row; ``NO_ANSWER`` and ``API_ERROR`` as answers.
 
 What such a tool measured is left out: it would be the same case in another run.

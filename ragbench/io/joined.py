@@ -46,7 +46,7 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
         answers: what a system did; opened with ``is_join``.
 
     Returns:
-        A source over the cases, in their order. Its notes tell how many answers were joined, stand
+        A source over the cases, in their order. Its notes say how many answers were joined, stand
         twice or belong to no case, and how many cases have none: these are not recorded.
 
     Raises:

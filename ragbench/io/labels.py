@@ -61,7 +61,7 @@ def read_labels(path: Path) -> tuple[LabelledClaim, ...]:
     nothing that a judge could be right about.
 
     Raises:
-        DataError: the file cannot be read, holds no labels or has problems; tells all of them.
+        DataError: the file cannot be read, holds no labels or has problems; holds all of them.
     """
     try:
         text = ReadLimits.of_environment().read_data(path).decode()
@@ -142,22 +142,22 @@ def _claim(row: Row, number: str) -> LabelledClaim | None:
 
 
 def _grade(row: Row) -> float | None:
-    told = row.get("grade")
-    if told is None:
+    value = row.get("grade")
+    if value is None:
         return None
-    if isinstance(told, bool) or not isinstance(told, (int, float)) or not math.isfinite(told):
-        raise _FieldError("grade", f"must be a number, not {told!r}")
-    return float(told)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise _FieldError("grade", f"must be a number, not {value!r}")
+    return float(value)
 
 
 def _level(row: Row) -> int:
-    told = row.get("label")
-    if isinstance(told, str) and told.strip().lower() in _NAMED:
-        return _NAMED[told.strip().lower()]
-    if isinstance(told, (int, float)) and told in (0, 0.5, 1):
-        return int(told * 2)
+    value = row.get("label")
+    if isinstance(value, str) and value.strip().lower() in _NAMED:
+        return _NAMED[value.strip().lower()]
+    if isinstance(value, (int, float)) and value in (0, 0.5, 1):
+        return int(value * 2)
     raise _FieldError(
-        "label", f"must be {', '.join(LEVELS)}, true, false, 1, 0.5 or 0, not {told!r}"
+        "label", f"must be {', '.join(LEVELS)}, true, false, 1, 0.5 or 0, not {value!r}"
     )
 
 

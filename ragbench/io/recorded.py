@@ -23,7 +23,7 @@ from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem
 
 ERROR = "RecordedError"
-"""Type of a failure of which the source tells the message alone."""
+"""Type of a failure of which the source has the message alone."""
 
 
 def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any]:

@@ -13,10 +13,10 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, Problem
 from ragbench.io.detect import detect_format
-from ragbench.io.dumps.decode import Decoder, RawRetrieval
+from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
 from ragbench.io.dumps.forms import forms
-from ragbench.io.dumps.read import OpenDump, open_dump
+from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource
 from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
 from ragbench.io.sources import open_source
@@ -96,18 +96,10 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
             problems.add(f"case '{case.id}': {why}", path=source.info.path)
             continue
         result: RetrievalResult[Any] = outcome.value
-        known = result.context_ids is not None
-        chunks = [
-            {
-                "id": c.id if known else None,
-                "text": c.text,
-                "score": c.score,
-                "metadata": c.metadata,
-            }
-            for c in result.to_chunks()
-        ]
-        record = DumpRecord(source.info.path, None, {"chunks": chunks})
-        raw = RawRetrieval(record=record, query=case.query, query_id=case.id, hits=chunks)
+        row = dump_row(case.id, case.query, result.to_chunks())
+        if result.context_ids is None:
+            row["chunks"] = [{**chunk, "id": None} for chunk in row["chunks"]]
+        (raw,) = decoder.raw(DumpRecord(source.info.path, None, row))
         ids = case.reference_context_ids
         yield replace(
             decoder.retrieval(raw, case.id, case.query),

@@ -275,7 +275,7 @@ def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) ->
     if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
         return {"type": "object"}
     hints = typing.get_type_hints(target)
-    told = field_docs(target)
+    documented = field_docs(target)
     properties: dict[str, Any] = {}
     required: list[str] = []
     for field in dataclasses.fields(target):
@@ -285,8 +285,8 @@ def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) ->
         if schema is None:  # made of what no file can hold
             continue
         described: dict[str, Any] = {}
-        if field.name in told:
-            described["description"] = told[field.name]
+        if field.name in documented:
+            described["description"] = documented[field.name]
         missing = dataclasses.MISSING
         if field.default is missing and field.default_factory is missing:
             required.append(field.name)

@@ -59,8 +59,10 @@ class Problems:
         """Notes the first problem of a kind; its message counts the further ones."""
         at, count = self._kinds.get(kind, (len(self), 0))
         self._kinds[kind] = (at, count + 1)
-        told = f", here and in {count:,} further record{'s' if count > 1 else ''}" if count else ""
-        message = message.replace("{more}", told)
+        further = (
+            f", here and in {count:,} further record{'s' if count > 1 else ''}" if count else ""
+        )
+        message = message.replace("{more}", further)
         if not count:
             self.add(message, path=path, line=line)
         elif at < len(self.items):

@@ -27,7 +27,7 @@ class SourceInfo:
     """Fields of the source that mean nothing known: they are kept as metadata."""
     looked: int = 0
     cases: int | None = None
-    """Cases in all; None where only reading on would tell."""
+    """Cases in all; None where only reading on would show it."""
     recorded: Mapping[str, int] = field(default_factory=dict[str, int])
     """Of those looked at, how many have an outcome, by stage."""
     failed: int = 0
@@ -50,16 +50,16 @@ class SourceInfo:
         yield from self.notes
 
     def _read(self) -> Iterator[str]:
-        told: list[str] = []
+        shown: list[str] = []
         own = 0
         for target, source in self.mapping.items():
             if target != source or target in outcome_fields():
-                told.append(target if target == source else f"{target}={source}")
+                shown.append(target if target == source else f"{target}={source}")
             else:
                 own += 1
-                told += [target] if own <= _OWN_NAMED else []
+                shown += [target] if own <= _OWN_NAMED else []
         more = f" and {own - _OWN_NAMED} more" if own > _OWN_NAMED else ""
-        yield f"read {self.path} as {self.form}: {', '.join(told)}{more}".rstrip(": ")
+        yield f"read {self.path} as {self.form}: {', '.join(shown)}{more}".rstrip(": ")
         if self.unused:
             hidden = len(self.unused) - _NAMED
             rest = f" and {hidden} more" if hidden > 0 else ""

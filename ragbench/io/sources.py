@@ -94,9 +94,7 @@ def open_source(
             is_join=is_join,
             stack=stack,
         )
-        FieldMap(
-            recognised=entry_fields(), overrides=opening.fields
-        )  # a wrong name is told at once
+        FieldMap(recognised=entry_fields(), overrides=opening.fields)  # refuses a wrong name
         return opening.open(form)
     except BaseException:
         stack.close()
@@ -166,7 +164,7 @@ class _Opening:
             try:
                 return self._dump(form, Problems())
             except (DataError, ConfigError):
-                pass  # it is not a dump: what it lacks as a dataset is told when it is read
+                pass  # it is not a dump: what it lacks as a dataset is reported when it is read
         return self._of_rows(name, reader, sample)
 
     def _problem(self, message: str) -> Problem:
@@ -186,7 +184,7 @@ class _Opening:
         return None
 
     def _quietly(self, reader: Reader) -> Iterator[Row]:
-        """Rows for a first look; what is wrong is told when they are read in earnest."""
+        """Rows for a first look; what is wrong is reported when they are read in earnest."""
         place, problems = replace(self.place), Problems()
         try:
             with NotingReadErrors(place.name, problems):
@@ -243,7 +241,7 @@ class _Opening:
         return {words[t]: path for t, path in self.fields.items() if t in words and path}
 
     def _take(self, adapted: GuessedMapping, sample: Sequence[Row]) -> None:
-        """Names the fields that a dump's mapping found and no recognised name tells."""
+        """Names the fields that a dump's mapping found and no recognised name does."""
         mapping = adapted.mapping
         known = self._has_query(sample)
         self.fields.setdefault("retrieved_contexts", mapping.chunks or "")

@@ -32,7 +32,7 @@ from ragbench.plugins import require
 
 _LONGEST_CELL = (1 << 31) - 1
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
-"""The line by which Excel is told the separator."""
+"""The line that names the separator to Excel."""
 
 
 def _checked_header(header: list[str], path: str, line: int, problems: Problems) -> bool:

@@ -86,8 +86,8 @@ def _understood(
     try:
         values, recorded = read(row.values, row.cells)
     except (KeyError, TypeError, ValueError, AttributeError, InterfaceError) as error:
-        told = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        problems.add(f"not what this ragbench writes: {told}", path=row.path, line=row.line)
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        problems.add(f"not what this ragbench writes: {reason}", path=row.path, line=row.line)
         return
     yield row._replace(values=values, cells=False, recorded=recorded)
 
@@ -319,10 +319,10 @@ def _report_cells(values: Values, is_text: bool) -> tuple[Values, Recorded]:
 def _failed(stage: str, failures: Sequence[Values]) -> Outcome[Any]:
     """The failure of a stage; its own, or that of an earlier one that it passes on."""
     own = [failure for failure in failures if failure["stage"] == stage]
-    told = own or [failure for failure in failures if failure["stage"] in _STAGES]
-    failure = Failure(type=ERROR, message="not told", stage=stage)
-    if told:
-        failure = Failure(**told[0])
+    known = own or [failure for failure in failures if failure["stage"] in _STAGES]
+    failure = Failure(type=ERROR, message="not recorded", stage=stage)
+    if known:
+        failure = Failure(**known[0])
     return Outcome(status=Status.FAILED, failure=failure, known=Known.RECORDED)
 
 

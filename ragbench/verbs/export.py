@@ -34,7 +34,7 @@ def export_run(run: Path, to: str, out: Path | None = None) -> Exported:
         InputError: the path cannot be written, or a value has no place in the format.
         MissingExtraError: a package that the format needs is not installed.
     """
-    EXPORTS.load(to)  # an unknown name is told before the run is read
+    EXPORTS.load(to)  # an unknown name is refused before the run is read
     manifest = read_manifest(RunFolder(path=run).manifest)
     names = tuple(metric.name for metric in manifest.metrics)
     latest = _LatestCells()

@@ -71,7 +71,7 @@ class DumpForm:
     any_text_in: str | None = None
     """Where to look for a text when none of the candidates is there."""
     scores_are_distances: bool | None = None
-    """Whether lower is better, when the order of the hits does not tell; None: by the name."""
+    """Whether lower is better, when the order of the hits does not say it; None: by the name."""
 
     def unwrap(self, value: object) -> Sequence[Hits] | None:
         """The hits in a response, a sequence a query; None when the value is no such response."""

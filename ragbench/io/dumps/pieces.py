@@ -31,7 +31,7 @@ _MORE = 1 << 20
 _GAP = 1 << 20
 """Lines that lie no further apart are read together."""
 _KEPT = 100
-"""Problems in a row that are told one by one."""
+"""Problems in a row that are reported one by one."""
 
 
 class Piece(NamedTuple):
@@ -93,7 +93,7 @@ class SplitDump:
         Lines count from 1 in the piece. The last thing is how many lines there are; a line that is
         longer than the limits allow ends the dump, and gives -1.
         """
-        number = passed = told = 0
+        number = passed = reported = 0
         for line in lines_of(self.address, piece, self.size, self.limits.record):
             number = line.number
             if len(line.raw) > self.limits.record:
@@ -105,10 +105,10 @@ class SplitDump:
                 if isinstance(found, PlacedRetrieval):
                     if passed:
                         yield Passed(passed)
-                    told = passed = 0
+                    reported = passed = 0
                     yield found
-                elif told < _KEPT:
-                    told += 1
+                elif reported < _KEPT:
+                    reported += 1
                     yield found
                 else:
                     passed += 1
@@ -189,7 +189,7 @@ def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Li
     Args:
         longest: bytes of a line that are read at most, and one more.
     """
-    # A line begins behind a line's end: the byte before the piece tells whether one does here.
+    # A line begins behind a line's end: the byte before the piece shows whether one does here.
     first = max(0, piece.start - 1)
     data = read_range(address, first, piece.end)
     at = data.find(b"\n") + 1 if piece.start else 0

@@ -151,7 +151,7 @@ def open_dump(
         format: name of the form; recognised when not given.
         overrides: field of a retrieval to field of the dump; see
             `ragbench.io.dumps.form.MAPPABLE`.
-        scores: whether the higher scores or the lower ones are better; told by the order of the
+        scores: whether the higher scores or the lower ones are better; shown by the order of the
             chunks when not given.
         query: the query, for a dump that is one response without it.
         queries: file of the queries, for responses that do not hold them: joined by id where the

@@ -79,8 +79,8 @@ def test_problems_name_line_and_field(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError) as caught:
         read_labels(path)
-    told = [(problem.line, problem.field) for problem in caught.value.problems]
-    assert told == [(1, "label"), (2, "claim"), (3, "evidence"), (4, None)]
+    found = [(problem.line, problem.field) for problem in caught.value.problems]
+    assert found == [(1, "label"), (2, "claim"), (3, "evidence"), (4, None)]
     for bad in (
         tmp_path / "none.jsonl",
         file(tmp_path, {"claim": "a", "evidence": "", "label": 1}),

@@ -399,22 +399,22 @@ def test_ids_that_repeat_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("empty.jsonl", "", "the file is empty"),
         ("words.txt", "just some words\n", "not recognised"),
         ("broken.json", '[{"query": "a b", "chunks": []}, {"query"', "never ends"),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: str, told: str) -> None:
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: str, message: str) -> None:
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     if name == "broken.json":
         _, found, problems = read(path)
         assert len(found) == 1
-        assert told in problems[0]
+        assert message in problems[0]
         return
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read(path)
 
 
