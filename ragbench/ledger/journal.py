@@ -114,10 +114,9 @@ class StoredOutcome(NamedTuple):
 class Journal:
     """The open journal of a run. Used by one thread of one process."""
 
-    def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._clock = clock
-        self._flushed = clock()
+        self._flushed = time.monotonic()
         self._at_risk = 0.0
         self._known_texts: set[bytes] = set()
         self._new_texts: list[tuple[bytes, str]] = []
@@ -154,7 +153,7 @@ class Journal:
 
     def flush(self) -> None:
         """Makes everything recorded so far survive a crash of the process."""
-        self._flushed, self._at_risk = self._clock(), 0.0
+        self._flushed, self._at_risk = time.monotonic(), 0.0
         if not (self._new_outcomes or self._confirmed or self.scores.is_waiting):
             return
         if self._new_outcomes and self.before_flush is not None:
@@ -173,7 +172,7 @@ class Journal:
 
     def flush_if_due(self) -> None:
         """Flushes when a crash would cost too much: by the clock, and by the work of others."""
-        if self._at_risk >= _AT_RISK or self._clock() - self._flushed >= _INTERVAL:
+        if self._at_risk >= _AT_RISK or time.monotonic() - self._flushed >= _INTERVAL:
             self.flush()
 
     def is_empty(self) -> bool:
@@ -244,13 +243,13 @@ class Journal:
         self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
         self._db.executemany(_OUTCOME, rows)
 
-    def cases(self, *, window: int = 512) -> Iterator[list[StoredCase]]:
+    def cases(self) -> Iterator[list[StoredCase]]:
         """The run's cases in order, a window at a time."""
         last = 0
         while rows := self._db.execute(
             "SELECT number, id, position, digest, body FROM cases "
             "WHERE position > ? ORDER BY position LIMIT ?",
-            (last, window),
+            (last, _BATCH),
         ).fetchall():
             yield [
                 StoredCase(number, case_digest, decode_case(case_id, body))

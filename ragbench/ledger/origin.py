@@ -312,7 +312,7 @@ def _difference(part: OriginPart, other: OriginPart) -> Changed | None:
 # --- for users
 
 
-def asked_again_sentence(reuse: Reuse, *, most: int = 3) -> str:
+def asked_again_sentence(reuse: Reuse) -> str:
     """Says why nothing was reused; empty where it was.
 
     Example:
@@ -322,5 +322,5 @@ def asked_again_sentence(reuse: Reuse, *, most: int = 3) -> str:
     if reuse.allowed and not reuse.same_run_only:
         return ""
     reasons = reuse.because.split("; ")
-    more = f" and {len(reasons) - most} more" if len(reasons) > most else ""
-    return f"asked again: {', '.join(reasons[:most])}{more}"
+    more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    return f"asked again: {', '.join(reasons[:3])}{more}"

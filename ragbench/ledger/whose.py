@@ -39,11 +39,9 @@ def whose(file: str) -> Whose:
     return "standard" if file.startswith(("<frozen", *_STANDARD)) else "project"
 
 
-def project_folder(spec: str | Path = ".") -> Path:
+def project_folder() -> Path:
     """The folder that the parts of an origin are named from."""
-    text = str(spec)
-    file = Path(text if text.endswith(".py") else text.rpartition(":")[0])
-    here = file.resolve().parent if file.is_file() else Path.cwd()
+    here = Path.cwd()
     for folder in (here, *here.parents):
         if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
             return folder

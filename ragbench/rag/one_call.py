@@ -24,6 +24,9 @@ from ragbench.rag.forms import TopKParameter, pass_top_k
 from ragbench.rag.parts import Parts, is_coroutine_function
 from ragbench.rag.shapes import as_mapping, read_answer
 
+_REMEMBERED = 4096
+"""Answers."""
+
 
 class AnswerMemo:
     """The latest answers by query and contexts, a bounded number of them.
@@ -32,8 +35,7 @@ class AnswerMemo:
     from several threads.
     """
 
-    def __init__(self, size: int = 4096) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self._answers: OrderedDict[bytes, GenerationResult[Any]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -42,7 +44,7 @@ class AnswerMemo:
         with self._lock:
             self._answers[key] = answer
             self._answers.move_to_end(key)
-            if len(self._answers) > self._size:
+            if len(self._answers) > _REMEMBERED:
                 self._answers.popitem(last=False)
 
     def get(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any] | None:

@@ -131,24 +131,23 @@ def ask_in_child(
     *,
     stage: str,
     timeout: float | None = None,
-    make: Callable[[], Call[ItemT, ValueT]] | None = None,
 ) -> Outcome[ValueT]:
     """Asks one case in a process of its own, which may come down.
 
     Args:
         timeout: seconds from the start of the process on; None for no limit.
     """
-    if make is None and "fork" not in get_all_start_methods():
+    if "fork" not in get_all_start_methods():
         raise RunError(
-            "a case took the process down, and this platform asks it in a process of its own only "
-            "for a RAG that is named: --rag MODULE:NAME"
+            "a case took the process down, and this platform cannot ask it in a process of its "
+            "own: take the case out of the dataset, or start over with --fresh"
         )
     started = time.perf_counter()
-    context: Any = get_context("fork" if make is None else "spawn")
+    context: Any = get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_ask, args=(make or (lambda: call), item, stage, theirs))
+    process = context.Process(target=_ask, args=(call, item, stage, theirs))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: `make` is for those
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads
         process.start()
     theirs.close()
     data = None
@@ -216,15 +215,15 @@ def _how(code: int) -> str:
 # --- in the child
 
 
-def _ask(make: Callable[[], Call[Any, Any]], item: object, stage: str, answers: Any) -> None:
+def _ask(call: Call[Any, Any], item: object, stage: str, answers: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     threading.Thread(target=end_with_parent, daemon=True).start()
-    answers.send_bytes(_asked(make, item, stage))
+    answers.send_bytes(_asked(call, item, stage))
 
 
-def _asked(make: Callable[[], Call[Any, Any]], item: object, stage: str) -> bytes:
+def _asked(call: Call[Any, Any], item: object, stage: str) -> bytes:
     try:
-        ((_, (outcome,)),) = attempt(make(), [item], Manner(stage=stage))
+        ((_, (outcome,)),) = attempt(call, [item], Manner(stage=stage))
     except RagbenchError as error:
         return pickle.dumps(error)
     try:
