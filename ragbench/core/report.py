@@ -124,12 +124,6 @@ class JudgeReport:
     canaries: tuple[CanaryLine, ...] = ()
     """What the judge made of claims of known truth; empty where none were planted."""
 
-    def error_rate(self, metric: str) -> float | None:
-        """Share of the judged canaries that a metric's judge is wrong about; None without any."""
-        lines = [line for line in self.canaries if line.metric == metric]
-        judged = sum(line.judged for line in lines)
-        return sum(line.wrong for line in lines) / judged if judged else None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:

@@ -51,7 +51,6 @@ class DoctorTally:
     """Of the chunk that holds the answer, a query each."""
     chunks: int = 0
     duplicates: int = 0
-    unread: int = 0
     sources: Counter[str] = field(default_factory=Counter[str])
     relevant: Counter[str] = field(default_factory=Counter[str])
     weakest: list[tuple[float, int, WeakQuery]] = field(
