@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from importlib.resources import files
 from typing import Any
-
-import orjson
 
 from ragbench.core.outcome import Outcome
 from ragbench.core.validation import DumpSummary, RetrievalDoctor, Share, Verdict
@@ -19,21 +16,6 @@ SCHEMA_VERSION = 1
 
 def summary_object(summary: DumpSummary) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **asdict(summary), "is_met": summary.is_met}
-
-
-def validation_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) that every line of verdicts meets."""
-    return _schema("validation.schema.json")
-
-
-def summary_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) that every summary meets."""
-    return _schema("validation_summary.schema.json")
-
-
-def _schema(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads((files("ragbench.views") / name).read_bytes())
-    return found
 
 
 _LONGEST_QUERY = 200

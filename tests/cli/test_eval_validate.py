@@ -11,10 +11,17 @@ from typing import Any
 import jsonschema
 import pytest
 
+import ragbench as package
 from ragbench.views.report import report_schema
-from ragbench.views.validation import validation_schema
 
 Ragbench = Callable[..., Any]
+
+
+def schema(name: str) -> dict[str, Any]:
+    """A published schema."""
+    path = Path(package.__file__).parent / "views" / f"{name}.schema.json"
+    return dict(json.loads(path.read_text("utf-8")))
+
 
 RAG = '''
 from ragbench import RAGInterface
@@ -87,7 +94,7 @@ def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(
     assert (table["validator"], table["verdicts"], table["unmatched"]) == ("lexical", 4, 0)
     assert table["answer_present"]["count"] == 2
     for case in report["cases"][:4]:
-        jsonschema.Draft202012Validator(validation_schema()).validate(case["validation"])
+        jsonschema.Draft202012Validator(schema("validation")).validate(case["validation"])
         assert case["validation"]["query_id"] == case["id"]
         assert case["validation"]["answer_present"] is case["id"].startswith("present")
         assert case["stages"]["validate"] == "measured"

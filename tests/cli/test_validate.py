@@ -17,8 +17,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+import ragbench as package
 from ragbench.validators import validator as registry
-from ragbench.views.validation import summary_schema, validation_schema
 
 ROOT = Path(__file__).parents[2]
 Ragbench = Callable[..., Any]
@@ -45,6 +45,12 @@ FIELDS = [
 ]
 
 
+def schema(name: str) -> dict[str, Any]:
+    """A published schema."""
+    path = Path(package.__file__).parent / "views" / f"{name}.schema.json"
+    return dict(json.loads(path.read_text("utf-8")))
+
+
 def chunk(id: Any, text: Any, **more: Any) -> dict[str, Any]:
     return {"id": id, "text": text, **more}
 
@@ -69,7 +75,7 @@ def verdicts(ragbench: Ragbench) -> Callable[..., list[dict[str, Any]]]:
         assert done.code == 0, done.err
         found = [json.loads(line) for line in done.out.splitlines()]
         for verdict in found:
-            jsonschema.Draft202012Validator(validation_schema()).validate(verdict)
+            jsonschema.Draft202012Validator(schema("validation")).validate(verdict)
             assert list(verdict) == FIELDS
         return found
 
@@ -425,8 +431,8 @@ def test_the_summary_counts_kinds_with_examples(ragbench: Ragbench) -> None:
     assert "no_chunks  2 queries (as q2, q3)" in done.err
     assert "repeated query ids: 1" in done.err
     summary = json.loads(Path("out.summary.json").read_text("utf-8"))
-    jsonschema.Draft202012Validator.check_schema(summary_schema())
-    jsonschema.Draft202012Validator(summary_schema()).validate(summary)
+    jsonschema.Draft202012Validator.check_schema(schema("validation_summary"))
+    jsonschema.Draft202012Validator(schema("validation_summary")).validate(summary)
     assert summary["warnings"] == [
         {"kind": "no_chunks", "queries": 2, "chunks": 2, "examples": ["q2", "q3"]}
     ]
@@ -530,7 +536,7 @@ def test_a_finished_command_given_again_reuses_its_verdicts_and_says_so(
     assert "--fresh judges again" in done.err
     assert Path("v.jsonl").read_bytes() == done.out.encode() == first
     summary = json.loads(Path("v.summary.json").read_text("utf-8"))
-    jsonschema.Draft202012Validator(summary_schema()).validate(summary)
+    jsonschema.Draft202012Validator(schema("validation_summary")).validate(summary)
     assert summary["reused"] == 20
     assert summary["reused_from"] is not None
     assert ragbench("validate", dump, "-o", "v.jsonl", "-q", "--fresh").code == 0
@@ -671,7 +677,7 @@ def test_a_query_that_fails_is_no_verdict(
     assert done.code == 1
     assert "--max-malformed 0.1: NOT met, found 0.333" in done.err
     verdict = json.loads(Path("v.jsonl").read_text("utf-8").splitlines()[1])
-    jsonschema.Draft202012Validator(validation_schema()).validate(verdict)
+    jsonschema.Draft202012Validator(schema("validation")).validate(verdict)
     assert verdict["answer_present"] is None
     assert verdict["message"] == "Failed: OSError: the model is gone"
     assert "failed: 1, excluded from every figure" in done.err
