@@ -6,11 +6,12 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable, Sized
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.plugins import require
@@ -110,75 +111,18 @@ APPROXIMATE = ApproximateCounter()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TiktokenCounter:
-    """Counts by an encoding of the package tiktoken, such as ``"cl100k_base"``.
+class ModelCounter:
+    """Counts by a model's own tokenizer, without the special tokens that it puts around a text."""
 
-    tiktoken downloads an encoding when it is first used; afterwards it is in its cache.
-
-    Raises:
-        MissingExtraError: tiktoken is not installed.
-        ConfigError: there is no such encoding, or it can be neither found nor downloaded.
-    """
-
-    encoding: str
-    _encoder: Any = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_encoder", _encoding(self.encoding))
-
-    @property
-    def name(self) -> str:
-        return f"tiktoken:{self.encoding}"
+    name: str
+    tokens: Callable[[str], Sized] = field(repr=False, compare=False)
 
     @property
     def approximate(self) -> bool:
         return False
 
     def count(self, text: str) -> int:
-        """See `TokenCounter.count`; what looks like a special token counts as plain text."""
-        return len(self._encoder.encode(text, disallowed_special=()))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TokenizersCounter:
-    """Counts by a ``tokenizer.json``, as models on the Hugging Face hub bring one.
-
-    Special tokens that a model puts around a text are not counted.
-
-    Raises:
-        MissingExtraError: the package tokenizers is not installed.
-        ConfigError: the file is missing or holds no tokenizer.
-    """
-
-    path: Path
-    digest: str = field(init=False)
-    """Of the file: the same path with another vocabulary is another counter."""
-    _tokenizer: Any = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        tokenizers = require("tokenizers", extra="tokens")
-        try:
-            content = self.path.read_bytes()
-            tokenizer = tokenizers.Tokenizer.from_buffer(content)
-        except OSError as error:
-            raise ConfigError(f"{self.path}: {error.strerror or error}") from error
-        except Exception as error:  # the package raises bare exceptions
-            raise ConfigError(f"{self.path} is not a tokenizer.json: {error}") from error
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        object.__setattr__(self, "digest", blake2b(content, digest_size=4).hexdigest())
-        object.__setattr__(self, "_tokenizer", tokenizer)
-
-    @property
-    def name(self) -> str:
-        return f"tokenizers:{self.path.name}:{self.digest}"
-
-    @property
-    def approximate(self) -> bool:
-        return False
-
-    def count(self, text: str) -> int:
-        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return len(self.tokens(text))
 
 
 def count_within(counter: TokenCounter, text: str, limit: int) -> int | None:
@@ -194,9 +138,9 @@ def token_counter(spec: str) -> TokenCounter:
     if kind == "approximate" and not rest:
         return APPROXIMATE
     if kind == "tiktoken" and rest:
-        return TiktokenCounter(encoding=rest)
+        return _of_tiktoken(rest)
     if kind == "tokenizers" and rest:
-        return TokenizersCounter(path=Path(rest))
+        return _of_file(Path(rest))
     raise ConfigError(
         f"unknown token counter '{spec}'. Known: approximate, tiktoken:ENCODING (such as "
         "tiktoken:cl100k_base), tokenizers:PATH of a tokenizer.json"
@@ -204,22 +148,43 @@ def token_counter(spec: str) -> TokenCounter:
 
 
 @lru_cache(maxsize=8)
-def _encoding(name: str) -> Any:
+def _of_tiktoken(encoding: str) -> ModelCounter:
+    """Downloads an encoding when it is first used; afterwards it is in tiktoken's cache."""
     tiktoken = require("tiktoken", extra="tokens")
-    if name not in tiktoken.list_encoding_names():
+    if encoding not in tiktoken.list_encoding_names():
         known = ", ".join(sorted(tiktoken.list_encoding_names()))
-        raise ConfigError(f"unknown tiktoken encoding '{name}'. Known: {known}")
+        raise ConfigError(f"unknown tiktoken encoding '{encoding}'. Known: {known}")
     try:
-        return tiktoken.get_encoding(name)
+        encode = tiktoken.get_encoding(encoding).encode
     except Exception as error:  # whatever the download raises
         raise ConfigError(
-            f"the tiktoken encoding '{name}' is not in its cache and cannot be downloaded: {error}"
+            f"the tiktoken encoding '{encoding}' is not in its cache and cannot be downloaded: "
+            f"{error}"
         ) from error
+    # What looks like a special token counts as plain text.
+    return ModelCounter(name=f"tiktoken:{encoding}", tokens=partial(encode, disallowed_special=()))
+
+
+def _of_file(path: Path) -> ModelCounter:
+    """By a ``tokenizer.json``, as models on the Hugging Face hub bring one."""
+    tokenizers = require("tokenizers", extra="tokens")
+    try:
+        content = path.read_bytes()
+        tokenizer = tokenizers.Tokenizer.from_buffer(content)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    except Exception as error:  # the package raises bare exceptions
+        raise ConfigError(f"{path} is not a tokenizer.json: {error}") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    # The same path with another vocabulary is another counter.
+    name = f"tokenizers:{path.name}:{blake2b(content, digest_size=4).hexdigest()}"
+    return ModelCounter(name=name, tokens=partial(tokenizer.encode, add_special_tokens=False))
 
 
 def counter_for_model(model: str) -> TokenCounter:
     try:
         tiktoken = require("tiktoken", extra="tokens")
-        return TiktokenCounter(encoding=str(tiktoken.encoding_name_for_model(model)))
+        return _of_tiktoken(str(tiktoken.encoding_name_for_model(model)))
     except (MissingExtraError, KeyError, ConfigError):
         return APPROXIMATE

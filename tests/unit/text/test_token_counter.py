@@ -111,7 +111,7 @@ def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.Monkey
 # --- which counter a model gets
 
 
-def unavailable(*, encoding: str) -> None:
+def unavailable(encoding: str) -> None:
     raise ConfigError(f"{encoding} cannot be downloaded")
 
 
@@ -119,7 +119,7 @@ def missing(module: str, *, extra: str) -> None:
     raise MissingExtraError(module, extra)
 
 
-@pytest.mark.parametrize(("name", "stub"), [("TiktokenCounter", unavailable), ("require", missing)])
+@pytest.mark.parametrize(("name", "stub"), [("_of_tiktoken", unavailable), ("require", missing)])
 def test_without_its_package_or_its_encoding_a_model_is_estimated(
     monkeypatch: pytest.MonkeyPatch, name: str, stub: object
 ) -> None:
@@ -131,6 +131,6 @@ def test_without_its_package_or_its_encoding_a_model_is_estimated(
 @pytest.mark.extra("tokens")
 def test_a_known_model_gets_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(counters, "TiktokenCounter", lambda *, encoding: asked.append(encoding))
+    monkeypatch.setattr(counters, "_of_tiktoken", asked.append)
     counter_for_model("gpt-4o-mini")
     assert asked == ["o200k_base"]
