@@ -3,7 +3,7 @@
 Any OpenAI-compatible server will do, such as llama.cpp's ``llama-server`` with a small model::
 
     llama-server -m SmolLM2-135M-Instruct.Q4_1.gguf --port 8080
-    RAGBENCH_TEST_LLM_URL=http://127.0.0.1:8080/v1 pytest -m judge_model -s
+    RAGBENCH_TEST_LLM_URL=http://127.0.0.1:8080/v1 pytest -m judge_model
 
 It checks the plumbing, not what the model thinks.
 """
@@ -11,7 +11,6 @@ It checks the plumbing, not what the model thinks.
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +69,7 @@ def test_a_real_model_judges_and_is_asked_once(tmp_path: Path) -> None:
             )
             return report, session.receipt()
 
-    started = time.perf_counter()
     report, receipt = run()
-    seconds = time.perf_counter() - started
-    print(f"\n{seconds:.0f} s")
-    for line in receipt.lines:
-        print(f"{line.purpose:<25} {line.calls} calls, {line.requests} requests, {line.usage}")
-    for row in report.rows():
-        for metric, cell in zip(report.metrics, row.cells, strict=True):
-            told = cell.reason or cell.failure or ""
-            print(f"{row.id:<6} {metric.name:<25} {cell.value} {told}")
     for row in report.rows():
         for metric, cell, judgements in zip(report.metrics, row.cells, row.judgements, strict=True):
             definition = metric.definition

@@ -164,12 +164,6 @@ def test_errors_are_not_tried_for_ever() -> None:
     assert (caught.value.attempts, caught.value.status, len(script.sent)) == (3, 500, 3)
 
 
-def test_rate_limits_are_counted_apart_from_errors() -> None:
-    script = Script([*[error(429, retry_after="1")] * 50, said("Yes.")])
-    reply = using(script, ask, limits=CallLimits(retry=RetryPolicy(retries=0)))
-    assert reply.attempts == 51
-
-
 def test_a_rate_limit_that_asks_too_much_is_told() -> None:
     script = Script([error(429, "come back tomorrow", retry_after="86400")])
     with pytest.raises(LLMUnavailableError, match=r"asks to wait 86400 s more.*tomorrow"):

@@ -83,34 +83,14 @@ def test_the_definition_is_what_the_function_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "group"),
-    [
-        ("response, contexts", "generator"),
-        ("confidence", "generator"),
-        ("contexts, query", "retriever"),
-        ("ranking", "retriever"),
-        ("query", "overall"),
-    ],
-)
-def test_the_group_follows_from_what_is_read(arguments: str, group: str) -> None:
-    names: dict[str, Any] = {}
-    exec(f"def f({arguments}): return 1.0", names)
-    found = definition_of(metric(names["f"]))
-    assert found is not None and found.group == group
-
-
-@pytest.mark.parametrize(
     ("source", "told"),
     [
         ("def f(respons): ...", "reads 'respons', which does not exist. Did you mean 'response'?"),
-        ("def f(respons): ...", "Known: query, response, multi_responses, confidence"),
         ("def f(response, n=3): ...", "reads 'n', which does not exist."),
         ("def f(response, query=''): ...", "has a default for 'query'"),
         ("def f(*all): ...", "takes '*all': name what it reads"),
-        ("def f(response, **all): ...", "takes '**all'"),
         ("def f(): ...", "reads nothing of a case. Known: query"),
         ("def f(response, *, n): ...", "has the parameter 'n' without a default"),
-        ("def f(response, *, n=None): ...", "has the parameter 'n' without a default"),
         ("async def f(response): ...", "is a coroutine function"),
         ("class f: ...", "is not a function"),
     ],
@@ -129,7 +109,6 @@ def test_what_is_wrong_with_a_function_is_told_at_once(source: str, told: str) -
     [
         ({"grup": "x"}, "has the option 'grup', which does not exist. Did you mean 'group'?"),
         ({"group": "x"}, "has the group 'x': it is one of retriever, generator, overall"),
-        ({"direction": "up"}, "has the direction 'up': it is one of higher, lower, neither"),
         ({"cutoff": "k"}, "has cutoff='k', and no keyword-only parameter of that name"),
         ({"name": "two words"}, "needs a name of letters"),
     ],
@@ -292,8 +271,6 @@ class Loose:
         (1, Cell.measured(1.0)),
         (True, Cell.measured(1.0)),
         (np.float32(0.5), Cell.measured(0.5)),
-        (np.int64(1), Cell.measured(1.0)),
-        (np.bool_(True), Cell.measured(1.0)),
         (np.array(0.25), Cell.measured(0.25)),
         (1 + 1e-12, Cell.measured(1 + 1e-12)),
         (None, Cell.skipped("the metric gave no value")),
@@ -309,13 +286,9 @@ def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: C
     ("given", "told"),
     [
         (float("nan"), "gave nan, which is not a finite number"),
-        (float("inf"), "gave inf, which is not a finite number"),
         (10**400, "gave inf, which is not a finite number"),
         ("0.5", "gave '0.5' (a str), which is not a number"),
-        ([0.5], "gave [0.5] (a list), which is not a number"),
-        (1j, "gave 1j (a complex), which is not a number"),
         (np.array([0.5, 1.0]), "(a ndarray), which is not a number"),
-        ({"score": 1}, "gave {'score': 1} (a dict), which is not a number"),
         (1.5, "gave 1.5, outside of its range, 0 to 1: give @metric the right low and high"),
         (-0.1, "gave -0.1, outside of its range, 0 to 1"),
         ("x" * 100, "gave 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (a str)"),
@@ -381,11 +354,9 @@ def test_parameters_and_cutoff_are_bound() -> None:
         (partial(settings, k=0), "the cutoff of 'settings' must be at least 1"),
         (partial(settings, k=1, rel=0), "rel must be at least 1"),
         (partial(UNTYPED, k=1, rel="two"), "rel must be a whole number, not 'two'"),
-        (partial(UNTYPED, k=1, style=3), "style must be a text, not '3'"),
         (partial(UNTYPED, k=1, other=3), "has no parameter 'other': it has rel, style"),
         (partial(settings, "a", k=1), "parameters of a metric are given by their names"),
         (len, "'len' is not a metric: write @metric above the function"),
-        (str.upper, "'upper' is not a metric"),
     ],
 )
 def test_what_cannot_be_bound_is_told(given: MetricLike, told: str) -> None:
@@ -459,20 +430,12 @@ def test_a_function_in_a_file_is_a_metric_by_its_place() -> None:
     assert find_definition("mine.py:recall").summary == "Found ones"
 
 
-def test_an_absolute_path_stays_out_of_the_definition(here: Path) -> None:
-    for place in (here / "mine.py", here / "sub" / "other.py"):
-        found = parse_metric(f"{place}:stop_share")
-        assert found.definition.scorer == f"{place.relative_to(here)}:stop_share"
-
-
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("mine.py:stop_shar", "'mine.py:stop_shar': there is no 'stop_shar'. Did you mean stop_sh"),
-        ("mine.py:xyz", "there is no 'xyz'. Did you mean recall or stop_share?"),
         ("mine.py:plain", "'mine.py:plain' is a function, not a metric: write @metric above"),
-        ("mine.py:WORDS", "'mine.py:WORDS' is a set, not a metric"),
         ("none.py:f", "there is no file 'none.py'"),
         ("nowhere.at.all:f", "there is no module 'nowhere'"),
         ("ragas:blue", "unknown metric 'ragas:blue'. Did you mean ragas:bleu"),

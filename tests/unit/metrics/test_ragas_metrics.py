@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ragbench.core.outcome import Cell, Status
-from tests.unit.metrics.builders import answered, cell, cells, generated, retrieved, trace, value
+from tests.unit.metrics.builders import answered, cell, cells, retrieved, trace, value
 
 pytestmark = [
     pytest.mark.extra("ragas"),
@@ -121,8 +121,3 @@ def test_where_nothing_was_retrieved_recall_is_zero() -> None:
     # RAGAS takes the largest of no similarities, which raises.
     empty = trace(gold_texts=["the gateway drops connections"], retrieval=retrieved(texts=[]))
     assert cell("ragas:non_llm_context_recall", empty) == Cell.measured(0.0)
-
-
-def test_declined_answers_are_not_sent_to_ragas() -> None:
-    one = trace(references=["x"], generation=generated("I don't know."))
-    assert cell("ragas:exact_match", one).status is Status.ABSTAINED

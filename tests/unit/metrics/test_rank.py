@@ -91,11 +91,6 @@ def test_without_a_relevant_context_nothing_is_measured(
     assert cell(metric, ranked(IDS, grades)) == Cell.skipped("no relevant context is known")
 
 
-def test_a_level_that_no_grade_reaches_is_told() -> None:
-    found = cell("recall(rel=2)@5", ranked(IDS, {"a": 1}))
-    assert found == Cell.skipped("no context has a grade of 2 or more")
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -161,14 +156,6 @@ def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -
 def test_a_case_without_a_grade_so_high_counts_0_as_in_trec_eval(name: str) -> None:
     assert value(name, ranked(IDS, {"a": 1})) == 0.0
     assert cell(name, ranked(IDS, {"a": 0})) == Cell.skipped("no relevant context is known")
-
-
-def test_of_a_repeated_id_the_first_place_counts() -> None:
-    repeated = ranked(["b", "a", "b", "a", "c"], {"a": 1, "c": 1})
-    assert value("precision@5", repeated) == 2 / 5
-    assert value("set_precision", repeated) == 2 / 3
-    assert value("recall@2", repeated) == 1 / 2
-    assert value("MRR", repeated) == 1 / 2
 
 
 def test_a_grade_too_high_for_exponential_gain_fails_alone() -> None:
