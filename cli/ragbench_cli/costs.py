@@ -191,7 +191,9 @@ def say_receipt(
     answer = sum(line.usage.completion_tokens for line in receipt.lines)
     thought = sum(line.usage.reasoning_tokens for line in receipt.lines)
     hidden = f" ({thought:,} of them hidden reasoning)" if thought else ""
-    cost = "not known" if receipt.cost is None else f"{receipt.cost:.4f} {receipt.currency or ''}"
+    # What may have been billed at an unknown price is no cost of 0.
+    is_known = receipt.cost is not None and receipt.unconfirmed is not None
+    cost = f"{receipt.cost:.4f} {receipt.currency or ''}" if is_known else "not known"
     console.say(
         f"asked   {calls:,} calls ({cached:,} kept from before, {failed:,} failed) in "
         f"{requests:,} requests; {prompt:,} tokens in, {answer:,} out{hidden}; "

@@ -96,6 +96,9 @@ def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
     CallBook(tmp_path).open()
     [found] = receipts(tmp_path)
     assert (found["cost"], found["lines"][0]["cost"], found["unconfirmed"]) == (None, None, "0")
+    lost = Ledger(None)
+    lost.unconfirmed(lost.request("p", "m"))
+    assert (lost.receipt().cost, lost.receipt().unconfirmed) == (Decimal(0), None)
 
 
 @settings(max_examples=60, deadline=None)
