@@ -64,7 +64,7 @@ def test_prune_asks_what_to_remove(ragbench: Ragbench) -> None:
     assert "say what to remove" in done.err
 
 
-def test_a_cache_that_is_not_there_is_told(
+def test_a_cache_that_is_not_there_is_reported(
     ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = ragbench("cache", "stats")

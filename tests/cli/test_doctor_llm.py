@@ -39,7 +39,7 @@ def checks(done: Any) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.extra("llm")
-def test_all_is_told_and_the_key_is_not(
+def test_all_is_reported_and_the_key_is_not(
     ragbench: Ragbench, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_JUDGE_KEY", KEY)
@@ -65,7 +65,7 @@ def test_all_is_told_and_the_key_is_not(
 
 
 @pytest.mark.extra("llm")
-def test_a_key_that_is_refused_is_told_without_it(
+def test_a_key_that_is_refused_is_reported_without_it(
     ragbench: Ragbench, server: FaultServer, workplace: Path
 ) -> None:
     wrong = "sk-wrong-987654321"
@@ -80,7 +80,7 @@ def test_a_key_that_is_refused_is_told_without_it(
 
 
 @pytest.mark.extra("llm")
-def test_no_model_no_key_and_no_endpoint_are_told(
+def test_no_model_no_key_and_no_endpoint_are_reported(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = ragbench("doctor", "--llm", "--json")
@@ -108,7 +108,7 @@ def test_no_model_no_key_and_no_endpoint_are_told(
         ("- 1\n", "must hold sections"),
     ],
 )
-def test_a_wrong_configuration_is_told_with_its_place(
+def test_a_wrong_configuration_is_reported_with_its_place(
     ragbench: Ragbench, text: str, told: str
 ) -> None:
     Path("ragbench.yaml").write_text(text)

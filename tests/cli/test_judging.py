@@ -32,7 +32,7 @@ def model(server: FaultServer, *more: str) -> tuple[str, ...]:
 
 
 @pytest.mark.extra("llm")
-def test_a_judged_run_tells_scores_tokens_and_what_was_said(ragbench: Ragbench) -> None:
+def test_a_judged_run_shows_scores_tokens_and_what_was_said(ragbench: Ragbench) -> None:
     with FaultServer() as server:
         done = ragbench(*RUN, *model(server))
         assert done.code == 0
@@ -79,7 +79,7 @@ def test_without_a_model_one_line_says_what_to_set(ragbench: Ragbench) -> None:
 
 
 @pytest.mark.extra("llm")
-def test_a_dry_run_tells_calls_and_price_and_judges_nothing(ragbench: Ragbench) -> None:
+def test_a_dry_run_shows_calls_and_price_and_judges_nothing(ragbench: Ragbench) -> None:
     Path("ragbench.yaml").write_text(
         "llm:\n  price_input: 1\n  price_output: 2\n", encoding="utf-8"
     )

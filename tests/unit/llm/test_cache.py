@@ -92,7 +92,7 @@ def test_an_answer_comes_back_as_it_went_in(tmp_path: Path) -> None:
         assert cache.get(b"a") == reply("a", "lone \ud800 and \0 and ä")
 
 
-def test_stats_tell_what_there_is(tmp_path: Path) -> None:
+def test_stats_show_what_there_is(tmp_path: Path) -> None:
     with ResponseCache(tmp_path / "c", today=lambda: 1000.0) as cache:
         empty = cache.stats()
         assert (empty.entries, empty.bytes, empty.oldest, empty.lines) == (0, 0, None, ())
@@ -138,7 +138,7 @@ def test_it_keeps_to_its_size_by_itself(tmp_path: Path) -> None:
     assert stats.file_bytes < 400_000
 
 
-def test_what_is_no_cache_is_told(tmp_path: Path) -> None:
+def test_what_is_no_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database, but long enough to be read as one" * 9)
     with pytest.raises(LLMCacheError, match="is not a cache"):
         ResponseCache(tmp_path / "text")

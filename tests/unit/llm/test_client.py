@@ -164,7 +164,7 @@ def test_errors_are_not_tried_for_ever() -> None:
     assert (caught.value.attempts, caught.value.status, len(script.sent)) == (3, 500, 3)
 
 
-def test_a_rate_limit_that_asks_too_much_is_told() -> None:
+def test_a_rate_limit_that_asks_too_much_is_reported() -> None:
     script = Script([error(429, "come back tomorrow", retry_after="86400")])
     with pytest.raises(LLMUnavailableError, match=r"asks to wait 86400 s more.*tomorrow"):
         using(script, ask)
@@ -209,7 +209,7 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_does_not_pass_is_told_at_once(
+def test_what_does_not_pass_is_reported_at_once(
     answer: Answer, kind: type[LLMError], told: str
 ) -> None:
     script = Script([answer])
@@ -305,7 +305,7 @@ def test_what_the_server_takes_is_found_out_once(
     assert rejected == list(StructuredOutput).index(found) - 1  # the first way is the second member
 
 
-def test_a_request_that_is_rejected_in_every_form_is_told_once() -> None:
+def test_a_request_that_is_rejected_in_every_form_is_reported_once() -> None:
     script = Script([error(400, "too long")])
     with pytest.raises(LLMRequestError, match="too long"):
         using(script, judge)
@@ -373,7 +373,7 @@ def test_a_first_answer_in_the_wrong_form_is_asked_for_in_the_next_way(bad: str)
     ]  # fmt: skip
 
 
-def test_an_answer_that_stays_wrong_is_told_with_its_words() -> None:
+def test_an_answer_that_stays_wrong_is_reported_with_its_words() -> None:
     script = Script([said("No."), said("Nope."), said("Hm."), said("Ah."), said("Never.")])
     with pytest.raises(LLMReplyError, match=r"no JSON: 'Never\.'.*asked once to correct") as caught:
         using(script, judge)
@@ -534,7 +534,7 @@ def test_a_cap_needs_a_price_and_a_longest_answer() -> None:
         using(Script([said("Yes.")]), ask, budget=Budget(Decimal("0.000001")))
 
 
-def test_the_receipt_tells_each_purpose(tmp_path: Path) -> None:
+def test_the_receipt_shows_each_purpose(tmp_path: Path) -> None:
     script = Script([error(500), said("a"), said("b"), said("", **CUT)])
 
     async def work(client: LLMClient) -> Any:

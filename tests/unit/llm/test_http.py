@@ -85,7 +85,7 @@ def test_a_server_that_echoes_the_key_is_masked(
     assert secret not in str(caught.value)
 
 
-def test_a_key_that_is_missing_is_told_before_anything_is_sent() -> None:
+def test_a_key_that_is_missing_is_reported_before_anything_is_sent() -> None:
     with FaultServer() as server:
         judge = {"key": ApiKey(variable="RAGBENCH_TEST_NO_SUCH_KEY")}
         with pytest.raises(ConfigError, match="RAGBENCH_TEST_NO_SUCH_KEY holds no API key"):

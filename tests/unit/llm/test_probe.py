@@ -93,7 +93,7 @@ def test_the_real_context_is_found_by_what_is_hidden_in_it() -> None:
     assert "a prompt of 8,000 words is refused (400)" in found.detail
 
 
-def test_a_server_that_counts_only_what_was_not_kept_is_told_from_one_that_cuts() -> None:
+def test_a_server_that_counts_only_what_was_not_kept_is_distinguished_from_one_that_cuts() -> None:
     with reads(mocks.Ollama)() as server:  # reads everything, and tells few tokens
         found = probed(server)
     assert found["prompt tokens"].settings == {"prompt_check": False}

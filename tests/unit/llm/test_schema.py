@@ -56,7 +56,7 @@ def test_the_candidate_that_fits_is_taken() -> None:
         ("[1]", "the value: "),
     ],
 )
-def test_what_does_not_fit_is_told(text: str, told: str) -> None:
+def test_what_does_not_fit_is_reported(text: str, told: str) -> None:
     with pytest.raises(LLMReplyError) as caught:
         read_structure(text, VERDICT)
     assert told in str(caught.value)

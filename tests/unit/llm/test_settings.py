@@ -120,7 +120,7 @@ def test_a_nearer_place_of_the_key_replaces_a_farther_one() -> None:
         ({"model": " "}, "must be a text"),
     ],
 )
-def test_what_is_wrong_is_told_without_credentials(options: dict[str, Any], told: str) -> None:
+def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(options, {})
     assert told in str(caught.value)
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_told_without_credentials(options: dict[str, Any], told
         ("ä", "ASCII"),
     ],
 )
-def test_a_file_that_holds_no_key_is_told(tmp_path: Path, content: str, told: str) -> None:
+def test_a_file_that_holds_no_key_is_reported(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "key").write_text(content, "utf-8")
     with pytest.raises(ConfigError, match=told):
         ApiKey(file=str(tmp_path / "key")).read({})

@@ -95,7 +95,7 @@ def test_the_definition_is_what_the_function_says() -> None:
         ("class f: ...", "is not a function"),
     ],
 )
-def test_what_is_wrong_with_a_function_is_told_at_once(source: str, told: str) -> None:
+def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, told: str) -> None:
     names: dict[str, Any] = {}
     exec(source, names)
     with pytest.raises(ConfigError) as error:
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_a_function_is_told_at_once(source: str, told: str) -
         ({"name": "two words"}, "needs a name of letters"),
     ],
 )
-def test_what_is_wrong_with_an_option_is_told_at_once(
+def test_what_is_wrong_with_an_option_is_reported_at_once(
     options: Mapping[str, Any], told: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
@@ -359,7 +359,7 @@ def test_parameters_and_cutoff_are_bound() -> None:
         (len, "'len' is not a metric: write @metric above the function"),
     ],
 )
-def test_what_cannot_be_bound_is_told(given: MetricLike, told: str) -> None:
+def test_what_cannot_be_bound_is_reported(given: MetricLike, told: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_metrics([given])
     assert told in str(error.value)
@@ -445,7 +445,7 @@ def test_a_function_in_a_file_is_a_metric_by_its_place() -> None:
         ("mine.py", "'mine.py' is a file: name a function in it, as in mine.py:my_metric"),
     ],
 )
-def test_a_place_without_a_metric_is_told(here: Path, text: str, told: str) -> None:
+def test_a_place_without_a_metric_is_reported(here: Path, text: str, told: str) -> None:
     broken = "from ragbench import metric\n\n\n\n@metric\ndef f(responze): ...\n"
     (here / "broken.py").write_text(broken, encoding="utf-8")
     (here / "raises.py").write_text("1 / 0\n", encoding="utf-8")

@@ -89,7 +89,7 @@ def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
         ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
     ],
 )
-def test_a_case_takes_the_calls_that_its_definition_tells(
+def test_a_case_takes_the_calls_that_its_definition_shows(
     metric: str, calls: int, texts: int
 ) -> None:
     judge = Judge()
@@ -273,7 +273,7 @@ def metrics(text: str) -> tuple[Metric, ...]:
         "ragas:summary_score(coeff=2)",
     ],
 )
-def test_a_setting_that_cannot_be_is_told_before_anything_is_asked(text: str) -> None:
+def test_a_setting_that_cannot_be_is_reported_before_anything_is_asked(text: str) -> None:
     with pytest.raises(ConfigError):
         JudgePlan(metrics(text))
 
@@ -301,7 +301,7 @@ def test_other_metrics_of_a_run_do_not_change_the_judge() -> None:
     assert one.prompts["ragas:faithfulness"] == two.prompts["ragas:faithfulness"]
 
 
-def test_nobody_to_ask_is_told_with_what_to_set() -> None:
+def test_nobody_to_ask_is_reported_with_what_to_set() -> None:
     plan = JudgePlan(parse_metrics("ragas:faithfulness, ragas:semantic_similarity"))
     with pytest.raises(ConfigError, match=r"ragas:faithfulness: .*--llm-model"):
         plan.check(None, None)

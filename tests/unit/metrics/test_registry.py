@@ -99,13 +99,13 @@ def test_spellings(text: str, name: str) -> None:
         ("", "is not of the form"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, message: str) -> None:
+def test_what_is_wrong_is_reported(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_metric(text)
     assert message in str(error.value)
 
 
-def test_all_wrong_metrics_of_a_list_are_told_at_once() -> None:
+def test_all_wrong_metrics_of_a_list_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as error:
         parse_metrics("recal@5, nDCG@10, P@0, token_f1(x=1)")
     assert len(str(error.value).splitlines()) == 3
@@ -156,7 +156,9 @@ def test_other_packages_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_metric(text).name == text
 
 
-def test_an_entry_point_that_gives_something_else_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_that_gives_something_else_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     offer(monkeypatch, "ragbench.metrics.plan:Plan")
     with pytest.raises(
         ConfigError, match=r"entry point 'theirs' of ragbench\.metrics gives a type, not a"

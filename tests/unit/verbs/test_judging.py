@@ -190,7 +190,7 @@ def test_the_report_and_what_was_said_are_the_same_after_an_interruption(tmp_pat
     assert report(tmp_path / "whole") == report(tmp_path / "parts", 3, 9, 17)
 
 
-def test_repetitions_tell_how_far_the_judge_agrees_with_itself(tmp_path: Path) -> None:
+def test_repetitions_show_how_far_the_judge_agrees_with_itself(tmp_path: Path) -> None:
     def say(payload: Payload) -> str:
         counts.append(1)
         return json.dumps({"rating": (4, 4, 4, 2)[len(counts) % 4]})

@@ -94,7 +94,7 @@ def test_their_agreement_stands_in_the_report(tmp_path: Path) -> None:
     ] * 2
 
 
-def test_two_judges_of_one_model_are_told_apart(tmp_path: Path) -> None:
+def test_two_judges_of_one_model_are_distinguished(tmp_path: Path) -> None:
     report, _ = run(tmp_path, "odd", "odd")
     assert report.judging is not None
     assert [juror.judge for juror in report.judging.lines[0].jurors] == ["odd #1", "odd #2"]
