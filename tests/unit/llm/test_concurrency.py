@@ -75,7 +75,7 @@ def test_single_errors_say_nothing_of_load_but_many_do() -> None:
     assert run(scenario(1)) < 4
 
 
-def test_everybody_waits_when_several_in_a_row_are_reported_to() -> None:
+def test_everybody_waits_when_several_in_a_row_have_to() -> None:
     async def scenario() -> list[float]:
         limit = Concurrency(1, Clock())
         loop = asyncio.get_running_loop()

@@ -250,7 +250,7 @@ def test_what_was_matched_names_rank_gold_and_how() -> None:
     ],
 )
 @pytest.mark.parametrize("end", [None, 150])
-def test_offsets_show_where_both_sides_have_them(
+def test_offsets_decide_where_both_sides_have_them(
     place: dict[str, Any], is_found: bool, end: int | None
 ) -> None:
     span = Evidence(text="e" * 50, document_id="doc", start=100, end=end)

@@ -89,7 +89,7 @@ def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
         ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
     ],
 )
-def test_a_case_takes_the_calls_that_its_definition_shows(
+def test_a_case_takes_the_calls_that_its_definition_names(
     metric: str, calls: int, texts: int
 ) -> None:
     judge = Judge()
