@@ -23,7 +23,7 @@ from ragbench import (
     Trace,
     build_operator,
 )
-from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
+from ragbench.core.attribution import Basis, Cause, CorpusGold
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.metrics.answer import answer_is_right
@@ -56,35 +56,89 @@ def said(response: str, *, abstained: bool = False) -> Outcome[GenerationResult[
     return Outcome(status=status, value=GenerationResult(response, abstained=abstained))
 
 
-def cause_of(trace: Trace, **settings: Any) -> Attribution:
-    return attribute(trace, **settings)
-
-
 def trace(
     response: str = "27 days", *, case: Case = CASE, gold_at: int | None = 1, **more: Any
 ) -> Trace:
     return Trace(case=case, retrieval=found(gold_at=gold_at), generation=said(response), **more)
 
 
-def test_shown_and_right_is_right() -> None:
-    result = cause_of(trace("There are 27 days."))
+def judged(present: bool) -> Outcome[Verdict]:
+    verdict = Verdict(
+        query_id="leave",
+        relevant_chunk_ids=(),
+        relevance={},
+        answer_present=present,
+        answer_probability=0.9 if present else 0.1,
+        evidence=(),
+        retrieval_quality=RetrievalQuality.GOOD,
+        message="",
+        validator="lexical",
+    )
+    return Outcome(status=Status.MEASURED, value=verdict)
 
-    assert (result.cause, result.basis, result.rank) == (Cause.RIGHT, Basis.IDS, 1)
-    assert (result.shown, result.golds) == (1, 1)
+
+UNANSWERABLE = Case(id="n", query="Who?", answerable=False)
+SPANS = replace(CASE, reference_context_ids=None)
+REFERENCE = replace(SPANS, evidence=())
+ABSENT = CorpusGold(documents=3, absent={"leave": ("handbook",)})
+NOTHING: Outcome[GenerationResult[Any]] = Outcome(status=Status.SKIPPED, reason="no generation")
+
+
+def declined(found: Trace) -> Trace:
+    return replace(found, generation=said("I don't know.", abstained=True))
+
+
+@pytest.mark.parametrize(
+    ("found", "settings", "cause", "stage", "basis"),
+    [
+        (trace("There are 27 days."), {}, Cause.RIGHT, None, Basis.IDS),
+        (trace("12 weeks"), {}, Cause.NOT_USED, "generate", Basis.IDS),
+        (declined(trace()), {}, Cause.DECLINED, "generate", Basis.IDS),
+        (trace("12 weeks", gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.IDS),
+        (trace("27 days", gold_at=None), {}, Cause.RIGHT_WITHOUT, None, Basis.IDS),
+        # the searched documents
+        (trace("12", gold_at=None), {"corpus": ABSENT}, Cause.NOT_IN_CORPUS, None, Basis.IDS),
+        (trace("12"), {"corpus": ABSENT}, Cause.NOT_USED, "generate", Basis.IDS),
+        # what is known of the gold
+        (trace("12", case=SPANS), {}, Cause.NOT_USED, "generate", Basis.TEXTS),
+        (trace("12", case=SPANS, gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.TEXTS),
+        (trace("12", case=REFERENCE), {}, Cause.NOT_USED, "generate", Basis.REFERENCE),
+        (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
+        (trace("12", gold_at=None, validation=judged(True)), {}, Cause.NOT_RETRIEVED, "retrieve",
+         Basis.IDS),
+        # unanswerable
+        (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
+        (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
+        # a run that only retrieves
+        (replace(trace(), generation=NOTHING), {}, Cause.SHOWN, None, Basis.IDS),
+        (replace(trace(gold_at=None), generation=NOTHING), {}, Cause.NOT_RETRIEVED, "retrieve",
+         Basis.IDS),
+        # a judge of correctness goes before words, from half of what it can give
+        (trace("x"), {"correctness": Cell.measured(0.5)}, Cause.RIGHT, None, Basis.IDS),
+        (trace(), {"correctness": Cell.measured(0.49)}, Cause.NOT_USED, "generate", Basis.IDS),
+        (trace(), {"correctness": Cell.skipped("none")}, Cause.RIGHT, None, Basis.IDS),
+    ],
+)  # fmt: skip
+def test_what_was_retrieved_and_answered_comes_to_one_cause(
+    found: Trace, settings: dict[str, Any], cause: Cause, stage: str | None, basis: Basis | None
+) -> None:
+    result = attribute(found, **settings)
+    assert result.cause is cause
+    assert basis is None or result.basis is basis
+    assert stage is None or result.stage == stage
+
+
+def test_only_what_a_stage_has_lost_names_a_stage() -> None:
+    assert attribute(declined(trace(case=UNANSWERABLE))).stage is None
+    assert attribute(trace("12", case=REFERENCE)).basis.is_estimate
 
 
 def test_shown_and_wrong_was_not_used() -> None:
-    result = cause_of(trace("Parking costs 40 euros."))
+    result = attribute(trace("Parking costs 40 euros."))
 
     assert (result.cause, result.stage) == (Cause.NOT_USED, "generate")
     assert result.supported is True  # the chunk on parking holds it
-    assert cause_of(trace("It is 12 weeks.")).supported is False
-
-
-def test_shown_and_declined() -> None:
-    result = cause_of(replace(trace(), generation=said("I don't know.", abstained=True)))
-
-    assert result.cause is Cause.DECLINED
+    assert attribute(trace("It is 12 weeks.")).supported is False
 
 
 @pytest.mark.parametrize(
@@ -105,86 +159,20 @@ def test_gold_that_was_looked_for_in_the_collection(
     located = Outcome(
         status=Status.MEASURED, value=GoldSearch(golds=(fate,), retrieved=3, depth=100)
     )
-    result = cause_of(trace("It is 12 weeks.", gold_at=None, location=located))
+    result = attribute(trace("It is 12 weeks.", gold_at=None, location=located))
 
     assert (result.cause, result.stage) == (cause, stage)
     assert told in result.detail
-
-
-def test_gold_that_retrieval_missed() -> None:
-    result = cause_of(trace("12 weeks", gold_at=None))
-
-    assert (result.cause, result.stage) == (Cause.NOT_RETRIEVED, "retrieve")
-
-
-def test_gold_that_no_document_holds_is_not_in_the_corpus() -> None:
-    corpus = CorpusGold(documents=3, absent={"leave": ("handbook",)})
-
-    assert cause_of(trace("12", gold_at=None), corpus=corpus).cause is Cause.NOT_IN_CORPUS
-    assert cause_of(trace("12", gold_at=1), corpus=corpus).cause is Cause.NOT_USED
-
-
-def test_a_right_answer_without_its_evidence() -> None:
-    assert cause_of(trace("27 days", gold_at=None)).cause is Cause.RIGHT_WITHOUT
-
-
-def test_the_operator_that_dropped_the_gold_is_named_with_its_rank() -> None:
-    stage = PostRetrieval(
-        operators=(
-            build_operator({"action": "filter", "type": "top_k", "k": 3}),
-            build_operator({"action": "filter", "type": "top_k", "k": 1}),
-        )
-    )
-    retrieval = found(gold_at=2)
-    assert retrieval.value is not None
-    after = post_retrieved(stage, CASE.query, retrieval.value)
-    cut = Trace(
-        case=CASE,
-        retrieval=retrieval,
-        post_retrieval=Outcome(status=Status.MEASURED, value=after),
-        generation=said("12 weeks"),
-    )
-
-    result = cause_of(cut)
-
-    assert (result.cause, result.rank) == (Cause.DROPPED, 2)
-    assert result.stage is not None
-    assert "top_k" in result.stage
-
-
-def test_an_unanswerable_case() -> None:
-    case = Case(id="n", query="Who?", answerable=False)
-
-    assert cause_of(trace("Me.", case=case)).cause is Cause.ANSWERED_WITHOUT
-    declined = replace(trace(case=case), generation=said("", abstained=True))
-    assert cause_of(declined).cause is Cause.RIGHT
 
 
 def test_a_stage_that_failed_is_the_cause() -> None:
     failure = Failure(type="Timeout", message="30 s", stage="generate")
     broken = replace(trace(), generation=Outcome(status=Status.FAILED, failure=failure))
 
-    result = cause_of(broken)
+    result = attribute(broken)
 
     assert (result.cause, result.stage) == (Cause.FAILED, "generate")
     assert "Timeout" in result.detail
-
-
-def test_spans_are_enough_where_the_gold_has_no_ids() -> None:
-    case = replace(CASE, reference_context_ids=None)
-
-    assert cause_of(trace("12", case=case)).basis is Basis.TEXTS
-    assert cause_of(trace("12", case=case)).cause is Cause.NOT_USED
-    assert cause_of(trace("12", case=case, gold_at=None)).cause is Cause.NOT_RETRIEVED
-
-
-def test_with_a_reference_answer_alone_the_cause_is_an_estimate() -> None:
-    case = replace(CASE, reference_context_ids=None, evidence=())
-
-    result = cause_of(trace("12 weeks", case=case))
-
-    assert (result.cause, result.basis) == (Cause.NOT_USED, Basis.REFERENCE)
-    assert result.basis.is_estimate
 
 
 @pytest.mark.parametrize(
@@ -197,40 +185,12 @@ def test_with_a_reference_answer_alone_the_cause_is_an_estimate() -> None:
 def test_without_any_gold_the_validator_decides_and_is_named(
     present: bool, response: str, expected: Cause
 ) -> None:
-    verdict = Verdict(
-        query_id="leave",
-        relevant_chunk_ids=(),
-        relevance={},
-        answer_present=present,
-        answer_probability=0.93 if present else 0.07,
-        evidence=(),
-        retrieval_quality=RetrievalQuality.GOOD,
-        message="",
-        validator="lexical",
-    )
     case = Case(id="leave", query=CASE.query)
-    judged = trace(response, case=case, validation=Outcome(status=Status.MEASURED, value=verdict))
-
-    result = cause_of(judged)
+    result = attribute(trace(response, case=case, validation=judged(present)))
 
     assert (result.cause, result.basis) == (expected, Basis.VALIDATOR)
-    assert result.probability == pytest.approx(0.93 if present else 0.07)
+    assert result.probability == pytest.approx(0.9 if present else 0.1)
     assert "lexical" in result.detail
-
-
-def judged(present: bool) -> Outcome[Verdict]:
-    verdict = Verdict(
-        query_id="leave",
-        relevant_chunk_ids=(),
-        relevance={},
-        answer_present=present,
-        answer_probability=0.9 if present else 0.1,
-        evidence=(),
-        retrieval_quality=RetrievalQuality.GOOD,
-        message="",
-        validator="lexical",
-    )
-    return Outcome(status=Status.MEASURED, value=verdict)
 
 
 @pytest.mark.parametrize(
@@ -245,13 +205,8 @@ def test_a_validator_finds_what_the_words_of_a_reference_do_not(
     gold_at: int | None, present: bool, expected: Cause, basis: Basis
 ) -> None:
     case = replace(CASE, reference_context_ids=None, evidence=())
-    result = cause_of(trace("12 weeks", case=case, gold_at=gold_at, validation=judged(present)))
+    result = attribute(trace("12 weeks", case=case, gold_at=gold_at, validation=judged(present)))
     assert (result.cause, result.basis) == (expected, basis)
-
-
-def test_a_validator_says_nothing_where_the_gold_is_known() -> None:
-    result = cause_of(trace("12 weeks", gold_at=None, validation=judged(True)))
-    assert (result.cause, result.basis) == (Cause.NOT_RETRIEVED, Basis.IDS)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +224,7 @@ def test_what_a_verdict_and_an_answer_come_to(
     """A reference of one letter cannot be looked for in chunks; answers are held against it."""
     case = Case(id="q", query="Which?", reference="B")
     answer = {"27 days": "B", "12 weeks": "A"}[response]
-    result = cause_of(trace(answer, case=case, validation=judged(present)))
+    result = attribute(trace(answer, case=case, validation=judged(present)))
     assert (result.cause, result.stage) == (cause, stage)
 
 
@@ -280,7 +235,7 @@ def test_chunks_that_hold_a_reference_are_followed_to_the_operator_that_dropped_
     retrieval: RetrievalResult[Any] = RetrievalResult(texts, context_ids=list("abcd"))
     steps = [build_operator({"action": "filter", "type": "top_k", "k": k}) for k in (3, 1)]
     after = post_retrieved(PostRetrieval(operators=tuple(steps)), case.query, retrieval)
-    result = cause_of(
+    result = attribute(
         Trace(
             case=case,
             retrieval=Outcome(status=Status.MEASURED, value=retrieval),
@@ -295,51 +250,18 @@ def test_chunks_that_hold_a_reference_are_followed_to_the_operator_that_dropped_
 
 def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_reported() -> None:
     case = replace(CASE, reference_context_ids=("handbook", "gone"))
-    result = cause_of(trace("It is 12 weeks.", case=case))
+    result = attribute(trace("It is 12 weeks.", case=case))
     assert (result.shown, result.golds) == (1, 2)
     assert result.detail == (
         "Shown at rank 1, and the answer is wrong; no other shown chunk holds it; 1 of 2 gold "
         "contexts were not shown."
     )
-    short = cause_of(trace("No"))
+    short = attribute(trace("No"))
     assert short.supported is None
     assert short.detail == "Shown at rank 1, and the answer is wrong."
-    assert cause_of(trace("27 days", case=case)).detail == (
+    assert attribute(trace("27 days", case=case)).detail == (
         "Shown at rank 1, and the answer is right."
     )
-
-
-def test_an_answer_is_right_from_half_of_what_a_judge_can_give() -> None:
-    assert cause_of(trace("x"), correctness=Cell.measured(0.5)).cause is Cause.RIGHT
-    assert cause_of(trace("27 days"), correctness=Cell.measured(0.49)).cause is Cause.NOT_USED
-
-
-def test_only_an_answer_to_an_unanswerable_case_is_put_down_to_generation() -> None:
-    case = Case(id="n", query="Who?", answerable=False)
-    assert cause_of(trace("Me.", case=case)).stage == "generate"
-    declined = replace(trace(case=case), generation=said("", abstained=True))
-    assert cause_of(declined).stage is None
-
-
-def test_without_gold_reference_and_verdict_nothing_can_be_said_of_it() -> None:
-    result = cause_of(trace(case=Case(id="q", query="Why?")))
-
-    assert (result.cause, result.answer) == (Cause.UNKNOWN, Answer.UNCHECKED)
-
-
-def test_a_run_that_only_retrieves_says_where_the_gold_went() -> None:
-    nothing: Outcome[GenerationResult[Any]] = Outcome(status=Status.SKIPPED, reason="no generation")
-
-    assert cause_of(replace(trace(), generation=nothing)).cause is Cause.SHOWN
-    missed = replace(trace(gold_at=None), generation=nothing)
-    assert cause_of(missed).cause is Cause.NOT_RETRIEVED
-
-
-def test_a_judge_of_correctness_takes_precedence_over_words() -> None:
-    assert cause_of(trace("27 days"), correctness=Cell.measured(0.2)).cause is Cause.NOT_USED
-    assert cause_of(trace("a month"), correctness=Cell.measured(0.8)).cause is Cause.RIGHT
-    unmeasured = Cell.skipped("no reference")
-    assert cause_of(trace("27 days"), correctness=unmeasured).cause is Cause.RIGHT
 
 
 @pytest.mark.parametrize(
@@ -400,9 +322,9 @@ def test_what_the_corpus_holds_is_kept_for_the_same_run_only(tmp_path: Any) -> N
 
 def test_causes_are_counted_in_the_order_of_the_stages() -> None:
     tally = CauseTally()
-    tally.add("a", cause_of(trace("27 days")))
-    tally.add("b", cause_of(trace("12", gold_at=None)))
-    tally.add("c", cause_of(trace("12", gold_at=None)))
+    tally.add("a", attribute(trace("27 days")))
+    tally.add("b", attribute(trace("12", gold_at=None)))
+    tally.add("c", attribute(trace("12", gold_at=None)))
 
     counts = tally.counts()
 
@@ -470,7 +392,7 @@ def test_faults_that_are_put_in_are_found_with_their_stage(fault: str) -> None:
     right = 0
     for number in range(40):
         made, corpus = _faulty(fault, number)
-        result = cause_of(made, corpus=corpus)
+        result = attribute(made, corpus=corpus)
         named = expected[1] is None or expected[1] in (result.stage or "")
         right += result.cause is expected[0] and named
 
