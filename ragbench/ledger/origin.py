@@ -99,19 +99,14 @@ def place_of(name: str, base: Path) -> Path:
 def still_same(
     origin: Origin,
     base: Path,
-    settings: Mapping[str, Any] | None = None,
     *,
     leaving_out: Collection[str | Path] = (),
 ) -> tuple[Changed, ...]:
-    """Compares everything that outcomes came from with what it is now."""
+    """Compares what outcomes came from with what it is now; settings are part of their keys."""
     written = [part for part in origin.parts if part.digest == "written"]
     without = {str(place_of(part.name, base)) for part in written}
     without |= {str(Path(path).absolute()) for path in leaving_out}
-    found = [change for part in origin.parts if (change := _change(part, base, without))]
-    if settings is not None:
-        by_file = any(change.part.kind == "code" for change in found)
-        found += _changed_settings(origin, setting_parts(settings), by_file=by_file)
-    return tuple(found)
+    return tuple(change for part in origin.parts if (change := _change(part, base, without)))
 
 
 def _change(part: OriginPart, base: Path, without: set[str]) -> Changed | None:

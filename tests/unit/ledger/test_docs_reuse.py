@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragbench.ledger.inputs import Inputs
-from ragbench.ledger.origin import may_reuse, still_same
+from ragbench.ledger.origin import differences, may_reuse
 from ragbench.ledger.watch import Watch
 from ragbench.rag.load import describe_rag, stage_origin
 
@@ -36,8 +36,7 @@ def test_a_version_replaces_everything_for_its_stage() -> None:
     assert all(may_reuse(found, ()).allowed for found in before.values())
     search.prompt = "v8"
     assert origin("retrieve") == before["retrieve"]
-    now = {"stage_identity": {"named": [search().stage_identity("generate")]}}
-    (change,) = still_same(before["generate"], Path.cwd(), now)
+    (change,) = differences(before["generate"], origin("generate"))
     assert change.sentence == 'stage_identity.named.0.prompt: "v7" -> "v8"'
 
 

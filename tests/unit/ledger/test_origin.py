@@ -128,11 +128,9 @@ class Session:
             rag.retrieve("who?")
         return inputs.origin("retrieve", rag, settings=description)
 
-    def changes(self, **arguments: Any) -> dict[str, str]:
-        """Names of the parts that are not what they were, with what is said of them."""
-        given = self.arguments | arguments
-        description = describe_rag(load_rag(self.spec, given), self.spec, given)
-        found = still_same(self.origin, self.folder, description)
+    def changes(self) -> dict[str, str]:
+        """Names of the parts that are not what they were, with the sentence for each."""
+        found = still_same(self.origin, self.folder)
         return {change.part.name: change.sentence for change in found}
 
     def append(self, name: str, text: str = "\nx = 1\n") -> Callable[[], None]:
@@ -202,10 +200,10 @@ INPUTS: dict[str, tuple[Callable[[Session], Callable[[], None]], set[str]]] = {
     "a file that a thread reads": (file("thread.txt"), {"thread.txt"}),
     "a database": (new_row, {"kb.sqlite"}),
     "a listed folder": (new_page, {"pages"}),
-    "a model that a setting names": (file("model.onnx"), {"model.onnx", "settings.model"}),
+    "a model that a setting names": (file("model.onnx"), {"model.onnx"}),
     "a corpus that an argument names": (
         file("corpus.jsonl"),
-        {"corpus.jsonl", "settings.corpus", "arguments.corpus"},
+        {"corpus.jsonl"},
     ),
     "a file that only C++ opens": (file("index/faiss.bin"), {"index/faiss.bin", "index"}),
     "a file that a variable names": (
@@ -213,7 +211,7 @@ INPUTS: dict[str, tuple[Callable[[Session], Callable[[], None]], set[str]]] = {
         {"templates/answer.j2", "templates"},
     ),
     "a variable": (variable("WATCHED_TONE"), {"WATCHED_TONE"}),
-    "a variable read at once": (variable("WATCHED_MODE"), {"WATCHED_MODE", "settings.mode"}),
+    "a variable read at once": (variable("WATCHED_MODE"), {"WATCHED_MODE"}),
 }
 
 
@@ -232,20 +230,6 @@ def test_any_one_input_counts(session: Session, name: str) -> None:
         back()
     assert set(found) == INPUTS[name][1]
     assert session.changes() == {}
-
-
-@pytest.mark.parametrize(
-    ("argument", "value", "setting"),
-    [
-        ("k", 4, "config.top_k"),
-        ("weight", 0.5, "config.inner.weight"),
-        ("power", -1, "settings.reranker._power"),
-    ],
-)
-def test_any_setting_counts(session: Session, argument: str, value: object, setting: str) -> None:
-    found = session.changes(**{argument: value})
-    assert set(found) == {setting, f"arguments.{argument}"}
-    assert found[setting].endswith(f" -> {value}")
 
 
 def test_dates_and_line_ends_and_what_nobody_reads_change_nothing(session: Session) -> None:

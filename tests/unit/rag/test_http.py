@@ -15,7 +15,7 @@ from ragbench.core.origin import Origin
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
 from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.ledger.inputs import Inputs
-from ragbench.ledger.origin import Reuse, may_reuse, still_same
+from ragbench.ledger.origin import Reuse, differences, may_reuse, still_same
 from ragbench.ledger.watch import Watch
 from ragbench.rag.http import HTTPRag, RemoteQueryError, http_rag
 from ragbench.rag.load import describe_rag, stage_origin
@@ -369,8 +369,7 @@ def test_answers_of_a_version_are_used_again_and_those_of_another_are_not(
     found = origin(make(server.url))
     assert found.reach == "closed"
     server.page = answer({"version": "8"})
-    settings = {"stage_identity": make(server.url).stage_identity("retrieve")}
-    (change,) = still_same(found, Path.cwd(), settings)
+    (change,) = differences(found, origin(make(server.url)))
     assert change.sentence == 'stage_identity.version: "7" -> "8"'
 
 
