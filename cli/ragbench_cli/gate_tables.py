@@ -101,9 +101,8 @@ def _passed(checks: Sequence[GateCheck]) -> str:
 
 def _is_shown(check: GateCheck) -> bool:
     """Slices that are too small to say anything are most of them, and do not count."""
-    is_silent = check.informational or check.kind is CheckKind.SLICE
     return check.outcome is GateOutcome.FAILED or (
-        check.outcome is GateOutcome.INCONCLUSIVE and not is_silent
+        check.outcome is GateOutcome.INCONCLUSIVE and check.kind is not CheckKind.SLICE
     )
 
 
@@ -133,7 +132,7 @@ def _next_step(verdict: GateResult) -> str:
             return "the same command with --settle asks both systems again"
         return ""
     run = shlex.quote(verdict.run.source)
-    first = next(check for check in verdict.checks if not check.informational)
+    first = verdict.checks[0]
     if first.drop is not None and verdict.baseline is not None:
         return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
     return f"ragbench explain {run}" if Path(verdict.run.source).is_dir() else ""
@@ -161,8 +160,9 @@ def _table(
     table = bare_table("check", "", *columns)
     for check, row in zip(checks, rows, strict=True):
         word, style = _WORDS[check.outcome]
-        shown = (f"({word})", "dim") if check.informational else (word, style)
-        table.add_row(styled(check.name), styled(shown), *(styled(row[name]) for name in columns))
+        table.add_row(
+            styled(check.name), styled((word, style)), *(styled(row[name]) for name in columns)
+        )
     return table
 
 

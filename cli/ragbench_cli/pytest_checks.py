@@ -97,7 +97,7 @@ def _judged(verdict: GateResult) -> Iterator[_Judged]:
 def _counted(check: GateCheck, verdict: GateResult) -> GateOutcome:
     """How a check bears on the verdict: what does not count passes."""
     is_open = check.outcome is GateOutcome.INCONCLUSIVE
-    if check.informational or (is_open and check.kind is CheckKind.SLICE):
+    if is_open and check.kind is CheckKind.SLICE:
         return GateOutcome.PASSED
     if is_open and check.kind is CheckKind.DROP and check.drop is not None:
         counts = {"pass": GateOutcome.PASSED, "fail": GateOutcome.FAILED}

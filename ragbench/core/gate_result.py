@@ -168,8 +168,6 @@ class GateCheck:
     """Why, in a sentence with the numbers."""
     slice: str | None = None
     """The slice, such as ``"language:de"``; None for all cases."""
-    informational: bool = False
-    """Shown, and without influence on the verdict."""
     unit: str = ""
     interval: Interval | None = None
     """Of the observed figure of a floor."""
@@ -253,7 +251,7 @@ class GateResult:
     run: JudgedRun
     baseline: JudgedRun | None
     checks: tuple[GateCheck, ...]
-    """Failed ones first, then inconclusive ones, then passed ones, then informational ones."""
+    """Failed ones first, then inconclusive ones, then passed ones."""
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     system: SystemChange | None = None

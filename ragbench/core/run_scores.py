@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
@@ -40,8 +39,6 @@ class MetricColumn:
     """False for measured times: a report holds their figure, but no value a case."""
     digest: str = ""
     """Of the source of a user's formula; empty for ragbench's own."""
-    definition: Mapping[str, Any] | None = field(default=None, compare=False)
-    """What `ragbench.core.metric.stored_definition` gave, where the file holds it."""
 
     @property
     def identity(self) -> str:

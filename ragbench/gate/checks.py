@@ -278,7 +278,6 @@ def floor_checks(
                     bound=bound,
                     cases=count,
                     slice=slice,
-                    informational=demand.gate.informational,
                     unit=demand.column.unit,
                     interval=interval,
                 ),

@@ -13,6 +13,16 @@ _SHOWN = 5
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
 
 
+def _scored_anew(baseline: RunScores) -> str:
+    if baseline.made_of:  # a baseline file, which holds no answers
+        return _NEW_BASELINE
+    return (
+        "score the baseline's stored answers with the metrics, the matching and the judge of this "
+        f"run, which asks no RAG: ragbench eval {baseline.source} -o NEW, and name NEW with "
+        f"--baseline; or {_NEW_BASELINE}"
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparability:
     """What of two runs can be compared."""
@@ -42,7 +52,7 @@ def compare_inputs(
     if scale_of(run.matching) != scale_of(baseline.matching):
         refusals.append(_other_matching(run, baseline))
     if run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
-        refusals.append(_other_judge())
+        refusals.append(_other_judge(baseline))
     is_refused = bool(refusals)
     same = {column.name for column in columns if _same_version(column, baseline)}
     changed = [column for column in columns if column.name not in same]
@@ -103,31 +113,29 @@ def _other_matching(run: RunScores, baseline: RunScores) -> Refusal:
             f"relevant chunks were recognised by {run.matching} in this run and by "
             f"{baseline.matching} in the baseline, which gives other scores"
         ),
-        remedy="score the baseline's stored outputs the same way with --rejudge, or "
-        + _NEW_BASELINE,
+        remedy=_scored_anew(baseline),
     )
 
 
-def _other_judge() -> Refusal:
+def _other_judge(baseline: RunScores) -> Refusal:
     return Refusal(
         what="judge",
         reason="the runs were graded by different judges",
-        remedy=f"grade the baseline's stored outputs anew with --rejudge, or {_NEW_BASELINE}",
+        remedy=_scored_anew(baseline),
     )
 
 
 def _other_metrics(changed: Sequence[MetricColumn], baseline: RunScores) -> Refusal:
-    told: list[str] = []
+    names: list[str] = []
     for column in changed:
         other = baseline.column(column.name)
         if other is not None and other.version == column.version:
-            told.append(f"{column.name} (the code that computes it has changed)")
+            names.append(f"{column.name} (the code that computes it has changed)")
             continue
         before = "not measured" if other is None else f"version {other.version}"
-        told.append(f"{column.name} (version {column.version}, there {before})")
+        names.append(f"{column.name} (version {column.version}, there {before})")
     return Refusal(
         what="metrics",
-        reason=f"the baseline's scores are of other metrics: {', '.join(told)}",
-        remedy="score the baseline's stored outputs with today's metrics by --rejudge, or "
-        + _NEW_BASELINE,
+        reason=f"the baseline's scores are of other metrics: {', '.join(names)}",
+        remedy=_scored_anew(baseline),
     )

@@ -64,8 +64,6 @@ class MetricGate:
     """What is demanded of one metric."""
 
     limits: FigureLimits = FigureLimits()
-    informational: bool = False
-    """Shown, and without influence on the verdict."""
     slices: tuple[SliceGate, ...] = ()
 
 
@@ -107,18 +105,19 @@ class GateConfig:
     """Smallest share of the baseline's cases that must be in the run, unchanged."""
 
 
+_IS_GONE = "this option is gone, and what was its default holds: remove the line"
 _GONE = dict.fromkeys(
     (
         "alpha", "power", "confidence", "resamples", "seed", "correction", "cluster", "floors",
         "require_same", "max_unproved",
     ),
-    "this option is gone, and what was its default holds: remove the line",
+    _IS_GONE,
 ) | {
     "quarantine": "there is no quarantine any more, since an unchanged system failed with one: "
     "cases that were stable in the baseline's run are its lucky ones. Remove the line"
 }  # fmt: skip
 _LIMITS = ("min", "max", "max_drop")
-_METRIC = (*_LIMITS, "informational", "slices")
+_METRIC = (*_LIMITS, "slices")
 _GATE = (
     "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", "undecided",
     "max_unmeasured", "min_common", "max_cost", "max_tokens",
@@ -164,15 +163,14 @@ def _gate(section: Section) -> GateConfig:
 
 
 def _metric(section: Section) -> MetricGate:
-    section.refuse_others(_METRIC)
+    if section.has("informational"):
+        section.note(_IS_GONE, "informational")
+    section.refuse_others((*_METRIC, "informational"))
     limits = _limits(section)
-    informational = section.flag("informational") or False
     slices = tuple(_slices(section, limits))
-    if limits.is_empty and not informational and not section.has("slices"):
-        section.note(
-            "nothing is demanded: give min, max, max_drop or slices, or informational: true"
-        )
-    return MetricGate(limits=limits, informational=informational, slices=slices)
+    if limits.is_empty and not section.has("slices"):
+        section.note("nothing is demanded: give min, max, max_drop or slices")
+    return MetricGate(limits=limits, slices=slices)
 
 
 def _limits(section: Section) -> FigureLimits:

@@ -42,7 +42,6 @@ class DropQuestion:
     after: Values
     higher_is_better: bool = True
     slice: str | None = None
-    informational: bool = False
     unit: str = ""
     repeats: Mapping[str, CaseScores] = field(default_factory=dict[str, CaseScores])
     """The scores that both runs' are the means of; empty where no case was scored repeatedly."""
@@ -81,7 +80,6 @@ def drop_question(demand: MetricDemand, run: RunScores, baseline: RunScores) -> 
         before=baseline.values(column.name),
         after=run.values(column.name),
         higher_is_better=demand.higher_is_better,
-        informational=demand.gate.informational,
         unit=column.unit,
         repeats=_repeats(column.name, run, baseline),
     )
@@ -205,7 +203,6 @@ def _check(
             bound="max_drop",
             cases=count,
             slice=question.slice,
-            informational=question.informational,
             unit=question.unit,
             drop=drop,
         ),

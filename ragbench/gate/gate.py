@@ -99,9 +99,8 @@ def _place(change: CaseChange) -> tuple[bool, float, str, str]:
 
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
     """What a reader must know besides the checks."""
-    counted = [check for check in checks if not check.informational]
-    has_failed = any(check.outcome is GateOutcome.FAILED for check in counted)
-    is_open = any(check.is_open_drop for check in counted)
+    has_failed = any(check.outcome is GateOutcome.FAILED for check in checks)
+    is_open = any(check.is_open_drop for check in checks)
     if is_open and not has_failed and config.undecided is Undecided.PASS:
         yield UNDECIDED_NOTE
     unsettled = [
@@ -128,7 +127,7 @@ def with_settled(
     """The result with what asking both systems again said of its open checks."""
     checks = [
         _settled(check, settled[check.subject], config)
-        if check.is_open_drop and not check.informational and check.subject in settled
+        if check.is_open_drop and check.subject in settled
         else check
         for check in verdict.checks
     ]
@@ -155,8 +154,8 @@ def _settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateChec
     return worded(found, least=config.min_cases)
 
 
-def _rank(check: GateCheck) -> tuple[bool, int]:
-    return check.informational, _ORDER.index(check.outcome)
+def _rank(check: GateCheck) -> int:
+    return _ORDER.index(check.outcome)
 
 
 _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
@@ -174,8 +173,7 @@ def gate(
     The verdict is *failed* when a check that counts failed; else *inconclusive* when the runs
     could not be compared as asked, or a check that counts is inconclusive; else *passed*. A drop
     that can neither be shown nor ruled out counts as ``config.undecided`` says. Of slices, and of
-    how many cases are measured at all, only a loss that is shown counts. Informational metrics
-    never count.
+    how many cases are measured at all, only a loss that is shown counts.
     """
     demands = demands_of(run, baseline, config)
     compared = _compared(run, baseline, demands, config)
@@ -189,8 +187,7 @@ def gate(
         checks.append(common_check(len(compared.run.cases), baseline, config))
     checks.sort(key=_rank)
     outcome = _outcome(checks, compared.refusals, config.undecided)
-    counted = tuple(d for d in demands if not d.gate.informational and d.drops)
-    comparable = [demand for demand in counted if demand.column.name in compared.metrics]
+    comparable = [one for one in demands if one.drops and one.column.name in compared.metrics]
     mine, other = compared.run, compared.baseline
     return GateResult(
         outcome=outcome,
@@ -243,16 +240,14 @@ def _floors(
 def _drops(
     compared: Comparability, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Iterator[GateCheck]:
-    """Three families: what counts, with its slices; what informs; how much is measured."""
+    """Two families: the metrics with their slices, and how much is measured."""
     run, baseline = compared.run, compared.baseline
     if run is None or baseline is None:
         return
     clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
-    for informational in (False, True):
-        chosen = [demand for demand in able if demand.gate.informational is informational]
-        family = sorted(_questions(chosen, run, baseline), key=lambda each: each.slice is not None)
-        yield from drop_checks(family, clusters, config)
+    family = sorted(_questions(able, run, baseline), key=lambda each: each.slice is not None)
+    yield from drop_checks(family, clusters, config)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
     coverage = list(coverage_questions(run, baseline, config.max_unmeasured))
     yield from drop_checks(coverage, clusters, config)
@@ -303,14 +298,13 @@ class _Slices:
 def _outcome(
     checks: Sequence[GateCheck], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
-    counted = [check for check in checks if not check.informational]
-    if any(check.outcome is GateOutcome.FAILED for check in counted):
+    if any(check.outcome is GateOutcome.FAILED for check in checks):
         return GateOutcome.FAILED
-    if undecided is Undecided.FAIL and any(check.is_open_drop for check in counted):
+    if undecided is Undecided.FAIL and any(check.is_open_drop for check in checks):
         return GateOutcome.FAILED
     unsure = [
         check
-        for check in counted
+        for check in checks
         if check.outcome is GateOutcome.INCONCLUSIVE
         and check.kind is not CheckKind.SLICE
         and not (undecided is Undecided.PASS and check.is_open_drop)

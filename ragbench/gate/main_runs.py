@@ -152,7 +152,7 @@ def _main_run(run: RunScores) -> MainRun:
 def _alone(run: RunScores, earlier: Sequence[MainRun]) -> Baseline:
     if run.made_of:
         raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
-    columns = tuple(replace(c, definition=None) for c in run.metrics if c.has_cells)
+    columns = tuple(column for column in run.metrics if column.has_cells)
     newest = _main_run(run)
     return Baseline(
         dataset=run.dataset,

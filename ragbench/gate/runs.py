@@ -37,7 +37,6 @@ def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
     manifest = report["manifest"]
     git: Json = manifest["git"] or {}
     judging: Json = report.get("judging") or {}
-    definitions = {known["name"]: known.get("definition") for known in manifest["metrics"]}
     cases: list[ScoredCase] = []
     gold: list[Sequence[str] | None] = []
     for row in report["cases"]:
@@ -51,13 +50,7 @@ def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
         matching=manifest["settings"]["matching"],
         commit=git.get("commit"),
         dirty=bool(git.get("dirty")),
-        metrics=tuple(
-            replace(column, definition=definitions.get(column.name))
-            for column in (
-                *_columns(report, has_cells=True),
-                *_columns(timings, has_cells=False),
-            )
-        ),
+        metrics=(*_columns(report, has_cells=True), *_columns(timings, has_cells=False)),
         cases=clustered_by_gold(cases, gold),
         stages=tuple(StageCount(**stage) for stage in report["stages"]),
         latencies=() if timings is None else tuple(Latency(**row) for row in timings["latencies"]),

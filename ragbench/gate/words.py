@@ -48,14 +48,13 @@ def headline(
     refusals: Sequence[Refusal],
 ) -> str:
     """The decision with its main ground."""
-    counted = [check for check in checks if not check.informational]
     if outcome is GateOutcome.PASSED:
-        return _passed(counted)
+        return _passed(checks)
     if outcome is GateOutcome.INCONCLUSIVE and refusals:
         return _refused(refusals)
-    found = [check for check in counted if check.outcome is outcome]
+    found = [check for check in checks if check.outcome is outcome]
     if outcome is GateOutcome.INCONCLUSIVE or not found:  # or undecided: fail
-        open_ones = [check for check in counted if check.outcome is GateOutcome.INCONCLUSIVE]
+        open_ones = [check for check in checks if check.outcome is GateOutcome.INCONCLUSIVE]
         found = [check for check in open_ones if check.kind is not CheckKind.SLICE]
     # Cases that failed, or are gone, explain what is lost elsewhere.
     found.sort(key=lambda check: check.kind is not CheckKind.COVERAGE or check.drop is not None)

@@ -49,7 +49,7 @@ def _refusal_lines(verdict: GateResult) -> Iterator[str]:
 def _check_lines(verdict: GateResult, outcome: GateOutcome) -> Iterator[str]:
     for check in verdict.checks:
         is_quiet = check.kind is CheckKind.SLICE and outcome is GateOutcome.INCONCLUSIVE
-        if check.outcome is outcome and not check.informational and not is_quiet:
+        if check.outcome is outcome and not is_quiet:
             yield _line(_LEVELS[outcome], f"ragbench {check.name}", check.reason)
 
 
@@ -151,7 +151,7 @@ def junit_report(verdict: GateResult) -> bytes:
     """The verdict as a ``testsuites`` document; the same verdict gives the same bytes.
 
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
-    refusal to compare is an error: JUnit knows no "cannot tell". Informational checks pass.
+    refusal to compare is an error: JUnit knows no "cannot tell".
     """
     from xml.etree import ElementTree as Tree
 
@@ -182,8 +182,6 @@ def junit_report(verdict: GateResult) -> bytes:
 
 def _of_check(check: GateCheck, home: str) -> Element:
     name = f"{check.name} ({limit_text(check)})"
-    if check.informational:
-        return _case(home, name, told=f"informational, {check.outcome.value}: {check.reason}")
     if check.outcome is GateOutcome.FAILED:
         return _case(home, name, "failure", check.reason, kind=check.kind.value)
     if check.outcome is GateOutcome.INCONCLUSIVE:

@@ -97,7 +97,7 @@ def _refusal_section(verdict: GateResult) -> Iterator[str]:
 
 def _undecided(verdict: GateResult) -> Iterator[str]:
     for check in verdict.checks:
-        is_open = check.outcome is GateOutcome.INCONCLUSIVE and not check.informational
+        is_open = check.outcome is GateOutcome.INCONCLUSIVE
         if is_open and check.kind is not CheckKind.SLICE:
             yield f"- Cannot tell: `{_code(check.name)}` {_sentence(check.reason)}"
 
@@ -123,7 +123,7 @@ def _check_row(check: GateCheck) -> Sequence[str]:
         outcome = f"**{outcome}**"
     return (
         f"`{_code(check.name)}`",
-        f"({check.outcome.value})" if check.informational else outcome,
+        outcome,
         observed_text(check),
         change_text(check.drop, check.unit),
         interval_text(check),

@@ -63,7 +63,6 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
         (("office",), "office is not a run folder"),
         (("good.json",), "nothing is demanded of this run"),
         (("good.json", "-b", "none"), "the baseline none does not exist"),
-        (("good.json", "-b", "good.json", "--rejudge"), "keeps no definition of m"),
         (("good.json", "--min", "m"), "--min: 'm' is not understood"),
         (("good.json", "--min", "n=1"), "good.json does not measure 'n'"),
         (("good.json", "--max-drop", "m=1"), "nothing would ever fail"),
@@ -148,9 +147,6 @@ def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
     assert ragbench("baseline", "show").out.startswith("Plain on office: 3 cases")
     for baseline in ("ragbench-baseline.json", "runs/one", "runs/one/report.json", "auto"):
         assert ragbench("gate", "runs/two", "-b", baseline).code == 0
-    rejudged = ragbench("gate", "runs/two", "-b", "runs/one", "--rejudge", "--json")
-    assert rejudged.code == 0
-    assert "scored anew" in json.loads(rejudged.out)["notes"][0]
     failed = ragbench("gate", "runs/three", "-b", "runs/one", "--json")
     assert failed.code == 1
     verdict = json.loads(failed.out)
@@ -260,7 +256,9 @@ def test_old_metrics_compare_after_the_stored_outputs_are_scored_anew(ragbench: 
     assert done.code == 3
     assert "token_f1 (version 2, there not measured)" in " ".join(done.out.split())
     calls = Path("calls.log").read_bytes()
-    assert ragbench("gate", "new", "-b", "old", "--rejudge").code == 0
+    assert "ragbench eval old -o NEW" in " ".join(done.out.split())
+    assert ragbench("eval", "old", "-q", "-m", "hit_rate@5,token_f1", "-o", "anew").code == 0
+    assert ragbench("gate", "new", "-b", "anew").code == 0
     assert Path("calls.log").read_bytes() == calls
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from ragbench.core.comparison import Against
     from ragbench.core.gate_result import GateResult
     from ragbench.gate.config import GateConfig
-    from ragbench.stages.judge import Judging
     from ragbench_cli.settle import Settling
 
 
@@ -155,17 +153,6 @@ def command(
             rare=True,
         ),
     ] = None,
-    rejudge: Annotated[
-        bool,
-        option(
-            "--rejudge",
-            help="Score the baseline's stored outputs with today's metrics first. Its RAG is not "
-            "called; metrics that ask a model ask the one of ragbench.yaml or the environment, "
-            "which must be the run's.",
-            panel=ASKING,
-            rare=True,
-        ),
-    ] = False,
     md: Annotated[
         str | None,
         option(
@@ -228,7 +215,7 @@ def command(
         max_drop=max_drop or (), max_latency=max_latency or (), max_cost=max_cost or (),
         max_tokens=max_tokens or (),
     )  # fmt: skip
-    verdict = _decided(run, demanded, asking, rejudge=rejudge)
+    verdict = _decided(run, demanded, asking)
     has_page = html is not None or html_folder is not None
     against = _against(verdict) if has_page or md is not None else None
     markdown = "" if md is None else _markdown(verdict, against)
@@ -255,20 +242,17 @@ def _settling(ask: str | None, max_asked: int | None, *, settle: bool) -> Settli
     return None
 
 
-def _decided(
-    run: Path, demanded: GateConfig, settling: Settling | None, *, rejudge: bool
-) -> GateResult:
+def _decided(run: Path, demanded: GateConfig, settling: Settling | None) -> GateResult:
     """The gate's result; with what was undecided asked again, each test has half of the level."""
     from dataclasses import replace
 
     from ragbench.verbs.gate import gate_run
     from ragbench_cli.settle import settled_gate
 
-    if settling is not None:
-        demanded = replace(demanded, alpha=demanded.alpha / 2.0)
-    with _judging(run) if rejudge else nullcontext() as judging:
-        verdict = gate_run(run, demanded, rejudge=rejudge, judging=judging)
-    return verdict if settling is None else settled_gate(verdict, run, demanded, settling)
+    if settling is None:
+        return gate_run(run, demanded)
+    demanded = replace(demanded, alpha=demanded.alpha / 2.0)
+    return settled_gate(gate_run(run, demanded), run, demanded, settling)
 
 
 def _against(verdict: GateResult) -> Against | None:
@@ -291,18 +275,6 @@ def _markdown(verdict: GateResult, against: Against | None) -> str:
     from ragbench.views.gate_markdown import verdict_markdown
 
     return verdict_markdown(verdict, reported_causes(Path(verdict.run.source)), against)
-
-
-@contextmanager
-def _judging(run: Path) -> Generator[Judging | None]:
-    """Who judges the baseline anew, where metrics of the run ask a model; else None."""
-    from ragbench.gate.runs import read_run
-    from ragbench.metrics.registry import stored_metrics
-    from ragbench_cli.models import ModelChoice, models_in_use
-
-    metrics = stored_metrics(column for column in read_run(run).metrics if column.has_cells)
-    with models_in_use(ModelChoice(), metrics) as models:
-        yield models.judging
 
 
 def _one_stdout(*, json: bool, md: str | None) -> None:

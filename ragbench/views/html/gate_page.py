@@ -90,7 +90,7 @@ def _lost(change: CaseChange) -> list[object]:
 
 def _check(check: GateCheck) -> list[object]:
     return [
-        f"{check.name}{' (informational)' if check.informational else ''}",
+        check.name,
         check.outcome.value,
         observed_text(check),
         limit_text(check),

@@ -35,8 +35,6 @@ gate:
       max: 0.9
       slices:
         language:zh: {min: 0.5, max_drop: 0.1}
-    faithfulness:
-      informational: true
 """
 
 
@@ -77,7 +75,6 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
                     ),
                 ),
             ),
-            "faithfulness": MetricGate(informational=True),
         },
     )
 
@@ -116,8 +113,8 @@ def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: P
         ("gate:\n  min_cases: 1.5", "expected a whole number of at least 1, found 1.5"),
         ("gate:\n  min_cases: 0", "expected a whole number of at least 1, found 0"),
         (
-            "gate:\n  metrics:\n    m: {informational: 'true'}",
-            "expected true or false, found 'true'",
+            "gate:\n  metrics: {m: {min: 1, informational: true}}",
+            "informational': this option is gone",
         ),
         ("gate:\n  undecided: maybe", "expected one of pass, inconclusive, fail, found 'maybe'"),
         ("gate:\n  undecided: {}", "expected one of pass, inconclusive, fail, found a mapping"),

@@ -67,19 +67,6 @@ def test_two_metrics_are_corrected_together() -> None:
     assert (check.outcome, check.drop.p_worse, check.drop.family) == (CANNOT_TELL, 63 / 1024, 2)
 
 
-def test_an_informational_metric_neither_counts_nor_corrects() -> None:
-    scores = {"m": [0.0] * 5 + [1.0] * 5, "n": [0.0] * 10}
-    before = run({"m": [1] * 10, "n": [1] * 10})
-    shown = MetricGate(limits=FigureLimits(max_drop=0.0), informational=True)
-    verdict = gate(run(scores), before, config(m={"max_drop": 0.0}, n=shown))
-    assert drop_of(verdict, "m").outcome is FAILED
-    assert drop_of(verdict, "n").outcome is FAILED
-    assert verdict.checks[-1].subject == "n"
-    only = gate(run(scores), before, config(n=shown, m={"minimum": 0.1}))
-    assert only.outcome is PASSED
-    assert only.lost == ()
-
-
 def test_losses_of_one_cluster_are_one_observation() -> None:
     now, before = [0] * 8 + [1] * 2, [1] * 10
     clusters = ["handbook"] * 8 + [None, None]

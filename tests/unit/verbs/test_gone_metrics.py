@@ -25,7 +25,6 @@ from ragbench.core.metric import metric_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.ledger.folder import RunFolder
 from ragbench.metrics.registry import computable
-from ragbench.verbs.gate import rescore
 from ragbench.views.write import write_reports
 from tests.behaviour.rags import NotingRAG, cases
 
@@ -119,30 +118,6 @@ def test_it_can_be_exported_gated_and_compared(run: Path, tmp_path: Path) -> Non
     comparison = compare([read_run(run), read_run(run)])
     scores = {metric.name: metric.figures[0].score for metric in comparison.metrics}
     assert scores == {"shout(loud=2)@3": 6.0, "loudest": 7.0, "recall@5": 1.0}
-
-
-def test_scoring_outputs_anew_needs_the_metric(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'shout\(loud=2\)@3' cannot be computed here: there is"):
-        rescore(run, read_run(run))
-    install(tmp_path)
-    scores = rescore(run, read_run(run))
-    assert [column.score for column in scores.metrics] == [6.0, 7.0, 1.0]
-    assert [column.identity for column in scores.metrics] == [
-        column.identity for column in read_run(run).metrics
-    ]
-
-
-def test_a_formula_that_has_changed_is_another_metric(run: Path, tmp_path: Path) -> None:
-    install(tmp_path)
-    path = tmp_path / "shouting.py"
-    path.write_text(MODULE.replace("len(response)", "len(response) + 1"), encoding="utf-8")
-    scores = rescore(run, read_run(run))
-    assert [column.score for column in scores.metrics] == [7.0, 8.0, 1.0]
-    same = [
-        one.identity == other.identity
-        for one, other in zip(scores.metrics, read_run(run).metrics, strict=True)
-    ]
-    assert same == [False, False, True]
 
 
 def test_nothing_that_lies_in_a_run_is_executed(run: Path) -> None:
