@@ -91,7 +91,7 @@ class SearchChoice:
     store: str
     collection: str | None
     fields: Sequence[str] | None
-    """What is where in a collection that ragbench did not fill; None where nothing is said."""
+    """What is where in a collection that ragbench did not fill; None where nothing is named."""
     embedder: Embedder | None
     embedder_name: str | None
     settings: RetrievalSettings

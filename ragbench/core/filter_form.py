@@ -96,7 +96,7 @@ def _parse_entry(key: str, inner: object, where: str, depth: int) -> list[Filter
     if not isinstance(inner, Mapping):
         raise ConfigError(f"{where}: expected {{NAME: condition}}, found {_kind(inner)}")
     parts = cast("Mapping[object, object]", inner).items()
-    return [part for name, said in parts for part in _parse_field(name, said, f"{where}.{name}")]
+    return [part for name, one in parts for part in _parse_field(name, one, f"{where}.{name}")]
 
 
 def _parse_list(value: object, where: str, depth: int) -> tuple[Filter, ...]:

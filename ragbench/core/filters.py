@@ -1,4 +1,4 @@
-"""Which chunks a search may return, said by their metadata.
+"""Which chunks a search may return, by their metadata.
 
 A filter is a value: it says what must hold, and no store. Users write it as a plain mapping
 (`ragbench.core.filter_form`); `matches` is the definition that every store is tested against.

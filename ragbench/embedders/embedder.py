@@ -163,7 +163,7 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
             "LangChain or LlamaIndex into a file and name it, as in file.py:embedder; or, where it "
             "has an endpoint like OpenAI's, take openai:MODEL with the setting base_url=URL"
         )
-    if model and kind not in known:
+    if model and kind not in known and "." in kind:
         from ragbench.embedders.own import embedder_of_target
 
         return embedder_of_target(name, settings)

@@ -149,7 +149,7 @@ def fusion_of(strategy: Strategy) -> Mapping[str, object]:
 
 _CHUNKS = 16
 _FEWEST = 8
-"""Of fewer different texts nothing is said."""
+"""Fewer different texts show nothing."""
 _AMONG = 3
 """A chunk may have a twin, or an approximate index miss a neighbour."""
 _ROWS = 10 * _AMONG
@@ -167,13 +167,13 @@ class SelfSearch:
     found: int
     """Those that are among the first three."""
     cosine: float | None
-    """Median similarity to itself of those found; None where the store tells no cosines."""
+    """Median similarity to itself of those found; None where the store has no cosines."""
 
 
 def self_search(collection: ForeignCollection, embedder: Embedder) -> SelfSearch | None:
     """Searches a collection for some of its chunks.
 
-    None where the collection is too small to tell anything.
+    None where the collection is too small.
     """
     view = collection.on_trial()
     texts = _asked({chunk.text for chunk in view.sampled() if chunk.text.strip()})
@@ -183,14 +183,13 @@ def self_search(collection: ForeignCollection, embedder: Embedder) -> SelfSearch
     ranked = view.search(vectors, k=_AMONG)
     scores = [_own_score(text, hits) for text, hits in zip(texts, ranked, strict=True)]
     found = [score for score in scores if score is not None]
-    tells = found and collection.space.metric == "cosine"
-    return SelfSearch(
-        asked=len(texts), found=len(found), cosine=statistics.median(found) if tells else None
-    )
+    by_cosine = found and collection.space.metric == "cosine"
+    cosine = statistics.median(found) if by_cosine else None
+    return SelfSearch(asked=len(texts), found=len(found), cosine=cosine)
 
 
 def _asked(texts: Collection[str]) -> list[str]:
-    """The shorter half of some texts, spread over it: long ones take long and tell no more."""
+    """The shorter half of some texts, spread over it: long ones take long and show no more."""
     shorter = sorted(texts, key=lambda text: (len(text), text))[: max(_FEWEST, len(texts) // 2)]
     step = max(1, len(shorter) // _CHUNKS)
     return shorter[::step][:_CHUNKS]
@@ -203,7 +202,7 @@ def _own_score(text: str, hits: list[Chunk]) -> float | None:
 def vector_problem(
     collection: ForeignCollection, strategy: Strategy, *, embedder_name: str
 ) -> str | None:
-    """What is to be said of the embedder that a search uses; None where it fits or uses none."""
+    """What is wrong with the embedder of a search; None where it fits, or none is used."""
     dense = strategy.dense if isinstance(strategy, HybridStrategy) else strategy
     seen = self_search(collection, dense.embedder) if isinstance(dense, DenseStrategy) else None
     if seen is None:

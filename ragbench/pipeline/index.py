@@ -44,7 +44,7 @@ _SAMPLED = 200
 
 
 class IndexProgress(Protocol):
-    """Is told how far an indexing is."""
+    """Called as an indexing proceeds."""
 
     def __call__(self, *, documents: int, chunks: int, unchanged: int) -> None:
         """So many more documents and chunks are through, of which so many were there before."""
@@ -75,7 +75,7 @@ class IndexResult:
     skipped: tuple[str, ...] = ()
     """Files of a folder that are not read, for what they hold is not known."""
     cut_short: int = 0
-    """Of the chunks written, those whose ends the embedder does not read, as far as it tells."""
+    """Of the chunks written, those whose ends the embedder does not read, as far as is known."""
 
 
 def index(
@@ -120,8 +120,8 @@ def index(
         words: who ranks by words: ``"here"`` ragbench, from an index of all chunks that a search
             builds; ``"store"`` the store itself, for which it keeps the words of each chunk. As
             the collection was made, and ``"here"`` for a new one, when not given.
-        progress: is told how far it is.
-        counted: is told how many documents a file or folder has, once that is known.
+        progress: called with what is through.
+        counted: called with how many documents a file or folder has, once that is known.
 
     Raises:
         DataError: the corpus has problems; nothing was written.
@@ -214,12 +214,12 @@ def index_documents(
         here: Embedding = WorkerPool(partial(_passages, embedder), thread_engine())
         unread = partial(too_long, embedder)
         writing = Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
-        told = 0
+        reported = 0
         try:
             for chunks, unchanged in writing.write(_batches(chain(head, stream))):
                 if progress is not None:
-                    progress(documents=cut.documents - told, chunks=chunks, unchanged=unchanged)
-                    told = cut.documents
+                    progress(documents=cut.documents - reported, chunks=chunks, unchanged=unchanged)
+                    reported = cut.documents
             removed = writing.finish()
         except BaseException:
             writing.lease.give_back()

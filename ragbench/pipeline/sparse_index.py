@@ -86,7 +86,7 @@ _METADATA = "metadata.json"
 
 
 _LARGE = 100_000
-"""Chunks from which on it is said what an index takes."""
+"""Chunks from which on a warning says what an index takes."""
 _BYTES = 50
 """Of memory that a token takes while an index is built (100,000 chunks of 30 and of 100 words)."""
 

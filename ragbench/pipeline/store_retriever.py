@@ -43,7 +43,7 @@ class StoreRetriever:
     filters: Filter | None
     identity: Mapping[str, object]
     opening: Sequence[str]
-    """What is to be said of it from the beginning."""
+    """Notes that are known when it is opened."""
     closing: ExitStack
     word_weights: WordWeights | None = None
     gives_embeddings: bool = False

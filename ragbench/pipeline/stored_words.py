@@ -105,7 +105,7 @@ class StoredWordsStrategy:
         )
 
     def _all_tell(self, asked: _Asked, ranking: Sequence[Chunk]) -> bool:
-        """Whether each chunk has one of the words that tell; looked up where its score is low."""
+        """Whether each chunk has a word that counts; looked up where its score is low."""
         return all(
             (chunk.score or 0.0) > asked.idle + _ROUNDED
             or not asked.telling.isdisjoint(self.store.words.vector(chunk))
@@ -114,7 +114,7 @@ class StoredWordsStrategy:
         )
 
     def _rescored(self, asked: _Asked, k: int, filters: Filter | None) -> list[Chunk]:
-        """The first `k` of the chunks that have a word that tells.
+        """The first `k` of the chunks that have a word that counts.
 
         The store ranks by those words alone, as many chunks as it takes until none that comes after
         them could be among the first, whatever it has of the other words.
@@ -143,7 +143,7 @@ WordsPlace: TypeAlias = Literal["here", "store"]
 """Who ranks by words: ragbench, from an index that it builds of all chunks; or the store."""
 
 _DRIFT = 0.1
-"""From such a share on it is said that chunks have become longer or shorter."""
+"""From such a share on a warning says that chunks have become longer or shorter."""
 
 
 class AverageLength:

@@ -99,7 +99,7 @@ class ForeignCollection(OpenCollection[Engine, Row]):
         return view
 
     def on_trial(self) -> ForeignCollection:
-        """The same collection without its native filter, for searches of which nothing is said."""
+        """The same collection without its native filter, for searches that are not reported."""
         view = self.unfiltered()
         view._reader, view._unknown, view._without_score = AttachedRows(self.mapping), {}, {}
         return view

@@ -223,5 +223,5 @@ def _chroma() -> Any:
 
 
 def _settings() -> Any:
-    # Chroma reports its use to its makers unless it is told not to.
+    # Chroma reports its use to its makers unless this is set.
     return require("chromadb.config", extra="chroma").Settings(anonymized_telemetry=False)

@@ -125,8 +125,10 @@ class Elasticsearch:
         """See `Engine`; an alias is taken for its first index."""
         if not connection.indices.exists(index=name):
             return None
-        told = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
-        properties: Mapping[str, Any] = next(iter(told.values()))["mappings"].get("properties", {})
+        mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
+        properties: Mapping[str, Any] = next(iter(mappings.values()))["mappings"].get(
+            "properties", {}
+        )
         fields = dict(_flat(properties, ""))
         dense = [at for at, one in fields.items() if one.kind == cls._kind]
         vector = chosen_vector(name, mapping.vector, dense)

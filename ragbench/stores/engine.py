@@ -46,7 +46,7 @@ class Space:
     vector: str
     """Their name; empty where the engine has but one and no name for it."""
     dimension: int | None
-    """Their length; None where only a row could tell and there is none."""
+    """Their length; None where only a row shows it and there is none."""
     metric: MetricName
     metric_known: bool = True
     """Whether the engine, or the user, says what the metric is."""

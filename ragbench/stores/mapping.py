@@ -43,12 +43,12 @@ class FieldMapping:
     vector: str | None = None
     """The vector that is searched, where there are several."""
     metric: MetricName | None = None
-    """How vectors are compared, where the store does not tell: cosine, dot, euclid, manhattan."""
+    """How vectors are compared, where the store does not say: cosine, dot, euclid, manhattan."""
     words: str | None = None
     """What is searched by words: in PostgreSQL a column (tsvector or text), in Qdrant a named
     sparse vector, in Milvus the output of a BM25 function. The only one when it is not given."""
     language: str | None = None
-    """Language of the words, where the store does not tell: in PostgreSQL a text search
+    """Language of the words, where the store does not say: in PostgreSQL a text search
     configuration, in Qdrant a Snowball stemmer; such as ``english``."""
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ _INFOS = "ragbench_collections"
 _TIMEOUT = 15
 _MOST_INDEXED = 2000
 _TO_BE_INDEXED = "ragbench: to have an HNSW index"
-"""What is said of a table whose vectors are indexed once all are there."""
+"""The comment on a table whose vectors are indexed once all are there."""
 _COLUMNS = {
     "chunk_id": "text",
     "document_id": "text",
@@ -96,7 +96,7 @@ class PgvectorDatabase(WritableDatabase[Any]):
             # Metadata are read with each hit.
             set_loads = require("psycopg.types.json", extra="pgvector").set_json_loads
             set_loads(orjson.loads, connection)
-            # What exists already need not be told.
+            # What exists already need not be reported.
             connection.execute("SET client_min_messages = warning")
             if _has_infos(connection):
                 self._register(connection)

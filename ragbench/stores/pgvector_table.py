@@ -251,12 +251,12 @@ def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping)
     field = chosen_words(name, wanted, [*vectors, *texts] if wanted else known)
     assert field is not None
     if field in vectors:
-        told = _generated(connection, table, field)
+        definition = _generated(connection, table, field)
         expression = quoted(field)
     else:
         expression = next((one for one in indexed if _quotes(field) in one), "")
-        told = expression
-    found = _CONFIGURED.search(told)
+        definition = expression
+    found = _CONFIGURED.search(definition)
     configuration = mapping.language or (found.group(1) if found else "simple")
     if not expression or (mapping.language and field not in vectors):
         expression = f"to_tsvector('{_word(configuration)}', {quoted(field)})"

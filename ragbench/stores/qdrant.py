@@ -246,12 +246,12 @@ class QdrantPayloads:
         dimension = int(dense[vector].size)
         sparse = chosen_words(name, mapping.words, list(params.sparse_vectors or ()))
         language = mapping.language or "english"
-        told = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
+        how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
         return cls(
             connection,
             name,
             Space(vector=vector, dimension=dimension, metric=metric),
-            words=None if sparse is None else Words(field=sparse, how=told),
+            words=None if sparse is None else Words(field=sparse, how=how),
             language=language,
         )
 

@@ -78,10 +78,10 @@ def _holder(folder: Path, *, but: str = "") -> str:
         with FileLock(folder / _LOCK, timeout=0):
             return ""
     except Timeout:
-        said = (folder / _HOLDER).read_text("utf-8") if (folder / _HOLDER).is_file() else ""
+        name = (folder / _HOLDER).read_text("utf-8") if (folder / _HOLDER).is_file() else ""
     except OSError:
         return ""
-    return f" ({said})" if said not in ("", but) else ""
+    return f" ({name})" if name not in ("", but) else ""
 
 
 _HELD = 120.0
@@ -136,13 +136,13 @@ class Lease:
 
     def _mark(self, identity: dict[str, Any] | None) -> None:
         self._renewed = time.monotonic()
-        said = {
+        lease = {
             "owner": self.owner,
             "host": platform.node(),
             "pid": os.getpid(),
             "renewed": time.time(),
         }
-        self.store.mark(complete=False, identity=identity, lease=json.dumps(said))
+        self.store.mark(complete=False, identity=identity, lease=json.dumps(lease))
 
     def give_back(self) -> None:
         """After a failure: others need not wait. What cannot be reached frees itself in time."""

@@ -124,7 +124,7 @@ class Tuning:
     chosen: str
     """Name of the cheapest setting that loses nothing against it."""
     present: str
-    """Name of the setting that searches have when nothing is said."""
+    """Name of the setting that searches have by default."""
 
     def __getitem__(self, name: str) -> TunedSetting:
         return next(one for one in self.settings if one.name == name)
@@ -139,7 +139,7 @@ class TunedCollection:
     sparse: Strategy | None
     """None where nothing ranks by words."""
     present: SearchSetting
-    """How it is searched when nothing is said."""
+    """How it is searched by default."""
     filters: Filter | None = None
 
 

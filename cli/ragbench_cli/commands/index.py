@@ -190,7 +190,7 @@ def command(
         if guess:
             console.say(guess)
     size = ChunkSize(tokens=chunk_size, overlap=chunk_overlap, counter=token_counter(counter))
-    with console.users_code(), _told(shown=not quiet) as (progress, counted):
+    with console.users_code(), _progress(shown=not quiet) as (progress, counted):
         result = index(
             corpus,
             store,
@@ -218,8 +218,8 @@ def command(
 
 
 @contextmanager
-def _told(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
-    """What an indexing tells while it runs, as a progress bar; Ctrl-C says what becomes of it."""
+def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
+    """The progress bar of an indexing; Ctrl-C says what becomes of it."""
     from ragbench.errors import InterruptedRunError
     from ragbench.stages.stage import Progress
 
@@ -232,11 +232,11 @@ def _told(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None
     try:
         with console.progress(shown=shown) as advance:
 
-            def told(*, documents: int, chunks: int, unchanged: int) -> None:
+            def advanced(*, documents: int, chunks: int, unchanged: int) -> None:
                 if advance is not None:
                     advance(Progress("index", total, documents))
 
-            yield told, counted
+            yield advanced, counted
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "what was embedded is kept; the same command continues. Until it is through, the "

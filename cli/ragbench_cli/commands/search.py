@@ -161,13 +161,13 @@ def command(
 
 def _explaining(ask: Ask, settings: RetrievalSettings) -> Ask:
     """Says, once, why a question may find nothing."""
-    told: list[str] = []
+    reasons: list[str] = []
 
     def asked(texts: Sequence[str]) -> list[list[Chunk]]:
         found = ask(texts)
-        if not told and not all(found):
-            told.append(_why_nothing(settings))
-            console.say(told[0])
+        if not reasons and not all(found):
+            reasons.append(_why_nothing(settings))
+            console.say(reasons[0])
         return found
 
     return asked
@@ -267,11 +267,11 @@ def _legs(chunk: Chunk) -> str:
     from ragbench.pipeline.strategies import LEGS
 
     legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})
-    told = (f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items())
-    return f"  ({', '.join(told)})" if legs else ""
+    ranks = (f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items())
+    return f"  ({', '.join(ranks)})" if legs else ""
 
 
-def _told(chunk: Chunk) -> str:
+def _about(chunk: Chunk) -> str:
     """Its document and its metadata, in one line that is cut where it is long."""
     from ragbench.pipeline.strategies import LEGS
     from ragbench.safe_text import shortened_line
@@ -293,5 +293,5 @@ def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
         typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}{_legs(chunk)}")
         text = " ".join(chunk.text.split())
         shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}..."
-        told = _told(chunk)
-        typer.echo(f"   {shown}\n   {told}\n" if told else f"   {shown}\n")
+        about = _about(chunk)
+        typer.echo(f"   {shown}\n   {about}\n" if about else f"   {shown}\n")
