@@ -6,6 +6,7 @@ import importlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,11 @@ class TokenChunker:
 
     def pieces(self, document: Document) -> list[Piece]:
         text = document.text
-        return [
-            Piece(start=span.start, end=span.end)
-            for span in token_spans(text, Span(0, len(text)), self.size)
-        ]
+        return _pieces(token_spans(text, Span(0, len(text)), self.size))
+
+
+def _pieces(spans: Sequence[Span], metadata: Mapping[str, Any] | None = None) -> list[Piece]:
+    return [Piece(start=span.start, end=span.end, metadata=metadata or {}) for span in spans]
 
 
 def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
@@ -50,8 +52,8 @@ def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
     for part in _parts(text, within):
         piece = text[part.start : part.end]
         _, offsets = split(piece, offsets=True, overlap=size.overlap or None)
-        for start, end in offsets:
-            _append(spans, text, part.start + start, part.start + end)
+        found = (_stripped(text, part.start + start, part.start + end) for start, end in offsets)
+        spans += [span for span in found if span is not None]
     return spans
 
 
@@ -75,14 +77,6 @@ def _word_end(text: str, at: int, end: int) -> int:
     return at
 
 
-def _append(spans: list[Span], text: str, start: int, end: int) -> None:
-    piece = text[start:end]
-    stripped = piece.strip()
-    if stripped:
-        first = start + len(piece) - len(piece.lstrip())
-        spans.append(Span(first, first + len(stripped)))
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MarkdownChunker:
     """Never joins two sections; within one, paragraphs, lists, tables and code stay whole.
@@ -101,11 +95,9 @@ class MarkdownChunker:
         text = document.text
         found: list[Piece] = []
         for headings, blocks in _sections(text):
-            spans = packed(
-                text, blocks, self.size, cut=lambda span, size: token_spans(text, span, size)
-            )
+            spans = packed(text, blocks, self.size, cut=partial(token_spans, text))
             metadata = {"headings": " > ".join(headings)} if headings else {}
-            found += [Piece(start=span.start, end=span.end, metadata=metadata) for span in spans]
+            found += _pieces(spans, metadata)
         return found
 
 
@@ -207,13 +199,8 @@ class SentenceChunker:
 
     def pieces(self, document: Document) -> list[Piece]:
         text = document.text
-        spans = packed(
-            text,
-            split_sentences(text),
-            self.size,
-            cut=lambda span, size: token_spans(text, span, size),
-        )
-        return [Piece(start=span.start, end=span.end) for span in spans]
+        spans = packed(text, split_sentences(text), self.size, cut=partial(token_spans, text))
+        return _pieces(spans)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,7 +212,5 @@ class WholeChunker:
         return {"chunker": "whole"}
 
     def pieces(self, document: Document) -> list[Piece]:
-        text = document.text
-        end = len(text.rstrip())
-        start = len(text) - len(text.lstrip())
-        return [Piece(start=start, end=end)] if start < end else []
+        whole = _stripped(document.text, 0, len(document.text))
+        return _pieces([] if whole is None else [whole])

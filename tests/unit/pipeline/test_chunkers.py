@@ -116,6 +116,7 @@ def test_metadata_and_title_are_handed_on() -> None:
     assert chunk.document_id == "d"
 
 
+@pytest.mark.nightly
 def test_five_megabytes_are_cut_in_little_time_without_a_blank_line() -> None:
     text = "This line goes on and on, and nothing in it says where to cut. " * 80_000
     chunks = document_chunks(Document(id="big", text=text), make_chunker("tokens"))
