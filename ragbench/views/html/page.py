@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _STYLE, _SCRIPT = "report.css", "report.js"
-_INLINE = "inline"
-"""What `write_html` asks a page for: style and script in the file."""
 
 
 def clean(text: str) -> str:
