@@ -7,7 +7,8 @@ is taken where there is one, and once to be judged. Between the two, only its pl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -78,10 +79,8 @@ def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDu
     """A retrieval with its texts: read again where they have stayed where they are."""
     if split is None or not isinstance(dump, FarRetrieval):
         return dump
-    try:
+    with _readable(split):
         [found] = split.at([dump.asked.place])
-    except OSError as error:
-        raise _unreadable(split, error) from error
     if found is None or retrieval_digest(found) != dump.asked.digest:
         raise _changed(split)
     return replace(found, query_id=dump.query_id)
@@ -89,10 +88,8 @@ def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDu
 
 def check_unchanged(split: SplitDump) -> None:
     """Refuses verdicts on a dump that may be partly from before and partly from after a change."""
-    try:
+    with _readable(split):
         version = version_of_address(split.address)
-    except OSError as error:
-        raise _unreadable(split, error) from error
     if version != split.version:
         raise _changed(split)
 
@@ -109,10 +106,8 @@ def far_calls(
 
 def _reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
     def read(pieces: Sequence[Piece]) -> list[tuple[PieceItem, ...]]:
-        try:
+        with _readable(split):
             return [tuple(map(_light, split.read(piece))) for piece in pieces]
-        except OSError as error:
-            raise _unreadable(split, error) from error
 
     return read
 
@@ -144,10 +139,8 @@ def _judge(
     call = make()
 
     def judge(asked: Sequence[FarQuery]) -> list[Outcome[Verdict]]:
-        try:
+        with _readable(split):
             found = [*split.at([one.place for one in asked])]
-        except OSError as error:
-            raise _unreadable(split, error) from error
         judged: list[Outcome[Verdict]] = []
         for one, retrieval in zip(asked, found, strict=True):
             if retrieval is None or retrieval_digest(retrieval) != one.digest:
@@ -158,22 +151,22 @@ def _judge(
     return judge
 
 
-def _is_another(split: SplitDump) -> bool:
-    try:
-        return version_of_address(split.address) != split.version
-    except OSError:
-        return False
-
-
 def _changed(split: SplitDump) -> DataError:
     message = "it has changed since the command began to read it"
     return DataError([Problem(message=message, path=split.name)])
 
 
-def _unreadable(split: SplitDump, error: OSError) -> DataError:
-    # A range that a shorter file has not is another error with every kind of place.
-    if isinstance(error, ShortReadError) or _is_another(split):
-        return _changed(split)
-    why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
-    message = f"a worker cannot read it: {why}. Every node must reach it under this address"
-    return DataError([Problem(message=message, path=split.name)])
+@contextmanager
+def _readable(split: SplitDump) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        is_another = False
+        with suppress(OSError):
+            is_another = version_of_address(split.address) != split.version
+        # A range that a shorter file has not is another error with every kind of place.
+        if isinstance(error, ShortReadError) or is_another:
+            raise _changed(split) from error
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
+        message = f"a worker cannot read it: {why}. Every node must reach it under this address"
+        raise DataError([Problem(message=message, path=split.name)]) from error

@@ -179,7 +179,8 @@ def validate_dump(
         if split is not None:
             check_unchanged(split)
         if not tally.verdicts and not tally.failed:
-            raise DataError(dump.problems.items or [_nothing(dump.name)])
+            nothing = Problem(message="it holds no query", path=dump.name)
+            raise DataError(dump.problems.items or [nothing])
         store.finish()
         return _summary(
             tally, dump, validator.name, identity, store.journal, demands or Demands(), doctor
@@ -227,10 +228,6 @@ def _taken(dump: OpenDump, limit: int | None, *, strict: bool) -> Iterator[Retri
         yield retrieval
     if strict and dump.malformed:
         raise DataError(dump.problems.items)
-
-
-def _nothing(name: str) -> Problem:
-    return Problem(message="it holds no query", path=name)
 
 
 def _judged(
