@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
@@ -244,11 +244,8 @@ def _overlap(one: Span, other: Span) -> bool:
 @lru_cache(maxsize=16)
 def digest_of(path: Path) -> str:
     """The first twelve hexadecimal digits of a file's SHA-256: what a reading depends on."""
-    whole = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            whole.update(block)
-    return whole.hexdigest()[:12]
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 @lru_cache(maxsize=2)
@@ -295,8 +292,7 @@ MOST_WINDOWS = 64
 """Windows of one text that a reader reads, about a hundred thousand characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     place: int
     window: Span
     text: str
