@@ -65,7 +65,7 @@ def _blocks(
         yield styled((f"{run.mark}  ", "bold"), _run(run))
     shown = comparison if named else _main(comparison)
     yield ""
-    yield from _metrics(shown, console)
+    yield _metrics(shown, console)
     yield styled((_legend(shown, len(comparison.metrics) - len(shown.metrics)), "dim"))
     yield from _pairs(comparison, console, cases)
     yield from _behind(comparison)
@@ -136,70 +136,56 @@ def _run(run: ComparedRun) -> str:
     return shown_line(f"{run.source}  ({what})")
 
 
-def _metrics(comparison: Comparison, console: Console) -> Iterator[RenderableType]:
-    """Columns move together in a narrow terminal; then those go that can best be missed.
-
-    Runs that find no room beside the others follow in a table of their own, with the names of the
-    metrics: nothing is cut.
-    """
-    columns = ["change", "interval", "p", "cases"] if len(comparison.runs) == 2 else []
-    raised = _can_show(console, "ᵃ")
-    everyone = range(len(comparison.runs))
-    table = _table(comparison, everyone, columns, gap=2, raised=raised)
-    for missed in ("", *_MISSED):
-        if _fits(table, console):
-            break
-        columns = [column for column in columns if column != missed]
-        table = _table(comparison, everyone, columns, gap=1, raised=raised)
-    if len(everyone) == 2 or _fits(table, console):
-        yield table
-        return
-    first = 0
-    while first < len(everyone):
-        last = first + 1
-        table = _table(comparison, everyone[first:last], (), gap=2, raised=raised)
-        while last < len(everyone):
-            wider = _table(comparison, everyone[first : last + 1], (), gap=2, raised=raised)
-            if not _fits(wider, console):
-                break
-            table, last = wider, last + 1
-        if first:
-            yield ""
-        yield table
-        first = last
-
-
-def _fits(table: Table, console: Console) -> bool:
-    """Whether nothing is cut; a long name may take several lines of half the width."""
+def _metrics(comparison: Comparison, console: Console) -> Table:
+    """Two runs next to each other, with what can best be missed left out of a narrow terminal."""
     from rich.measure import Measurement
 
-    table.columns[0].max_width = max(20, console.width // 2)
+    raised = _can_show(console, "ᵃ")
+    if len(comparison.runs) > 2:
+        return _by_run(comparison, raised=raised)
+    columns = ["change", "interval", "p", "cases"]
+    table = _table(comparison, columns, raised=raised)
     wide = console.options.update_width(10_000)
-    return Measurement.get(console, wide, table).maximum <= console.width
+    for missed in _MISSED:
+        if Measurement.get(console, wide, table).maximum <= console.width:
+            break
+        columns = [column for column in columns if column != missed]
+        table = _table(comparison, columns, raised=raised)
+    return table
 
 
-def _table(
-    comparison: Comparison, runs: Sequence[int], columns: Sequence[str], *, gap: int, raised: bool
-) -> Table:
+def _by_run(comparison: Comparison, *, raised: bool) -> Table:
+    """A line per run and a column per metric: however many runs there are, none is cut."""
+    table = bare_table("run", *(shown_line(metric.name) for metric in comparison.metrics))
+    for column in table.columns[1:]:
+        column.no_wrap = False
+    scores = _scores(comparison.metrics, raised=raised)
+    for place, run in enumerate(comparison.runs):
+        table.add_row(run.mark, *(styled(figures[place]) for figures in scores))
+    return table
+
+
+def _table(comparison: Comparison, columns: Sequence[str], *, raised: bool) -> Table:
     marks = [run.mark for run in comparison.runs]
     change = f"{marks[1]} - {marks[0]}"
     titles = [change if column == "change" else column for column in columns]
-    table = bare_table("metric", *(marks[run] for run in runs), *titles, gap=gap)
+    table = bare_table("metric", *marks, *titles)
+    table.columns[0].max_width = _LONGEST_ID
     scores = _scores(comparison.metrics, raised=raised)
     for metric, figures in zip(comparison.metrics, scores, strict=True):
-        shown = [figures[run] for run in runs]
-        cells = [*shown, *(_cell(metric, column) for column in columns)]
+        cells = [*figures, *(_cell(metric, column) for column in columns)]
         table.add_row(styled(shown_line(metric.name)), *(styled(cell) for cell in cells))
     return table
 
 
 def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[str]]:
-    """The figures with their marks, padded so that the numbers of a column stand in line."""
+    """The figures with their marks; of two runs padded, so that the numbers stand in line."""
     marks = [
         [_marked(figure.better_than, raised=raised) for figure in metric.figures]
         for metric in metrics
     ]
-    widths = [max(map(len, column)) for column in zip(*marks, strict=True)] if marks else []
+    columns = list(zip(*marks, strict=True))
+    widths = [max(map(len, column)) if len(columns) == 2 else 0 for column in columns]
     return [
         [
             f"{number_text(figure.score, metric.unit)}{mark:<{width}}"

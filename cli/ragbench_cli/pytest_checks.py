@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ragbench.core.case import Case
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.core.report import Report
 from ragbench.errors import RagbenchError
-from ragbench.gate.config import GateConfig, Undecided, read_gate_config
+from ragbench.gate.config import demanded
 from ragbench.io.read import read_cases
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import default_metrics, parse_metrics
@@ -26,8 +26,6 @@ from ragbench.verbs.gate import gate_run
 from ragbench.views.gate import limit_text
 from ragbench.views.write import write_reports
 from ragbench_cli.systems import dataset_name
-
-_DEFAULT_CONFIG = Path("ragbench.yaml")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +56,9 @@ class GateChecks:
             pytest.UsageError: the run cannot be judged.
         """
         try:
-            verdict = gate_run(Path(self.run), self._demands())
+            path = None if self.config is None else Path(self.config)
+            config = demanded(path, baseline=self.baseline, strict=self.strict)
+            verdict = gate_run(Path(self.run), config)
         except RagbenchError as error:
             raise pytest.UsageError(f"ragbench: {error}") from error
         parent: _Gate = _Gate.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
@@ -66,16 +66,6 @@ class GateChecks:
         )
         for judged in _judged(verdict):
             items.append(_CheckItem.of(parent, judged))
-
-    def _demands(self) -> GateConfig:
-        config = GateConfig()
-        if self.config is not None:
-            config = read_gate_config(Path(self.config))
-        elif _DEFAULT_CONFIG.is_file():
-            config = read_gate_config(_DEFAULT_CONFIG, optional=True)
-        if self.strict:
-            config = replace(config, undecided=Undecided.INCONCLUSIVE)
-        return config if self.baseline is None else replace(config, baseline=self.baseline)
 
 
 def _judged(verdict: GateResult) -> Iterator[_Judged]:

@@ -141,6 +141,21 @@ def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
     return config
 
 
+_DEFAULT = Path("ragbench.yaml")
+
+
+def demanded(path: Path | None, *, baseline: str | None, strict: bool) -> GateConfig:
+    """What a file demands, or ``ragbench.yaml`` where there is one, overruled by the options."""
+    config = GateConfig()
+    if path is not None:
+        config = read_gate_config(path)
+    elif _DEFAULT.is_file():
+        config = read_gate_config(_DEFAULT, optional=True)
+    if baseline is not None:
+        config = replace(config, baseline=baseline)
+    return replace(config, undecided=Undecided.INCONCLUSIVE) if strict else config
+
+
 def _gate(section: Section) -> GateConfig:
     for key in filter(section.has, _GONE):
         section.note(_GONE[key], key)

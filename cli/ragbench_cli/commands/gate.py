@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -204,18 +203,19 @@ def command(
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
       ragbench gate run --baseline main-run --settle --max-asked 2000
     """
+    from ragbench.gate.config import demanded, with_options
     from ragbench_cli.options import one_of
 
     if annotations is not None:
         one_of(annotations, ["github"], "--annotations")
     _one_stdout(json=json, md=md)
     asking = _settling(ask, max_asked, settle=settle)
-    demanded = _config(
-        config, baseline, strict=strict, minimum=minimum or (), maximum=maximum or (),
-        max_drop=max_drop or (), max_latency=max_latency or (), max_cost=max_cost or (),
-        max_tokens=max_tokens or (),
+    wanted = with_options(
+        demanded(config, baseline=baseline, strict=strict),
+        minimum=minimum or (), maximum=maximum or (), max_drop=max_drop or (),
+        max_latency=max_latency or (), max_cost=max_cost or (), max_tokens=max_tokens or (),
     )  # fmt: skip
-    verdict = _decided(run, demanded, asking)
+    verdict = _decided(run, wanted, asking)
     has_page = html is not None or html_folder is not None
     against = _against(verdict) if has_page or md is not None else None
     markdown = "" if md is None else _markdown(verdict, against)
@@ -282,33 +282,6 @@ def _one_stdout(*, json: bool, md: str | None) -> None:
 
     if json and md == "-":
         raise ConfigError("--json and --md - both want standard output: give --md a file")
-
-
-_DEFAULT_CONFIG = Path("ragbench.yaml")
-
-
-def _config(
-    path: Path | None,
-    baseline: str | None,
-    *,
-    strict: bool,
-    **limits: Sequence[str],
-) -> GateConfig:
-    """What the file demands, overruled by what the options say."""
-    from dataclasses import replace
-
-    from ragbench.gate.config import GateConfig, Undecided, read_gate_config, with_options
-
-    config = GateConfig()
-    if path is not None:
-        config = read_gate_config(path)
-    elif _DEFAULT_CONFIG.is_file():
-        config = read_gate_config(_DEFAULT_CONFIG, optional=True)
-    if baseline is not None:
-        config = replace(config, baseline=baseline)
-    if strict:
-        config = replace(config, undecided=Undecided.INCONCLUSIVE)
-    return with_options(config, **limits)
 
 
 def _write(verdict: GateResult, *, md: str | None, markdown: str, junit: Path | None) -> None:
