@@ -235,8 +235,9 @@ def _known_needs(stored: Sequence[str]) -> list[Need]:
 
 
 def _parameter_of(stored: Mapping[str, Any]) -> Parameter:
-    known = {field.name: stored[field.name] for field in fields(Parameter)}
-    return Parameter(**{**known, "choices": tuple(known["choices"])})
+    known: dict[str, Any] = {field.name: stored[field.name] for field in fields(Parameter)}
+    known["choices"] = tuple(known["choices"])
+    return Parameter(**known)
 
 
 def _spell(value: ParameterValue) -> str:
