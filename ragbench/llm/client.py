@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 from ragbench.core.chat import Message, Reply
@@ -70,12 +69,7 @@ class LLMClient:
             self._dialect.restore(known)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Ends questions in flight and closes all connections."""
         self._caller.stop()
         tasks = [asking.task for asking in self._asking.values()]
@@ -152,23 +146,16 @@ class LLMClient:
             return kept
         if self._unwritable is not None:
             raise LLMCacheError(str(self._unwritable))
-        conversation = Conversation(self._caller, self._dialect)
-        return await self._shared(key, conversation, messages, schema, purpose)
+        return await self._shared(key, purpose, lambda: self._asked(key, messages, schema, purpose))
 
     async def _shared(
-        self,
-        key: bytes,
-        conversation: Conversation,
-        messages: Sequence[Message],
-        schema: Schema[Any] | None,
-        purpose: str,
+        self, key: bytes, purpose: str, work: Callable[[], Coroutine[Any, Any, Reply[Any]]]
     ) -> Reply[Any]:
         """Equal questions in flight are one: who comes first pays, all get the answer."""
         asking = self._asking.get(key)
         is_first = asking is None
         if asking is None:
-            work = self._asked(key, conversation, messages, schema, purpose)
-            asking = self._asking[key] = _Asking(asyncio.create_task(work))
+            asking = self._asking[key] = _Asking(asyncio.create_task(work()))
             asking.task.add_done_callback(lambda _: self._asking.pop(key, None))
         failed = True
         asking.waiting += 1
@@ -189,11 +176,11 @@ class LLMClient:
     async def _asked(
         self,
         key: bytes,
-        conversation: Conversation,
         messages: Sequence[Message],
         schema: Schema[Any] | None,
         purpose: str,
     ) -> Reply[Any]:
+        conversation = Conversation(self._caller, self._dialect)
         clock = self._caller.clock
         started = clock.now()
         spread = int.from_bytes(key[:4], "big") / 2**32

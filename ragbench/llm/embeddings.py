@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, cast
 
 from ragbench.core.chat import Embeddings, Message, Reply, Usage, Vector
@@ -53,12 +52,7 @@ class EmbeddingClient:
         await self._caller.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._caller.close()
 
     def knows(self, text: str) -> bool:
