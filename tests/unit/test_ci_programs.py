@@ -150,7 +150,7 @@ def test_a_reversed_gate_is_red(checkout: Path) -> None:
 
 @pytest.mark.nightly
 def test_a_module_that_no_test_reaches_is_red(checkout: Path) -> None:
-    name = "lonely"  # a test that spelled out the dotted name would count as one that reaches it
+    name = "hermit"  # a test that spelled out the dotted name would count as one that reaches it
     (checkout / "ragbench" / "gate" / f"{name}.py").write_text("NUMBER = 1\n", "utf-8")
     done = quick(checkout)
     assert done.returncode == 1

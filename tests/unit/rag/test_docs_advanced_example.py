@@ -1,5 +1,6 @@
 """docs/advanced_example.md runs, returns every field, and is typed."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,9 +44,12 @@ def test_it_is_built_from_arguments_as_the_command_line_does(
 
 @pytest.mark.extra("dev", package="mypy")
 @pytest.mark.nightly
-def test_it_is_typed(document: Callable[[str], Any], tmp_path: Path) -> None:
+def test_it_is_typed_and_metadata_of_another_type_is_refused(
+    document: Callable[[str], Any], tmp_path: Path
+) -> None:
     root = Path(__file__).parents[3]
-    (tmp_path / "notes.py").write_text(document("advanced_example.md").blocks()[0])
+    wrong = 'GenerationResult[Took]("a", metadata={"secs": 1.0})\n'
+    (tmp_path / "notes.py").write_text(document("advanced_example.md").blocks()[0] + wrong)
     (tmp_path / "mypy.ini").write_text(
         f"[mypy]\nstrict = True\nmypy_path = {root}\ncache_dir = {root / '.mypy_cache' / 'typed'}\n"
         "[mypy-ragbench.*]\nfollow_imports = silent\n"
@@ -57,4 +61,5 @@ def test_it_is_typed(document: Callable[[str], Any], tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert run.returncode == 0, run.stdout + run.stderr
+    (error,) = re.findall(r"error: (.*)", run.stdout)
+    assert '"secs"' in error or '"metadata"' in error
