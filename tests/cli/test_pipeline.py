@@ -104,7 +104,7 @@ def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ra
 
 
 @pytest.mark.extra("llm")
-def test_what_a_pipelines_model_took_is_told_and_kept(ragbench: Ragbench) -> None:
+def test_what_a_pipelines_model_took_is_reported_and_kept(ragbench: Ragbench) -> None:
     with FaultServer(say=said) as server:
         save(
             f"llm: {{model: m, base_url: '{server.url}', price_input: 1, price_output: 2}}\n"
@@ -123,7 +123,7 @@ def test_what_a_pipelines_model_took_is_told_and_kept(ragbench: Ragbench) -> Non
     assert json.loads(second)["lines"][0]["cached"] == asked
 
 
-def test_every_problem_is_told_before_anything_runs(ragbench: Ragbench) -> None:
+def test_every_problem_is_reported_before_anything_runs(ragbench: Ragbench) -> None:
     save("retreival: bm25\ngeneration:\n  type: extractiv\n")
     done = ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "run")
     assert done.code == 2

@@ -25,7 +25,7 @@ def save(name: str, text: str) -> None:
     Path(name).write_text(text, "utf-8")
 
 
-def test_a_run_with_a_stage_tells_of_it(ragbench: Ragbench) -> None:
+def test_a_run_with_a_stage_reports_it(ragbench: Ragbench) -> None:
     save("stage.yaml", STAGE)
     done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
     assert done.code == 0

@@ -107,7 +107,7 @@ def test_a_rewritten_query_takes_the_place_of_the_query() -> None:
     assert texts(both) == ["Hi! So, how many days off?", "b"]
 
 
-def test_other_wordings_stand_beside_the_query() -> None:
+def test_other_wordings_are_added_to_the_query() -> None:
     chat = Said('```json\n{"queries": ["b", "a", "b", "c", "d"]}\n```')
     done = MultiQuery(chat=chat, count=2, weight=0.5).transform(SearchQuery(text="a", weight=2.0))
     assert [(query.text, query.weight) for query in done.queries] == [
@@ -209,7 +209,7 @@ class Mine:
 
 
 @pytest.mark.parametrize("gives", [None, ["a"], Transformed(queries=())])
-def test_a_transform_that_gives_something_else_is_told(gives: Any) -> None:
+def test_a_transform_that_gives_something_else_is_reported(gives: Any) -> None:
     with pytest.raises(InterfaceError, match=r"mine\.transform returned"):
         PreRetrieval(transforms=(Mine(gives),)).run("q")
 
@@ -230,7 +230,7 @@ def test_settings_out_of_range_are_refused(make: Any) -> None:
         make()
 
 
-def test_the_identity_tells_settings_and_versions_of_prompts() -> None:
+def test_the_identity_holds_settings_and_versions_of_prompts() -> None:
     stage = PreRetrieval(transforms=(Normalise(), HyDE(chat=Said(), count=2)))
     first, second = stage.identity["transforms"]
     assert (first["form"], second["count"], second["prompt"]) == ("NFKC", 2, 1)

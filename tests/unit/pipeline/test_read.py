@@ -1,4 +1,4 @@
-"""A pipeline's file: what is right becomes stages, what is wrong is told at once."""
+"""A pipeline's file: what is right becomes stages, what is wrong is reported at once."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ orchestration: {rrf_k: 0}
 """
     )
     assert [line for line, _ in found] == [1, 2, 4, 5, 6, 7, 9, 11, 12, 13, 16, 21, 24, 25, 26]
-    told = "\n".join(message for _, message in found)
+    reported = "\n".join(message for _, message in found)
     for part in (
         "Did you mean 'name'?",
         "there is no setting 'modl'",
@@ -157,11 +157,11 @@ orchestration: {rrf_k: 0}
         "unknown setting 'foo'. Known: candidates, instructions, max_contexts",
         "rrf_k must be at least 1, not 0",
     ):
-        assert part in told
+        assert part in reported
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "message"),
     [
         ("pre_retrieval: [hyde]", 1, "hyde needs a language model: name one in a section 'llm'"),
         ("\ngeneration: chat", 2, "chat needs a language model"),
@@ -210,10 +210,10 @@ orchestration: {rrf_k: 0}
         ("indexing: {corpus: 3}", 1, "corpus must be a text, not 3"),
     ],
 )
-def test_what_cannot_be_is_told(place: Path, text: str, line: int, told: str) -> None:
-    ((found, message),) = problems(text)
+def test_what_cannot_be_is_reported(place: Path, text: str, line: int, message: str) -> None:
+    ((found, reported),) = problems(text)
     assert found == line
-    assert told in message
+    assert message in reported
 
 
 def test_enough_embeddings_pass(place: Path) -> None:
@@ -226,7 +226,7 @@ def test_enough_embeddings_pass(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("retrieval: own.py:Raises", "raised ValueError: no index at http://***@host/"),
         ("generation: {type: own.py:Raises, x: 1}", "raised ValueError"),
@@ -258,12 +258,14 @@ def test_enough_embeddings_pass(place: Path) -> None:
         ),
     ],
 )
-def test_a_class_that_does_not_fit_is_told_with_its_line(place: Path, text: str, told: str) -> None:
+def test_a_class_that_does_not_fit_is_reported_with_its_line(
+    place: Path, text: str, message: str
+) -> None:
     (place / "own.py").write_text(OWN, "utf-8")
-    ((line, message),) = problems(text)
+    ((line, reported),) = problems(text)
     assert line == (1 if "\n" not in text or "embedder" in text else 2)
-    assert told in message
-    assert "secret" not in message
+    assert message in reported
+    assert "secret" not in reported
 
 
 def test_a_longer_answer_of_a_users_retrieval_is_cut(place: Path) -> None:
@@ -282,7 +284,7 @@ def bomb() -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "is empty"),
         ("- bm25", "expected 'name: value' entries, found a list"),
@@ -299,14 +301,14 @@ def bomb() -> str:
         ("? [a, b]\n: 1", "is not YAML"),
     ],
 )
-def test_hostile_files_are_refused_at_once(place: Path, text: str, told: str) -> None:
+def test_hostile_files_are_refused_at_once(place: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=r"rag\.yaml") as caught:
         load_pipeline(saved(text))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 2000
 
 
-def test_a_huge_file_is_refused_or_read_and_a_missing_one_is_told(place: Path) -> None:
+def test_a_huge_file_is_refused_or_read_and_a_missing_one_is_reported(place: Path) -> None:
     many = "\n".join(f"key{number}: {number}" for number in range(2_000))
     with pytest.raises(DataError, match="and 1980 more problems"):
         load_pipeline(saved(many))
@@ -327,7 +329,7 @@ def test_paths_are_relative_to_the_file(place: Path, monkeypatch: pytest.MonkeyP
         assert len(opened.rag.retrieve("leave")) == 1
 
 
-def test_a_collection_that_is_not_there_is_told(place: Path) -> None:
+def test_a_collection_that_is_not_there_is_reported(place: Path) -> None:
     text = "retrieval: dense\nindexing: {embedder: hashing, store: 'memory:index', collection: x}"
     pipeline = load_pipeline(saved(text))
     with pytest.raises(StoreError, match="there is no collection 'x'"), pipeline.open():
@@ -352,7 +354,7 @@ class Outspoken(Elsewhere):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "wanted"),
     [
         ("retrieval: elsewhere\ngeneration: {word_weights: corpus}", []),
         ("retrieval: elsewhere\npost_retrieval: [{action: rerank, type: semantic}]", []),
@@ -372,7 +374,7 @@ class Outspoken(Elsewhere):
     ],
 )
 def test_a_retrieval_of_another_package_says_what_it_goes_with(
-    place: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: list[str]
+    place: Path, monkeypatch: pytest.MonkeyPatch, text: str, wanted: list[str]
 ) -> None:
     def entry_points(group: str) -> list[EntryPoint]:
         found = (("elsewhere", "Elsewhere"), ("outspoken", "Outspoken"))
@@ -380,12 +382,12 @@ def test_a_retrieval_of_another_package_says_what_it_goes_with(
         return [EntryPoint(name, f"{__name__}:{attribute}", group) for name, attribute in of_group]
 
     monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)
-    if not told:
+    if not wanted:
         load_pipeline(saved(text))
         return
     messages = [message for _, message in problems(text)]
-    assert len(messages) == len(told)
-    for message, part in zip(sorted(messages, reverse=True), told, strict=True):
+    assert len(messages) == len(wanted)
+    for message, part in zip(sorted(messages, reverse=True), wanted, strict=True):
         assert part in message
 
 

@@ -71,7 +71,7 @@ def test_pieces_cover_the_chunk_whatever_the_sizes(
     assert list(scores) == pytest.approx([sigmoid(3)])
 
 
-def test_a_question_that_leaves_no_room_is_cut_and_it_is_said(tiny: str) -> None:
+def test_a_question_that_leaves_no_room_is_cut_and_that_is_noted(tiny: str) -> None:
     reranker = CrossEncoderReranker(model=tiny, max_length=16, overlap=0)
     scores = reranker.score(query("w1 " * 20 + "w9"), [chunk("a", "w2")])
     assert list(scores) == pytest.approx([sigmoid(-3)])
@@ -179,7 +179,7 @@ def test_a_hub_name_is_downloaded_when_it_is_needed(hub: Hub) -> None:
     ]
 
 
-def test_what_the_hub_does_not_have_is_told(hub: Hub) -> None:
+def test_what_the_hub_does_not_have_is_reported(hub: Hub) -> None:
     with pytest.raises(ConfigError, match=r"has no 'tokenizer.json' or none of other.onnx"):
         find_onnx_files("somebody/tiny", file="other.onnx")
     with pytest.raises(ConfigError, match="'nobody/offline' cannot be downloaded"):

@@ -100,7 +100,7 @@ def test_every_candidate_is_shown(size: int, window: int, step: int) -> None:
     assert sorted(ordered, key=int) == [one.id for one in chunks]
 
 
-def test_long_chunks_are_cut_and_it_is_said() -> None:
+def test_long_chunks_are_cut_and_that_is_noted() -> None:
     chunks = [chunk("a", "xxxxyyyy"), chunk("b", "zz")]
     chat = Scripted(["[1]"])
     listwise = LlmListwiseReranker(chat=chat, max_characters=4)

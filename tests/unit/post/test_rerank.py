@@ -6,8 +6,6 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragbench import Chunk, Query, rerank
 from ragbench.errors import InterfaceError, MissingExtraError, StageTimeoutError
@@ -71,11 +69,6 @@ def test_plain_chunks_and_a_plain_question_will_do() -> None:
     ]
 
 
-def test_chunks_stay_the_same_objects() -> None:
-    done = rerank(query(), ranked(THREE), FixedScores(1, 2, 3))
-    assert {id(one.chunk) for one in done.chunks} == {id(one) for one in THREE}
-
-
 def test_equal_scores_keep_their_present_order() -> None:
     assert order(FixedScores(0.5, 0.5, 0.5), query(), THREE) == ["a", "b", "c"]
     first = rerank(query(), ranked(THREE), FixedScores(1, 2, 3)).chunks
@@ -94,11 +87,6 @@ def test_a_reranker_sees_the_scores_of_the_one_before_it() -> None:
     first = rerank(query(), ranked(THREE), FixedScores(7, 8, 9)).chunks
     again = rerank(query(), first, Given(), on_error="raise").chunks
     assert [one.score for one in again] == [9, 8, 7]
-
-
-def test_no_chunks_give_no_chunks_and_nothing_is_asked() -> None:
-    done = rerank(query(), [], Raising(AssertionError("asked")), on_error="raise", top_k=5)
-    assert done.chunks == ()
 
 
 @pytest.mark.parametrize(
@@ -145,12 +133,6 @@ def test_a_reranker_that_hangs_is_left_behind() -> None:
         reranker.release.set()
 
 
-def test_one_in_time_is_used() -> None:
-    done = rerank(query(), ranked(THREE), FixedScores(1, 2, 3), timeout=30)
-    assert done.failure is None
-    assert [one.chunk.id for one in done.chunks] == ["c", "b", "a"]
-
-
 def test_what_would_fail_for_every_query_is_raised() -> None:
     with pytest.raises(MissingExtraError):
         rerank(query(), ranked(THREE), Raising(MissingExtraError("onnxruntime", "onnx")))
@@ -175,18 +157,3 @@ def test_noted_scores_are_a_sequence() -> None:
     scores = NotedScores((1.0, 2.0, 3.0))
     assert list(scores) == [1.0, 2.0, 3.0]
     assert (scores[0], scores[1:], len(scores)) == (1.0, (2.0, 3.0), 3)
-
-
-@settings(deadline=None, max_examples=50)
-@given(
-    st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30),
-    st.integers(1, 40),
-)
-def test_the_result_is_the_sorted_beginning(scores: list[float], top_k: int) -> None:
-    chunks = ranked([chunk(str(at)) for at in range(len(scores))])
-    done = rerank(query(), chunks, FixedScores(*scores), top_k=top_k).chunks
-    assert len(done) == min(top_k, len(scores))
-    assert [one.rank for one in done] == list(range(1, len(done) + 1))
-    keys = [(-(one.score or 0.0), one.initial_rank) for one in done]
-    assert keys == sorted(keys)
-    assert {one.score for one in done} <= set(scores)

@@ -71,7 +71,7 @@ def test_a_file_becomes_a_stage(tmp_path: Path) -> None:
     assert (stage.on_error, stage.score_field) == ("raise", "rerank_score")
 
 
-def test_all_problems_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
     path = saved(
         tmp_path,
         """on_error: skip
@@ -114,26 +114,12 @@ score_field: [1]
         ("- 1", "stage.yaml:1: expected 'name: value' entries, found a list"),
         ("operators: 3", "stage.yaml:1: field 'operators': expected a list, found 3"),
         ("on_error: keep", "stage.yaml:1: the key 'operators' is missing"),
-        ("a: [", "stage.yaml:1: is not YAML"),
-        ("operators: []\noperators: []", "stage.yaml:2: the key 'operators' is given twice"),
-        ("operators: &a [*a]", "stage.yaml:1: an alias leads into itself"),
-        ("operators: 2024-13-01", "is not YAML: month must be in"),
-        ("operators: !!python/object:os.system {}", "could not determine a constructor"),
-        ("operators: " + "[" * 5000, "is n"),
     ],
 )
 def test_what_is_no_stage_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError) as caught:
         load_post_retrieval(saved(tmp_path, text))
     assert message in str(caught.value)
-
-
-def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read: No such file"):
-        load_post_retrieval(tmp_path / "no.yaml")
-    (tmp_path / "stage.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match="is not UTF-8"):
-        load_post_retrieval(tmp_path / "stage.yaml")
 
 
 MODULE = """
@@ -215,13 +201,6 @@ def test_no_variants_are_refused(tmp_path: Path, text: str) -> None:
 # --- operators from mappings
 
 
-def test_every_operator_of_the_catalogue_exists_under_its_name() -> None:
-    for name in OPERATORS.builtin:
-        found = OPERATORS.load(name)
-        assert isinstance(found, type)
-        assert callable(getattr(found, "apply", None)), name
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -266,10 +245,6 @@ def test_rerankers_are_configured_flat_or_apart() -> None:
 
 
 # --- rerankers from mappings
-
-
-def test_a_name_alone_takes_all_defaults() -> None:
-    assert build_reranker("lexical") == LexicalReranker()
 
 
 def test_settings_are_the_fields() -> None:
@@ -438,7 +413,7 @@ def test_its_settings_are_its_fields_and_rerankers_stand_within_it() -> None:
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
         ("mine.py:xyz", "there is no 'xyz'. Did you mean Plain or Refuses or Shorter?"),
@@ -451,10 +426,10 @@ def test_its_settings_are_its_fields_and_rerankers_stand_within_it() -> None:
         ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
     ],
 )
-def test_what_is_wrong_with_it_is_told(given: object, told: str) -> None:
+def test_what_is_wrong_with_it_is_reported(given: object, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         build_reranker(given)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 STAGE = """\
@@ -492,7 +467,7 @@ def test_it_stands_in_files_of_post_retrieval_variants_and_pipelines(here: Path)
     assert after is not None and after.operators[0].name == "rerank.plain"
 
 
-def test_a_mistake_is_told_with_its_line(here: Path) -> None:
+def test_a_mistake_is_reported_with_its_line(here: Path) -> None:
     (here / "stage.yaml").write_text(STAGE.replace("factor", "facto"), encoding="utf-8")
     with pytest.raises(DataError) as error:
         load_post_retrieval(here / "stage.yaml")
