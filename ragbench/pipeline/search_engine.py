@@ -157,12 +157,14 @@ class RetrievalEngine:
         settings: RetrievalSettings | None = None,
         sparse_folder: Path | None = None,
         allow_incomplete: bool = False,
+        owns_database: bool = False,
     ) -> None:
         self.settings = settings or RetrievalSettings()
         self._database = database
         self._embedder = embedder
         self._sparse_folder = sparse_folder
         self._allow_incomplete = allow_incomplete
+        self._owns_database = owns_database
         self._collections: dict[str, Collection] = {}
 
     def search(
@@ -175,10 +177,10 @@ class RetrievalEngine:
         *,
         strategy: StrategyName | None = None,
     ) -> list[Chunk]:
-        """The chunks that fit a question best.
+        """The chunks that fit a question best, best first.
 
-        Returns:
-            similarity (`ragbench.embedders.cosine_scale`), for sparse ones the share of the query's
+        Scores of dense searches are on the embedder's calibrated scale, those of sparse ones the
+        share of the query's words, those of hybrid ones sums of reciprocal ranks.
         """
         return self.batch_search(
             dataset_id, [query_text], top_k, score_threshold, filters, strategy=strategy
@@ -222,6 +224,8 @@ class RetrievalEngine:
         """Closes the collections, and the embedders that were opened here."""
         while self._collections:
             self._collections.popitem()[1].close()
+        if self._owns_database:
+            self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -251,14 +255,6 @@ class RetrievalEngine:
         return Search(k=k, threshold=threshold, filters=filters)
 
 
-class _OwnDatabase(RetrievalEngine):
-    """An engine that closes its database, too."""
-
-    def close(self) -> None:
-        super().close()
-        self._database.close()
-
-
 def open_engine(
     address: str,
     *,
@@ -267,22 +263,23 @@ def open_engine(
     sparse_folder: Path | None = None,
     allow_incomplete: bool = False,
 ) -> RetrievalEngine:
-    """The engine of a store's address; closing it closes the store. See `RetrievalEngine`.
+    """The engine of a store's address; closing it closes the store.
 
     Args:
         address: such as ``"memory:index"``; see `ragbench.stores.registry`.
-        embedder: see `RetrievalEngine`.
-        settings: see `RetrievalEngine`.
-        sparse_folder: see `RetrievalEngine`.
-        allow_incomplete: see `RetrievalEngine`.
+        embedder: the one that the collections were built with; None opens the one that each names.
+        settings: defaults of a search, such as its strategy and how many chunks it returns.
+        sparse_folder: where BM25 indexes of large collections are kept; None keeps none.
+        allow_incomplete: search a collection whose indexing was interrupted, too.
 
     Raises:
         ConfigError: no store has such addresses.
         MissingExtraError: a package is not installed.
         StoreError: the store cannot be reached.
     """
-    return _OwnDatabase(
+    return RetrievalEngine(
         open_database(address),
+        owns_database=True,
         embedder=embedder,
         settings=settings,
         sparse_folder=sparse_folder,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_NAME = 200
-_TINY, _HUGE = 1e-30, 1e30
 
 
 def check_name(name: object) -> None:
@@ -72,19 +70,13 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDAr
     """The vectors as float32 at unit length; rows of zeros stay zeros."""
     import numpy as np
 
-    rows = _rows(vectors, dimension, what)
-    if len(rows) == 1:
-        # One query at a time is what most searches are.
-        wide = rows[0].astype(np.float64)
-        size = float(wide @ wide)
-        if _TINY < size < _HUGE:
-            alone: NDArray[np.float32] = (wide / math.sqrt(size)).astype(np.float32)[None]
-            return alone
-    square = np.einsum("ij,ij->i", rows, rows, dtype=np.float64, casting="same_kind")
-    if square.size and square.min() > _TINY and square.max() < _HUGE:
-        unit: NDArray[np.float32] = (rows / np.sqrt(square)[:, None]).astype(np.float32)
-        return unit
-    return _unit_rows_of_any_size(rows.astype(np.float64), what)
+    rows = _rows(vectors, dimension, what).astype(np.float64)
+    # Divided by the greatest first: the square of a very long or short row would not be finite.
+    size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    _check_finite(size, what)
+    scaled = rows / np.where(size == 0, 1.0, size)
+    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
 
 
 def _rows(vectors: Vectors, dimension: int, what: str) -> NDArray[np.floating[Any]]:
@@ -114,17 +106,6 @@ def _check_finite(rows: NDArray[np.floating[Any]], what: str) -> None:
     good = np.isfinite(rows).all(axis=1)
     if not good.all():
         raise StoreError(f"{what} {int(np.flatnonzero(~good)[0])} holds NaN or infinity")
-
-
-def _unit_rows_of_any_size(rows: NDArray[np.float64], what: str) -> NDArray[np.float32]:
-    import numpy as np
-
-    # Divided by the greatest first: the square of a very long or short row would not be finite.
-    size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    _check_finite(size, what)
-    scaled = rows / np.where(size == 0, 1.0, size)
-    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
-    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
 
 
 def prepared(

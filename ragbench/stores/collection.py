@@ -157,12 +157,17 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
     def mark(
         self, *, complete: bool, identity: Mapping[str, Any] | None = None, lease: str = ""
     ) -> None:
+        """Sets whether it is complete, its lease, and where given its identity; kept at once.
+
+        What was written before is on the disk before the mark is.
+        """
         with self.working() as engine:
             info = engine.read_info()
             kept = info.identity if identity is None else check_identity(identity)
             engine.write_info(replace(info, complete=complete, identity=kept, lease=lease))
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
         records, rows = prepared(chunks, vectors, self._dimension)
         if self._words is not None:  # made here, so that no chunk lacks them
             self._words.check(self.name)
@@ -179,6 +184,7 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
                 engine.remove(gone)
 
     def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
+        """The chunks of these ids; those that are not there are left out."""
         wanted = check_ids(ids)
         if not wanted:
             return {}
@@ -188,6 +194,7 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
         return {value: found[value] for value in wanted if value in found}
 
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """The vectors of these ids, at unit length."""
         wanted = check_ids(ids)
         if not wanted:
             return {}
@@ -196,6 +203,7 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
         return {value: found[value] for value in wanted if value in found}
 
     def digests(self) -> dict[str, str]:
+        """Every id with a digest of its chunk (`ragbench.stores.record.chunk_digest`)."""
         with self.working() as engine:
             return engine.digests()
 
@@ -215,6 +223,7 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
         filters: Filter | None = None,
         effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
+        """The chunks most similar to each query, by cosine, best first."""
         queries = unit_rows(vectors, self._dimension, what="query vector")
 
         def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:

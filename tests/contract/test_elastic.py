@@ -216,13 +216,3 @@ def test_an_address_is_checked_and_a_server_that_is_not_there_is_one_line(kind: 
         attach(f"{kind}+http://me:secret-1234567@127.0.0.1:9", "docs")
     assert "secret" not in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_a_product_below_zero_is_turned_back(server: Server) -> None:
-    fill(server, metric="dot")
-    with attach(server.url, "docs") as docs:
-        found = docs.search(QUERIES[:1], k=30)[0]
-    assert min(chunk.score or 0.0 for chunk in found) == pytest.approx(
-        float((QUERIES[0] @ VECTORS.T).min()), abs=1e-5
-    )
-    assert min(chunk.score or 0.0 for chunk in found) < -0.5
