@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from ragbench.core.calling import retry_after
 from ragbench.core.chat import Usage
@@ -99,25 +99,27 @@ class Sent:
     """Whether an error may have cost something."""
 
 
+class CallerOptions(TypedDict, total=False):
+    """What a client may be given for its calls, whatever it asks for."""
+
+    limits: CallLimits | None
+    budget: Budget | None
+    transport: Transport | None
+    clock: Clock | None
+
+
 class Caller:
     """Calls an endpoint until it answers or there is no hope, within all limits."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        limits: CallLimits | None = None,
-        budget: Budget | None = None,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
+        budget, transport = options.get("budget"), options.get("transport")
         if budget is not None and budget.is_capped:
             check_cap(endpoint)
         self.endpoint = endpoint
         self.price = price_for(endpoint)
-        self.clock = Clock() if clock is None else clock
+        self.clock = options.get("clock") or Clock()
         self.ledger = Ledger(self.price, None if budget is None else budget.book)
-        self._limits = CallLimits() if limits is None else limits
+        self._limits = options.get("limits") or CallLimits()
         self.concurrency = Concurrency(self._limits.concurrency, self.clock)
         self._budget = budget
         self._transport: Transport = (

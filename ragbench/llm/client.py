@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from ragbench.core.chat import Message, Reply
 from ragbench.errors import ConfigError, LLMCacheError, LLMReplyError
 from ragbench.llm.book import Receipt
-from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache, cache_key
-from ragbench.llm.caller import Caller
-from ragbench.llm.concurrency import CallLimits, Clock
+from ragbench.llm.caller import Caller, CallerOptions
 from ragbench.llm.conversation import Conversation
 from ragbench.llm.dialect import Dialect
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.llm.schema import Schema, read_structure
-from ragbench.llm.transport import Transport
 
 
 class LLMClient:
@@ -34,19 +31,15 @@ class LLMClient:
         self,
         endpoint: Endpoint,
         *,
-        limits: CallLimits | None = None,
         cache: ResponseCache | None = None,
-        budget: Budget | None = None,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
+        **options: Unpack[CallerOptions],
     ) -> None:
-        self._caller = Caller(
-            endpoint, limits=limits, budget=budget, transport=transport, clock=clock
-        )
+        self._caller = Caller(endpoint, **options)
         self.endpoint = endpoint
         self.price = self._caller.price
         """What its tokens cost; None when that is not known."""
         self._cache = cache
+        budget = options.get("budget")
         self._dialect = Dialect(
             endpoint.structured,
             must_limit=budget is not None and budget.is_capped,

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self, Unpack, cast
 
 from ragbench.core.chat import Embeddings, Message, Reply, Usage, Vector
 from ragbench.errors import ConfigError, LLMError
 from ragbench.llm.answers import EmptyAnswerError, usage_of
 from ragbench.llm.book import Receipt
-from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache, cache_key
-from ragbench.llm.caller import AttemptLog, Caller, Request
-from ragbench.llm.concurrency import CallLimits, Clock
+from ragbench.llm.caller import AttemptLog, Caller, CallerOptions, Request
 from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.transport import Transport
 
 _BATCH = 64
 _VERSION = "embedding"
@@ -29,16 +26,11 @@ class EmbeddingClient:
         self,
         endpoint: Endpoint,
         *,
-        limits: CallLimits | None = None,
         cache: ResponseCache | None = None,
-        budget: Budget | None = None,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
+        **options: Unpack[CallerOptions],
     ) -> None:
         self.endpoint = endpoint
-        self._caller = Caller(
-            endpoint, limits=limits, budget=budget, transport=transport, clock=clock
-        )
+        self._caller = Caller(endpoint, **options)
         self._cache = cache
         # What else chat models are given is nothing to embeddings.
         self._identity = {
