@@ -18,8 +18,7 @@ from typing import Any, BinaryIO, cast
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
-from ragbench.io.export import ExportColumn, Exported, Scores, Tally, columns, table_row
-from ragbench.io.export import Kind as Kind_arrow
+from ragbench.io.export import ColumnKind, Exported, Scores, Tally, columns, table_row
 from ragbench.io.limits import ReadLimits, TooLargeError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
@@ -186,21 +185,22 @@ def arrow_schema(scores: Scores) -> Any:
     """
     pa: Any = require("pyarrow", extra="hf")
     types = {
-        Kind_arrow.TEXT: pa.string(),
-        Kind_arrow.TEXTS: pa.list_(pa.string()),
-        Kind_arrow.NUMBER: pa.float64(),
-        Kind_arrow.NUMBERS: pa.list_(pa.float64()),
-        Kind_arrow.FLAG: pa.bool_(),
-        Kind_arrow.JSON: pa.string(),
+        ColumnKind.TEXT: pa.string(),
+        ColumnKind.TEXTS: pa.list_(pa.string()),
+        ColumnKind.NUMBER: pa.float64(),
+        ColumnKind.NUMBERS: pa.list_(pa.float64()),
+        ColumnKind.FLAG: pa.bool_(),
+        ColumnKind.JSON: pa.string(),
     }
-    return pa.schema([(_name(column), types[column.kind]) for column in columns(scores)])
+    named = ((f"{n}_json" if k is ColumnKind.JSON else n, k) for n, k in columns(scores).items())
+    return pa.schema([(name, types[kind]) for name, kind in named])
 
 
 def arrow_batches(
     traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Tally
 ) -> Iterator[Any]:
     pa: Any = require("pyarrow", extra="hf")
-    names = [column.name for column in columns(scores)]
+    names = [*columns(scores)]
     remaining = iter(traces)
     while chunk := list(islice(remaining, _BATCH_ROWS)):
         rows = [table_row(trace, scores) for trace in chunk]
@@ -213,10 +213,6 @@ def arrow_batches(
             raise InputError(_surrogate(rows)) from error
         tally.written += len(rows)
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _name(column: ExportColumn) -> str:
-    return f"{column.name}_json" if column.kind is Kind_arrow.JSON else column.name
 
 
 def _surrogate(rows: list[dict[str, Any]]) -> str:

@@ -98,7 +98,7 @@ def export(
     return write(traces, Path(path), scores=Scores() if scores is None else scores)
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     TEXT = "text"
     TEXTS = "texts"
     NUMBER = "number"
@@ -108,69 +108,58 @@ class Kind(StrEnum):
     """A mapping, or a list of mappings, as a JSON text."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExportColumn:
-    name: str
-    kind: Kind
-
-
-TABLE_COLUMNS: Mapping[str, Kind] = {
-    "id": Kind.TEXT,
+TABLE_COLUMNS: Mapping[str, ColumnKind] = {
+    "id": ColumnKind.TEXT,
     # The twelve fields of a RAGAS sample, under ragas' names: ragas reads the table as it is. All
     # but the rubrics: a text under that name would be refused by ragas, and also where the table
     # is read back as cases, because their metadata may hold the rubrics as a mapping.
-    "user_input": Kind.TEXT,
-    "retrieved_contexts": Kind.TEXTS,
-    "reference_contexts": Kind.TEXTS,
-    "retrieved_context_ids": Kind.TEXTS,
-    "reference_context_ids": Kind.TEXTS,
-    "response": Kind.TEXT,
-    "multi_responses": Kind.TEXTS,
-    "reference": Kind.TEXT,
-    "rubrics_json": Kind.TEXT,
-    "persona_name": Kind.TEXT,
-    "query_style": Kind.TEXT,
-    "query_length": Kind.TEXT,
+    "user_input": ColumnKind.TEXT,
+    "retrieved_contexts": ColumnKind.TEXTS,
+    "reference_contexts": ColumnKind.TEXTS,
+    "retrieved_context_ids": ColumnKind.TEXTS,
+    "reference_context_ids": ColumnKind.TEXTS,
+    "response": ColumnKind.TEXT,
+    "multi_responses": ColumnKind.TEXTS,
+    "reference": ColumnKind.TEXT,
+    "rubrics_json": ColumnKind.TEXT,
+    "persona_name": ColumnKind.TEXT,
+    "query_style": ColumnKind.TEXT,
+    "query_length": ColumnKind.TEXT,
     # What else the case says.
-    "alternative_references": Kind.TEXTS,
-    "answerable": Kind.FLAG,
-    "language": Kind.TEXT,
-    "cluster": Kind.TEXT,
-    "tags": Kind.TEXTS,
-    "grades": Kind.JSON,
-    "evidence": Kind.JSON,
-    "metadata": Kind.JSON,
+    "alternative_references": ColumnKind.TEXTS,
+    "answerable": ColumnKind.FLAG,
+    "language": ColumnKind.TEXT,
+    "cluster": ColumnKind.TEXT,
+    "tags": ColumnKind.TEXTS,
+    "grades": ColumnKind.JSON,
+    "evidence": ColumnKind.JSON,
+    "metadata": ColumnKind.JSON,
     # How the stages ended and what else they gave.
-    "retrieval_status": Kind.TEXT,
-    "retrieval_reason": Kind.TEXT,
-    "retrieval_seconds": Kind.NUMBER,
-    "retrieved_scores": Kind.NUMBERS,
-    "context_metadata": Kind.JSON,
-    "retrieval_metadata": Kind.JSON,
-    "post_retrieval_status": Kind.TEXT,
-    "post_retrieval_reason": Kind.TEXT,
-    "post_retrieval_seconds": Kind.NUMBER,
-    "generation_status": Kind.TEXT,
-    "generation_reason": Kind.TEXT,
-    "generation_seconds": Kind.NUMBER,
-    "confidence": Kind.NUMBER,
-    "abstained": Kind.FLAG,
-    "generation_metadata": Kind.JSON,
+    "retrieval_status": ColumnKind.TEXT,
+    "retrieval_reason": ColumnKind.TEXT,
+    "retrieval_seconds": ColumnKind.NUMBER,
+    "retrieved_scores": ColumnKind.NUMBERS,
+    "context_metadata": ColumnKind.JSON,
+    "retrieval_metadata": ColumnKind.JSON,
+    "post_retrieval_status": ColumnKind.TEXT,
+    "post_retrieval_reason": ColumnKind.TEXT,
+    "post_retrieval_seconds": ColumnKind.NUMBER,
+    "generation_status": ColumnKind.TEXT,
+    "generation_reason": ColumnKind.TEXT,
+    "generation_seconds": ColumnKind.NUMBER,
+    "confidence": ColumnKind.NUMBER,
+    "abstained": ColumnKind.FLAG,
+    "generation_metadata": ColumnKind.JSON,
 }
 
 
-def columns(scores: Scores) -> tuple[ExportColumn, ...]:
+def columns(scores: Scores) -> dict[str, ColumnKind]:
     """The table's columns: the fixed ones, then ``score:M`` and ``status:M`` for each metric M."""
-    fixed = (ExportColumn(name=name, kind=kind) for name, kind in TABLE_COLUMNS.items())
-    scored = (
-        column
-        for metric in scores.metrics
-        for column in (
-            ExportColumn(name=f"score:{metric}", kind=Kind.NUMBER),
-            ExportColumn(name=f"status:{metric}", kind=Kind.TEXT),
-        )
-    )
-    return (*fixed, *scored)
+    found = dict(TABLE_COLUMNS)
+    for metric in scores.metrics:
+        found[f"score:{metric}"] = ColumnKind.NUMBER
+        found[f"status:{metric}"] = ColumnKind.TEXT
+    return found
 
 
 def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
@@ -199,7 +188,7 @@ def _hidden(value: Any) -> Any:
 
 def _sample(sample: SampleRow) -> dict[str, Any]:
     values = {
-        name: _listed(value) if TABLE_COLUMNS.get(name) is Kind.TEXTS else value
+        name: _listed(value) if TABLE_COLUMNS.get(name) is ColumnKind.TEXTS else value
         for name, value in sample.as_mapping().items()
     }
     values["rubrics_json"] = _json(values.pop("rubrics"))

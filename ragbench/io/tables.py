@@ -150,7 +150,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header."""
     tally = Tally()
     with written_whole(path, make_folders=True) as file:
-        names = [column.name for column in columns(scores)]
+        names = [*columns(scores)]
         file.write(_line(names, "the header"))
         for trace in traces:
             row = table_row(trace, scores)

@@ -17,11 +17,10 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.errors import InterfaceError, RunError
 from ragbench.io.detect import container_rows
-from ragbench.io.export import TABLE_COLUMNS, Kind
+from ragbench.io.export import TABLE_COLUMNS, ColumnKind
 from ragbench.io.own_form import encode_case
 from ragbench.io.recorded import ERROR
-from ragbench.io.source import Kind as Wanted
-from ragbench.io.source import Problems, Row, Source
+from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_flag, as_number, as_numbers, is_missing, is_object
 from ragbench.plugins import load_attribute
 
@@ -42,7 +41,7 @@ _FAILURE = re.compile(
 )
 
 
-def read_export(source: Source, *, kind: Wanted, problems: Problems) -> Iterator[Row]:
+def read_export(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per case of an export: all of the case, and every stage's outcome."""
     del kind
     for row in container_rows(source, problems):
@@ -50,7 +49,7 @@ def read_export(source: Source, *, kind: Wanted, problems: Problems) -> Iterator
         yield from _understood(read, row, problems)
 
 
-def read_report(source: Source, *, kind: Wanted, problems: Problems) -> Iterator[Row]:
+def read_report(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per case of report.json or cases.csv.
 
     Both hold ids of what was retrieved, and no texts.
@@ -61,7 +60,7 @@ def read_report(source: Source, *, kind: Wanted, problems: Problems) -> Iterator
         yield from _understood(read, row, problems)
 
 
-def read_run(source: Source, *, kind: Wanted, problems: Problems) -> Iterator[Row]:
+def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per case of a run's folder, with every outcome that it has."""
     del kind
     # The journal is not this package's: it is reached by its name, as a plugin is.
@@ -73,7 +72,7 @@ def read_run(source: Source, *, kind: Wanted, problems: Problems) -> Iterator[Ro
         problems.add(str(error), path=source.name)
 
 
-def read_verdicts(source: Source, *, kind: Wanted, problems: Problems) -> Iterator[Row]:
+def read_verdicts(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per verdict: an id and the verdict, without a query."""
     del kind
     for row in container_rows(source, problems):
@@ -252,16 +251,16 @@ def _failure_of(text: str) -> Failure:
     return Failure(**found.groupdict())
 
 
-def _cell(kind: Kind, value: object, is_text: bool) -> Any:
+def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
     if is_missing(value):
         return None
-    if kind is Kind.JSON or (is_text and kind in (Kind.TEXTS, Kind.NUMBERS)):
+    if kind is ColumnKind.JSON or (is_text and kind in (ColumnKind.TEXTS, ColumnKind.NUMBERS)):
         value = orjson.loads(value) if isinstance(value, str) else value
-    if kind is Kind.NUMBERS:
+    if kind is ColumnKind.NUMBERS:
         return [*as_numbers(value)]
-    if kind is Kind.NUMBER:
+    if kind is ColumnKind.NUMBER:
         return as_number(value)
-    return as_flag(value) if kind is Kind.FLAG else value
+    return as_flag(value) if kind is ColumnKind.FLAG else value
 
 
 # --- a case of a report, a verdict
