@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +25,29 @@ def entries(path: Path, form: str, **options: Any) -> list[Entry]:
 
 
 def written(path: Path, value: object) -> Path:
-    path.write_text(json.dumps(value, indent=1), "utf-8")
+    text = value if isinstance(value, str) else json.dumps(value, indent=1)
+    path.write_text(text, "utf-8")
     return path
 
 
-def values(entry: Entry) -> Mapping[str, object]:
+def values(entry: Entry) -> Row:
     return {stage: outcome.value for stage, outcome in entry.recorded.items()}
 
-
-# --- DeepEval
 
 TEST_CASE: Row = {
     "name": "test_case_0",
     "input": "Who?",
     "actualOutput": "Ada",
+    "success": False,
     "expectedOutput": "Ada Lovelace",
     "context": ["Ada wrote it."],
+    "tags": ["people"],
     "retrievalContext": ["Ada wrote it.", "Bob did not."],
     "completionTime": 1.5,
-    "inputTokenCount": 7,
-    "tags": ["people"],
-    "success": False,
-    "metricsData": [{"name": "Faithfulness", "score": 0.5, "error": None}],
-    "runDuration": 3.25,
     "order": 0,
+    "inputTokenCount": 7,
+    "runDuration": 3.25,
+    "metricsData": [{"score": 0.5, "error": None}],
 }
 
 
@@ -82,33 +80,24 @@ def test_a_deepeval_run(tmp_path: Path, envelope: Any) -> None:
     assert values(third) == {"generate": GenerationResult("")}
 
 
-def test_a_deepeval_dataset_with_joined_lists(tmp_path: Path) -> None:
+def test_a_deepeval_dataset_and_table_with_joined_lists(tmp_path: Path) -> None:
     row = {
         "input": "Who?",
         "actual_output": "Ada",
-        "retrieval_context": "deepeval_source=wiki,deepeval_context=Ada, she wrote it|Bob",
         "context": "one|two",
+        "retrieval_context": "deepeval_source=wiki,deepeval_context=Ada, she wrote it|Bob",
     }
-    path = tmp_path / "d.jsonl"
-    path.write_text(json.dumps(row), "utf-8")
-    (entry,) = entries(path, "deepeval")
+    (entry,) = entries(written(tmp_path / "d.jsonl", json.dumps(row)), "deepeval")
     assert entry.case.reference_contexts == ("one", "two")
     assert entry.recorded["retrieve"].value == RetrievalResult(
         ["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]
     )
-
-
-def test_a_deepeval_table(tmp_path: Path) -> None:
-    path = tmp_path / "d.csv"
-    path.write_text("input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n")
-    (entry,) = entries(path, "deepeval")
+    table = "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n"
+    (entry,) = entries(written(tmp_path / "d.csv", table), "deepeval")
     assert values(entry) == {
         "retrieve": RetrievalResult(["a", "b"]),
         "generate": GenerationResult("Ada"),
     }
-
-
-# --- RAGChecker
 
 
 def test_ragchecker(tmp_path: Path) -> None:
@@ -137,33 +126,35 @@ def result(output: object, *, provider: str = "openai:gpt", **more: Any) -> Row:
     return {
         "promptIdx": 0,
         "testIdx": 0,
-        "vars": {"query": "Who?", "context": "Ada wrote it."},
         "provider": {"id": provider, "label": ""},
+        "vars": {"query": "Who?", "context": "Ada wrote it."},
+        "success": True,
         "prompt": {"raw": "Answer {{query}}", "label": "Answer {{query}}"},
         "testCase": {"vars": {}, "assert": [{"type": "factuality", "value": "Ada"}]},
         "response": {"output": output, "tokenUsage": {"total": 10, "prompt": 7, "completion": 3}},
-        "success": True,
         "failureReason": 0,
         "latencyMs": 1200,
         **more,
     }
 
 
-def promptfoo(path: Path, *results: Row) -> Path:
+def promptfoo(folder: Path, *results: Row, **options: Any) -> list[Entry]:
     summary = {"version": 3, "timestamp": "2026", "prompts": [], "results": results, "stats": {}}
-    return written(path, {"evalId": "eval-1", "results": summary, "config": {}})
+    whole = {"evalId": "eval-1", "results": summary, "config": {}}
+    return entries(written(folder / "o.json", whole), "promptfoo", **options)
 
 
 def test_promptfoo(tmp_path: Path) -> None:
-    (entry,) = entries(promptfoo(tmp_path / "o.json", result("Ada")), "promptfoo")
+    (entry,) = promptfoo(tmp_path, result("Ada"))
     assert entry.case == Case(id=entry.id, query="Who?", reference="Ada")
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
     assert values(entry) == {
         "retrieve": RetrievalResult(["Ada wrote it."]),
-        "generate": GenerationResult(
-            "Ada", metadata={"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-        ),
+        "generate": GenerationResult("Ada", metadata=usage),
     }
     assert entry.recorded["generate"].seconds == 1.2
+    path = written(tmp_path / "o.jsonl", "\n".join(json.dumps(result(n)) for n in ("Ada", "Bob")))
+    assert len(entries(path, "promptfoo")) == 2
 
 
 @pytest.mark.parametrize(
@@ -179,93 +170,70 @@ def test_promptfoo(tmp_path: Path) -> None:
     ],
 )
 def test_promptfoo_tells_errors_from_assertions(tmp_path: Path, more: Row, status: Status) -> None:
-    (entry,) = entries(promptfoo(tmp_path / "o.json", result("Ada", **more)), "promptfoo")
+    (entry,) = promptfoo(tmp_path, result("Ada", **more))
     assert entry.recorded["generate"].status is status
 
 
-def test_promptfoo_with_a_structured_output_and_contexts_in_it(tmp_path: Path) -> None:
+def test_promptfoo_with_a_structured_output_and_out_of_its_cache(tmp_path: Path) -> None:
     row = result({"answer": "Ada", "contexts": ["a", "b"]}, vars={"topic": "Who?"})
-    (entry,) = entries(promptfoo(tmp_path / "o.json", row), "promptfoo")
+    (entry,) = promptfoo(tmp_path, row)
     assert (entry.case.query, entry.case.metadata) == ("Who?", {"topic": "Who?"})
     assert entry.recorded["retrieve"].value == RetrievalResult(["a", "b"])
-    other = result({"a": 1}, vars={"query": "Who?"})
-    (entry,) = entries(promptfoo(tmp_path / "p.json", other), "promptfoo")
-    assert entry.recorded["generate"].value.response == '{"a": 1}'  # type: ignore[union-attr]
-
-
-def test_what_came_out_of_promptfoos_cache_has_no_time(tmp_path: Path) -> None:
+    (entry,) = promptfoo(tmp_path, result({"a": 1}, vars={"query": "Who?"}))
+    assert values(entry)["generate"].response == '{"a": 1}'
     response = {"output": "Ada", "cached": True, "tokenUsage": {"total": 10, "cached": 10}}
-    (entry,) = entries(promptfoo(tmp_path / "o.json", result("", response=response)), "promptfoo")
+    (entry,) = promptfoo(tmp_path, result("", response=response))
     assert entry.recorded["generate"].seconds is None
-    assert entry.recorded["generate"].value == GenerationResult(
-        "Ada", metadata={"total_tokens": 10}
-    )
+    assert values(entry)["generate"] == GenerationResult("Ada", metadata={"total_tokens": 10})
 
 
 def test_references_of_promptfoo_are_variables_or_whole_answers(tmp_path: Path) -> None:
     asserted = [
-        {"type": "contains", "value": "A"},
-        {"type": "similar", "value": "{{gold}}"},
-        {"type": "llm-rubric", "value": "is nice"},
-        {"type": "equals", "value": "Ada L."},
+        {"type": kind, "value": value}
+        for kind, value in (
+            *(("contains", "A"), ("similar", "{{gold}}")),
+            *(("llm-rubric", "is nice"), ("equals", "Ada L.")),
+        )
     ]
     row = result("Ada", vars={"query": "Who?", "gold": "Ada"}, testCase={"assert": asserted})
-    (entry,) = entries(promptfoo(tmp_path / "o.json", row), "promptfoo")
-    assert entry.case.references == ("Ada", "Ada L.")
+    assert promptfoo(tmp_path, row)[0].case.references == ("Ada", "Ada L.")
     named = result("Ada", vars={"query": "Who?", "ground_truth": "Bob"})
-    (entry,) = entries(promptfoo(tmp_path / "p.json", named), "promptfoo")
-    assert entry.case.references == ("Bob",)
+    assert promptfoo(tmp_path, named)[0].case.references == ("Bob",)
 
 
 def test_answers_of_several_systems_are_not_mixed(tmp_path: Path) -> None:
-    path = promptfoo(
-        tmp_path / "o.json", result("Ada", provider="one"), result("Bob", provider="two")
-    )
+    both = result("Ada", provider="one"), result("Bob", provider="two")
+    (entry,) = promptfoo(tmp_path, *both, split="two")
+    assert values(entry)["generate"].response == "Bob"
+    path = tmp_path / "o.json"
     with open_source(path) as source, pytest.raises(DataError, match="with --split: one, two"):
         list(source)
-    (entry,) = entries(path, "promptfoo", split="two")
-    assert entry.recorded["generate"].value.response == "Bob"  # type: ignore[union-attr]
     with open_source(path, split="three") as source, pytest.raises(DataError, match="no 'three'"):
         list(source)
 
 
-def test_promptfoo_lines(tmp_path: Path) -> None:
-    path = tmp_path / "o.jsonl"
-    path.write_text("\n".join(json.dumps(result(text)) for text in ("Ada", "Bob")), "utf-8")
-    assert len(entries(path, "promptfoo")) == 2
-
-
 # --- open-rag-eval
+
+HEADER = "query_id,query,query_run,passage_id,passage,generated_answer\n"
 
 
 def test_open_rag_eval(tmp_path: Path) -> None:
-    path = tmp_path / "answers.csv"
-    path.write_text(
-        "query_id,query,query_run,passage_id,passage,generated_answer\n"
+    rows = (
         "q1,Who?,1,[1],Ada wrote it.,Ada [1]\nq1,Who?,1,[2],Bob did not.,\n"
-        "q2,When?,1,[1],x,NO_ANSWER\nq3,Why?,1,[1],x,API_ERROR\n",
-        "utf-8",
+        "q2,When?,1,[1],x,NO_ANSWER\nq3,Why?,1,[1],x,API_ERROR\n"
     )
-    first, second, third = entries(path, "open-rag-eval")
+    first, second, third = entries(written(tmp_path / "a.csv", HEADER + rows), "open-rag-eval")
     assert values(first) == {
         "retrieve": RetrievalResult(["Ada wrote it.", "Bob did not."], context_ids=["[1]", "[2]"]),
         "generate": GenerationResult("Ada [1]"),
     }
     assert second.recorded["generate"].status is Status.ABSTAINED
     assert third.recorded["generate"].status is Status.FAILED
-
-
-def test_runs_of_open_rag_eval_are_read_one_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "answers.csv"
-    path.write_text(
-        "query_id,query,query_run,passage_id,passage,generated_answer\n"
-        "q1,Who?,1,[1],x,Ada\nq1,Who?,2,[1],x,Bob\n",
-        "utf-8",
-    )
+    path = written(tmp_path / "b.csv", f"{HEADER}q1,Who?,1,[1],x,Ada\nq1,Who?,2,[1],x,Bob\n")
     with open_source(path) as source, pytest.raises(DataError, match="with --split: 1, 2"):
         list(source)
     (entry,) = entries(path, "open-rag-eval", split="2")
-    assert entry.recorded["generate"].value == GenerationResult("Bob")
+    assert values(entry)["generate"] == GenerationResult("Bob")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +247,6 @@ def test_runs_of_open_rag_eval_are_read_one_at_a_time(tmp_path: Path) -> None:
     ],
 )
 def test_odd_values_are_problems(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(content, "utf-8")
+    path = written(tmp_path / "x.json", content)
     with pytest.raises(DataError), open_source(path) as source:
         list(source)
