@@ -34,6 +34,7 @@ class LabelledClaim:
     claim: str
     evidence: tuple[str, ...]
     level: int
+    """Place in `LEVELS`."""
     question: str = ""
     cluster: str | None = None
     """Claims of one answer or question share one: they are not independent."""

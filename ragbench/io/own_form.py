@@ -21,7 +21,6 @@ from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.values import ValueProblem, check_depth
 
 _CASE_FIELDS = tuple(Case.__dataclass_fields__)
-_DOCUMENT_FIELDS = tuple(Document.__dataclass_fields__)
 _EVIDENCE_FIELDS = tuple(Evidence.__dataclass_fields__)
 _KNOWN_NONE = frozenset({"reference_contexts", "reference_context_ids", "grades", "text"})
 """Fields of which an empty one says something: that it is known to be none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -19,6 +19,8 @@ from ragbench.io.decoder import DocumentDecoder, EntryDecoder
 from ragbench.io.detect import detect_format
 from ragbench.io.formats import readers
 from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, RowReader, Source
+
+RecordT = TypeVar("RecordT")
 
 
 def read_cases(
@@ -58,19 +60,9 @@ def read_cases(
     """
     found = Problems() if problems is None else problems
     decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
-    reader = None if format is None else _reader(format)
-    origin = Source.of(source, split=split, encoding=encoding)
-
-    def cases() -> Iterator[Case]:
-        for row in _rows(origin, reader, "cases", found):
-            entry = decoder.decode(row)
-            if entry is not None:
-                yield entry.case
-        decoder.finish(origin.name)
-        if problems is None:
-            found.raise_if_any()
-
-    return cases()
+    rows = _rows(Source.of(source, split=split, encoding=encoding), format, "cases", decoder)
+    entries = _decoded(rows, decoder.decode, found if problems is None else None)
+    return (entry.case for entry in entries)
 
 
 def read_documents(
@@ -85,19 +77,8 @@ def read_documents(
     """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
     found = Problems() if problems is None else problems
     decoder = DocumentDecoder(problems=found, fields=fields or {})
-    reader = None if format is None else _reader(format)
-    origin = Source.of(source, split=split, encoding=encoding)
-
-    def documents() -> Iterator[Document]:
-        for row in _rows(origin, reader, "documents", found):
-            document = decoder.decode(row)
-            if document is not None:
-                yield document
-        decoder.finish(origin.name)
-        if problems is None:
-            found.raise_if_any()
-
-    return documents()
+    rows = _rows(Source.of(source, split=split, encoding=encoding), format, "documents", decoder)
+    return _decoded(rows, decoder.decode, found if problems is None else None)
 
 
 def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]:
@@ -110,16 +91,32 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
 
 
 def _rows(
-    source: Source, reader: RowReader | None, kind: Kind, problems: Problems
+    source: Source, format: str | None, kind: Kind, decoder: EntryDecoder | DocumentDecoder
 ) -> Iterator[Row]:
-    # Looking at a folder may fail as well as reading a file.
-    with closing(source), NotingReadErrors(source.name, problems):
-        if reader is None:
-            name = detect_format(source, kind, problems)
-            if name is None:
-                return
-            reader = _reader(name)
-        yield from reader(source, kind=kind, problems=problems)
+    reader = None if format is None else _reader(format)  # refuses a wrong name at once
+
+    def rows() -> Iterator[Row]:
+        problems = decoder.problems
+        # Looking at a folder may fail as well as reading a file.
+        with closing(source), NotingReadErrors(source.name, problems):
+            name = detect_format(source, kind, problems) if reader is None else ""
+            if name is not None:
+                read = reader or _reader(name)
+                yield from read(source, kind=kind, problems=problems)
+        decoder.finish(source.name)
+
+    return rows()
+
+
+def _decoded(
+    rows: Iterator[Row], decode: Callable[[Row], RecordT | None], raised: Problems | None
+) -> Iterator[RecordT]:
+    for row in rows:
+        record = decode(row)
+        if record is not None:
+            yield record
+    if raised is not None:
+        raised.raise_if_any()
 
 
 def _reader(name: str) -> RowReader:
