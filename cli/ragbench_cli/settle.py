@@ -34,27 +34,27 @@ _PATIENCE = 0.2
 """Seconds between two looks whether the user wants to stop."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settling:
-    """How what a gate left undecided is asked again, as the options say it."""
-
-    ask: str | None = None
-    """Options of ``ragbench eval`` that ask the system; None takes them from the run."""
-    max_asked: int | None = None
-    """Pairs of questions at most; ten per case when not given."""
-
-
 def settled_gate(
-    verdict: GateResult, path: Path, config: GateConfig, settling: Settling
+    verdict: GateResult,
+    path: Path,
+    config: GateConfig,
+    *,
+    ask: str | None = None,
+    max_asked: int | None = None,
 ) -> GateResult:
-    """The result of a gate with what was undecided asked again."""
+    """The result of a gate with what was undecided asked again.
+
+    Args:
+        ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
+        max_asked: pairs of questions at most; ten per case when not given.
+    """
     from ragbench.gate.runs import read_run
     from ragbench.verbs.settle import open_checks, settle
 
     found = open_checks(verdict)
     if verdict.baseline is None or not found:
         return verdict
-    options, cases = _question(path, settling.ask)
+    options, cases = _question(path, ask)
     run, baseline = read_run(path), read_run(Path(verdict.baseline.source))
     names = [check.subject for check in found]
     home = _home(path.absolute(), run, baseline, (names, options))
@@ -74,7 +74,7 @@ def settled_gate(
             baseline,
             config,
             asking,
-            most=settling.max_asked or _PER_CASE * len(cases),
+            most=max_asked or _PER_CASE * len(cases),
             tell=console.say,
         )
 

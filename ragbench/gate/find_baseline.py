@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -14,14 +13,6 @@ from ragbench.ledger.manifest import Manifest, read_manifest
 
 OLD_DAYS = 90
 """A baseline that is older is warned of."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Candidate:
-    path: Path
-    manifest: Manifest
-    written: float
-    """When its manifest was written, in seconds."""
 
 
 def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path | None:
@@ -35,15 +26,15 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
         return None
     written = manifest_file.stat().st_mtime
     earlier = (
-        candidate
-        for candidate in _candidates(home, folders)
-        if candidate.written < written and _is_alike(candidate.manifest, run)
+        (time, entry.name, entry)
+        for entry, manifest, time in _candidates(home, folders)
+        if time < written and _is_alike(manifest, run)
     )
-    latest = max(earlier, key=lambda c: (c.written, c.path.name), default=None)
-    return None if latest is None else latest.path
+    return max(earlier, default=(0.0, "", None))[2]
 
 
-def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[_Candidate]:
+def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
+    """Other runs, with the time at which their manifest was written."""
     seen = {home.resolve()}
     for folder in folders:
         for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -55,8 +46,7 @@ def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[_Candidate]:
                 manifest = read_manifest(place.manifest)
             except RunMismatchError:  # not ours, or of another version: no candidate
                 continue
-            written = place.manifest.stat().st_mtime
-            yield _Candidate(path=entry, manifest=manifest, written=written)
+            yield entry, manifest, place.manifest.stat().st_mtime
 
 
 def _is_alike(manifest: Manifest, run: RunScores) -> bool:

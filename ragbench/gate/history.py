@@ -111,7 +111,6 @@ def fitted_limits(
             for column, sample in zip(columns, held[0], strict=True)
         ],
         alpha=alpha,
-        power=power,
         resamples=1000,
     )
     shrink = math.sqrt((1.0 + 1.0 / count) / (1.0 + 1.0 / (count - 1)))

@@ -9,12 +9,12 @@ from enum import StrEnum
 
 from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import RARE_GAINS, bounded_mean_p_value, rare_gains_p_value
-from ragbench.stats.clusters import ClusterTotals, check_share
+from ragbench.stats.clusters import check_share
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.family import FINENESS, FamilyTest, SignFlipTest, family_test
 from ragbench.stats.mean import Interval, student_interval, student_p_value
 from ragbench.stats.paired import PairedSample
-from ragbench.stats.power import POWER, Spread, cases_to_settle, detectable
+from ragbench.stats.power import Spread, cases_to_settle, detectable
 
 
 class ChangeKind(StrEnum):
@@ -84,31 +84,16 @@ class Decision:
 
 
 def decide(
-    question: RegressionQuestion,
-    *,
-    alpha: float = 0.05,
-    power: float = POWER,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    question: RegressionQuestion, *, alpha: float = 0.05, resamples: int = 10_000, seed: int = 0
 ) -> Decision:
     """Decides about one metric; see :func:`decide_family`."""
-    return decide_family(
-        [question],
-        alpha=alpha,
-        power=power,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )[0]
+    return decide_family([question], alpha=alpha, resamples=resamples, seed=seed)[0]
 
 
 def decide_family(
     questions: Sequence[RegressionQuestion],
     *,
     alpha: float = 0.05,
-    power: float = POWER,
-    confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[Decision, ...]:
@@ -136,13 +121,8 @@ def decide_family(
     Source: bounded values see :func:`ragbench.stats.bounded_mean.bounded_mean_p_value`; Berger
     1982 (intersection-union); non-inferiority: Wellek 2010, "Testing Statistical Hypotheses of
     Equivalence and Noninferiority".
-
-    Args:
-        power: share of samples in which the detectable drop is found; also for sample sizes.
-        confidence: of the two-sided intervals of the differences.
     """
     check_share(alpha, name="alpha")
-    check_share(power, name="power")
     for question in questions:
         _check_question(question)
     family = family_test(
@@ -152,37 +132,14 @@ def decide_family(
         resamples=resamples,
         seed=seed,
     )
-    samples = [question.sample.totals() for question in questions]
     p_worse = _p_values_worse(questions, family, alpha, resamples, seed)
-    safe = [_p_value_not_worse(question, resamples, seed) for question in questions]
+    safe = (_p_value_not_worse(question, resamples, seed) for question in questions)
     return tuple(
-        _decision(
-            question,
-            _Evidence(
-                totals=totals,
-                # Student-t, because its intervals cover best; docs/statistics.md measures it.
-                difference=student_interval(totals, confidence, bounds=_bounds(question)),
-                test=test,
-                p_worse=worse,
-                p_safe=not_worse,
-            ),
-            alpha=alpha,
-            power=power,
-            family=family,
-        )
-        for question, totals, test, worse, not_worse in zip(
-            questions, samples, family.tests, p_worse, safe, strict=True
+        _decision(question, test, worse, not_worse, alpha, family)
+        for question, test, worse, not_worse in zip(
+            questions, family.tests, p_worse, safe, strict=True
         )
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Evidence:
-    totals: ClusterTotals
-    difference: Interval
-    test: SignFlipTest
-    p_worse: float
-    p_safe: float
 
 
 def _check_question(question: RegressionQuestion) -> None:
@@ -194,11 +151,6 @@ def _check_question(question: RegressionQuestion) -> None:
             f"tolerance is {tolerance:g} and the largest possible drop {scale:g}: no run could "
             "ever be worse; tolerate less"
         )
-
-
-def _bounds(question: RegressionQuestion) -> tuple[float, float] | None:
-    scale = question.largest_drop
-    return None if scale is None else (-scale, scale)
 
 
 def _p_values_worse(
@@ -233,40 +185,39 @@ def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) 
 
 def _decision(
     question: RegressionQuestion,
-    evidence: _Evidence,
-    *,
+    test: SignFlipTest,
+    p_worse: float,
+    p_not_worse: float,
     alpha: float,
-    power: float,
     family: FamilyTest,
 ) -> Decision:
-    totals, tolerance, scale = evidence.totals, question.tolerance, question.largest_drop
-    change = _change(question, evidence, alpha)
-    spread = Spread.of(totals, -tolerance)
-    found = None
-    if spread is not None:
-        found = detectable(spread, totals.clusters, alpha=family.level, power=power)
-    needed = None
+    totals, tolerance = question.sample.totals(), question.tolerance
+    scale = question.largest_drop
+    bounds = None if scale is None else (-scale, scale)
+    change = ChangeKind.CANNOT_TELL
+    if p_worse > alpha and p_not_worse <= alpha:
+        change = ChangeKind.NOT_WORSE
+    elif p_worse <= alpha:
+        rare = rare_gains_p_value(totals, tolerance, scale=scale)
+        if rare is None or rare <= RARE_GAINS:
+            change = ChangeKind.WORSE
+    needed = found = None
     if change is ChangeKind.CANNOT_TELL:
-        needed = cases_to_settle(totals, tolerance, largest_drop=scale, alpha=alpha, power=power)
+        needed = cases_to_settle(totals, tolerance, largest_drop=scale, alpha=alpha)
+    if (spread := Spread.of(totals, -tolerance)) is not None:
+        found = detectable(spread, totals.clusters, alpha=family.level)
     return Decision(
         change=change,
-        difference=evidence.difference,
+        # Student-t, because its intervals cover best; docs/statistics.md measures it.
+        difference=student_interval(totals, bounds=bounds),
         tolerance=tolerance,
         alpha=alpha,
         level=family.level,
         resolution=family.resolution,
         family=family.size,
-        test=evidence.test,
-        p_worse=evidence.p_worse,
-        p_not_worse=evidence.p_safe,
+        test=test,
+        p_worse=p_worse,
+        p_not_worse=p_not_worse,
         detectable_drop=None if found is None else found + tolerance,
         needed=needed,
     )
-
-
-def _change(question: RegressionQuestion, evidence: _Evidence, alpha: float) -> ChangeKind:
-    if evidence.p_worse <= alpha:
-        rare = rare_gains_p_value(evidence.totals, question.tolerance, scale=question.largest_drop)
-        is_shown = rare is None or rare <= RARE_GAINS
-        return ChangeKind.WORSE if is_shown else ChangeKind.CANNOT_TELL
-    return ChangeKind.NOT_WORSE if evidence.p_safe <= alpha else ChangeKind.CANNOT_TELL

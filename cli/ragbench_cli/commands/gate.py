@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ragbench.core.comparison import Against
     from ragbench.core.gate_result import GateResult
     from ragbench.gate.config import GateConfig
-    from ragbench_cli.settle import Settling
 
 
 Limits = list[str] | None
@@ -203,19 +202,22 @@ def command(
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
       ragbench gate run --baseline main-run --settle --max-asked 2000
     """
+    from ragbench.errors import ConfigError
     from ragbench.gate.config import demanded, with_options
+    from ragbench.verbs.gate import gate_run
     from ragbench_cli.options import one_of
 
     if annotations is not None:
         one_of(annotations, ["github"], "--annotations")
     _one_stdout(json=json, md=md)
-    asking = _settling(ask, max_asked, settle=settle)
+    if not settle and (ask is not None or max_asked is not None):
+        raise ConfigError("--ask and --max-asked belong to --settle")
     wanted = with_options(
         demanded(config, baseline=baseline, strict=strict),
         minimum=minimum or (), maximum=maximum or (), max_drop=max_drop or (),
         max_latency=max_latency or (), max_cost=max_cost or (), max_tokens=max_tokens or (),
     )  # fmt: skip
-    verdict = _decided(run, wanted, asking)
+    verdict = _settled(run, wanted, ask, max_asked) if settle else gate_run(run, wanted)
     has_page = html is not None or html_folder is not None
     against = _against(verdict) if has_page or md is not None else None
     markdown = "" if md is None else _markdown(verdict, against)
@@ -230,29 +232,15 @@ def command(
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
 
 
-def _settling(ask: str | None, max_asked: int | None, *, settle: bool) -> Settling | None:
-    """How what is undecided is asked again; None where it is not."""
-    from ragbench.errors import ConfigError
-    from ragbench_cli.settle import Settling
-
-    if settle:
-        return Settling(ask=ask, max_asked=max_asked)
-    if ask is not None or max_asked is not None:
-        raise ConfigError("--ask and --max-asked belong to --settle")
-    return None
-
-
-def _decided(run: Path, demanded: GateConfig, settling: Settling | None) -> GateResult:
-    """The gate's result; with what was undecided asked again, each test has half of the level."""
+def _settled(run: Path, wanted: GateConfig, ask: str | None, max_asked: int | None) -> GateResult:
+    """The gate's result with what was undecided asked again; each test has half of the level."""
     from dataclasses import replace
 
     from ragbench.verbs.gate import gate_run
     from ragbench_cli.settle import settled_gate
 
-    if settling is None:
-        return gate_run(run, demanded)
-    demanded = replace(demanded, alpha=demanded.alpha / 2.0)
-    return settled_gate(gate_run(run, demanded), run, demanded, settling)
+    wanted = replace(wanted, alpha=wanted.alpha / 2.0)
+    return settled_gate(gate_run(run, wanted), run, wanted, ask=ask, max_asked=max_asked)
 
 
 def _against(verdict: GateResult) -> Against | None:

@@ -178,5 +178,3 @@ def test_bad_input_is_refused() -> None:
         decide(question([-3.0, 0.0], largest_drop=1.0))
     with pytest.raises(ConfigError, match="alpha"):
         decide(question([0.0]), alpha=1.5)
-    with pytest.raises(ConfigError, match="power"):
-        decide(question([0.0]), power=0.0)
