@@ -20,6 +20,7 @@ from ragbench.rag.load import load_rag, may_be_on_workers
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.on_workers import Workers
 from ragbench.stages.rag import chunk_service
+from ragbench.stages.reuse import project_of
 from ragbench.validators.validator import Validator
 from ragbench.verbs.evaluate import evaluate
 from ragbench.verbs.rag_repeats import evaluate_repeatedly
@@ -68,6 +69,14 @@ def evaluated(
             cases.dataset,
             parts.system.name,
             identity,
+            project_of(
+                parts.system.rag,
+                parts.operators,
+                parts.validator,
+                metrics=parts.metrics,
+                watch=parts.watch,
+                leaving_out=[cases.dataset],
+            ),
             stay=keeping.fresh or keeping.reuse,
             quiet=quiet,
         )

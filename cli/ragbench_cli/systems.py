@@ -16,6 +16,7 @@ from ragbench_cli.options import json_object, option
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Document
+    from ragbench.ledger.project import Project
     from ragbench.llm.book import Receipt
     from ragbench.llm.budget import Budget
     from ragbench.llm.endpoint import Price
@@ -327,14 +328,16 @@ def rag_name(spec: str) -> str:
     return spec.rpartition(":")[2]
 
 
-def run_folder(dataset: str, rag: str, identity: object, *, stay: bool, quiet: bool) -> Path:
+def run_folder(
+    dataset: str, rag: str, identity: object, project: Project, *, stay: bool, quiet: bool
+) -> Path:
     """The folder that the same command always arrives at; another where something changed since."""
     from ragbench.ledger.fingerprint import fingerprint
     from ragbench.ledger.folder import run_name
     from ragbench.stages.reuse import run_version
 
     name = run_name(dataset_name(dataset), rag, fingerprint((dataset, identity)))
-    version = run_version(Path("reports") / name, leaving_out=[dataset])
+    version = run_version(Path("reports") / name, project)
     if version.earlier is None or stay:
         return version.earlier or version.folder
     if not quiet:

@@ -7,9 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-PartKind = Literal[
-    "code", "file", "folder", "model", "setting", "env", "package", "address", "unseen"
-]
+PartKind = Literal["code", "file", "model", "setting", "env", "package", "address", "unseen"]
 Reach = Literal["closed", "open"]
 
 
@@ -22,12 +20,12 @@ class OriginPart(NamedTuple):
     """A path relative to the project, to the home directory (``~``) or absolute; a setting, a
     variable, a package; an address; a sentence."""
     digest: str
-    """Equal where the content is; of a package its version."""
+    """Equal where the content is."""
     size: int = 0
-    """Bytes of a file, entries of a folder."""
+    """Bytes of a file."""
     detail: str = ""
     """What lets a change be described; see `ragbench.ledger.content.Content`. Of a setting its
-    value, of a variable nothing."""
+    value, of a package its version, of a variable nothing."""
 
 
 class Origin(NamedTuple):

@@ -7,12 +7,11 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
-
-from ragbench.masking import MASK, is_secret
 
 ABSENT = "absent"
 """In the place of a digest where there is no file."""
@@ -35,8 +34,11 @@ _CHROMA_STATE = (
     "select segment_id, count(*), max(seq_id), total(seq_id) from embeddings group by 1 order by 1",
     "select count(*), max(seq_id) from embeddings_queue",
 )
-_NOT_DATA = frozenset({"__pycache__", "node_modules", ".git", ".venv"})
-_SETTING = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=")
+_NOT_DATA = frozenset(
+    {".eggs", ".git", ".github", ".hg", ".hypothesis", ".idea", ".ipynb_checkpoints", ".mypy_cache",
+     ".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode", "__pycache__",
+     "node_modules"}
+)  # fmt: skip
 
 
 class Content(NamedTuple):
@@ -47,8 +49,7 @@ class Content(NamedTuple):
     size: int = 0
     """Bytes of a file, entries of a folder."""
     detail: str = ""
-    """Of a folder its files' digests, so that a change can be described; of a large file its date,
-    so that it need not be read again."""
+    """Of a large file its date, so that it need not be read again."""
 
 
 _known: dict[tuple[str, str, str], Content] = {}
@@ -97,7 +98,8 @@ def _read(path: Path, stamp: str) -> Content:
         return Content(f"dated:{size}:{modified}", int(size))
     if int(size) <= _LARGEST_TEXT:
         data = path.read_bytes()
-        data = _plain_text(path, data) if _is_text(path) else data
+        if _is_text(path):
+            data = data.replace(b"\r\n", b"\n")  # they differ between checkouts of a commit
         return Content(_digest(data + _log(path)), int(size))
     with path.open("rb") as file:
         whole = hashlib.file_digest(file, "sha256")
@@ -142,20 +144,6 @@ def _log(path: Path) -> bytes:
         return b""
 
 
-def _plain_text(path: Path, data: bytes) -> bytes:
-    # Line ends differ between checkouts of the same commit.
-    data = data.replace(b"\r\n", b"\n")
-    if not path.name.startswith(".env"):
-        return data
-    return b"\n".join(_without_secret(line) for line in data.split(b"\n"))
-
-
-def _without_secret(line: bytes) -> bytes:
-    """A line of a file of environment variables; a key may be renewed without a change."""
-    named = _SETTING.match(line.decode("utf-8", "replace"))
-    return f"{named[1]}={MASK}".encode() if named and is_secret(named[1]) else line
-
-
 def folder_content(path: Path, *, without: Collection[str] = ()) -> Content:
     """Digests all files in a folder and below it.
 
@@ -164,37 +152,56 @@ def folder_content(path: Path, *, without: Collection[str] = ()) -> Content:
     if not path.is_dir():
         return Content(ABSENT)
     found: dict[str, str] = {}
-    for file in _files(path, frozenset(without)):
+    for file in files_below(path, without):
         if len(found) == _MOST_FILES:
             return Content("too large", _MOST_FILES)
         found[file.relative_to(path).as_posix()] = file_content(file).digest
     text = json.dumps(found, sort_keys=True)
-    return Content(f"files:{_digest(text.encode())}", len(found), _entries(found))
+    return Content(f"files:{_digest(text.encode())}", len(found))
 
 
-def _entries(found: dict[str, str]) -> str:
-    short = {name: digest[:8] for name, digest in found.items()}
-    return f"entries {json.dumps(short, sort_keys=True)}" if len(found) <= 1_000 else ""
+def files_below(
+    folder: Path, without: Collection[str] = (), ignored: Sequence[str] = ()
+) -> Iterator[Path]:
+    """The files in a folder and below it, in a fixed order.
 
-
-def _files(folder: Path, without: frozenset[str]) -> Iterator[Path]:
+    Locks, logs, caches, virtual environments and ragbench's own run folders are left out, and so
+    are absolute paths in ``without`` and patterns of ``ignored``, relative to the folder.
+    """
     is_chroma = (folder / _CHROMA).exists()
-    for at, folders, names in os.walk(folder):
+    met: set[str] = set()
+    for at, folders, names in os.walk(folder, followlinks=True):
         here = Path(at)
-        folders[:] = sorted(
-            name for name in folders if _is_data(here / name) and str(here / name) not in without
-        )
+        if (real := os.path.realpath(at)) in met:  # links that lead back
+            folders.clear()
+            continue
+        met.add(real)
+        place = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
+
+        def counts(name: str, here: Path = here, place: str = place) -> bool:
+            return str(here / name) not in without and not _is_ignored(f"{place}{name}", ignored)
+
+        folders[:] = sorted(name for name in folders if _is_data(here / name) and counts(name))
         for name in sorted(names):
             # SQLite's log is part of its database.
             volatile = name.endswith("-wal") or _VOLATILE.search(name)
             if is_chroma and name == "length.bin":  # rewritten whenever it is opened
                 continue
-            if not volatile and str(here / name) not in without:
+            if not volatile and counts(name):
                 yield here / name
 
 
+def _is_ignored(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a path, or its last part alone, is like one of the patterns."""
+    last = name.rpartition("/")[2]
+    return any(
+        fnmatchcase(name, pattern.rstrip("/")) or fnmatchcase(last, pattern.rstrip("/"))
+        for pattern in patterns
+    )
+
+
 def _is_data(folder: Path) -> bool:
-    if folder.name.startswith(".") or folder.name in _NOT_DATA:
+    if folder.name in _NOT_DATA or folder.name.endswith(".egg-info"):
         return False
     return not (folder / "journal.sqlite").exists() and not (folder / "pyvenv.cfg").exists()
 
@@ -202,15 +209,3 @@ def _is_data(folder: Path) -> bool:
 def path_content(path: Path) -> Content:
     """Digests a file, or a folder with all below it."""
     return folder_content(path) if path.is_dir() else file_content(path)
-
-
-def listing(path: Path, *, without: Collection[str] = ()) -> Content:
-    """Digests the names in a folder, which is what a program sees that lists it."""
-    try:
-        names = sorted(os.listdir(path))  # noqa: PTH208  # names alone
-    except OSError:
-        return Content(ABSENT)
-    left = [n for n in names if not _VOLATILE.search(n) and n != "__pycache__"]
-    shown = dict.fromkeys((n for n in left if str(path / n) not in without), "")
-    text = json.dumps(list(shown))
-    return Content(f"names:{_digest(text.encode())}", len(shown), _entries(shown))

@@ -9,31 +9,19 @@ to run to decide that.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ragbench.core.origin import Origin, OriginPart, PartKind
-from ragbench.ledger.content import (
-    ABSENT,
-    Content,
-    file_content,
-    folder_content,
-    listing,
-)
-from ragbench.ledger.environ import BULK, env_digest
+from ragbench.ledger.content import ABSENT, Content
 from ragbench.ledger.fingerprint import always_jsonable
 
 CHANGED_MEANWHILE = "changed meanwhile"
 """The digest of a file that changed while it was in use: no content is equal to it."""
 STATE = "state"
 """The digest of a setting that a system changes itself while it is asked: it is not compared."""
-_TOO_LARGE = "too large"
 _LONGEST_VALUE = 120
 _DIGEST = re.compile(r'"[0-9a-f]{16,}"')
 """A setting that stands for a content: its letters say nothing to anybody."""
@@ -80,12 +68,11 @@ def named_origin(stage: str, identity: object) -> Origin:
 
 def name_of(path: Path, base: Path) -> str:
     """A path as a part names it: relative to the project, else to the home directory."""
-    for root, before in ((base, ""), (Path.home(), "~/")):
-        try:
-            return f"{before}{path.relative_to(root).as_posix()}"
-        except ValueError:
-            continue
-    return path.as_posix()
+    text = path.as_posix()
+    for root, before in ((base.as_posix(), ""), (Path.home().as_posix(), "~/")):
+        if text.startswith(f"{root}/"):
+            return f"{before}{text[len(root) + 1 :]}"
+    return text
 
 
 def place_of(name: str, base: Path) -> Path:
@@ -93,46 +80,38 @@ def place_of(name: str, base: Path) -> Path:
     return base / Path(name).expanduser()
 
 
-# --- what is it now
+# --- what changed
 
 
-def still_same(
-    origin: Origin,
-    base: Path,
-    *,
-    leaving_out: Collection[str | Path] = (),
-) -> tuple[Changed, ...]:
-    """Compares what outcomes came from with what it is now; settings are part of their keys."""
-    written = [part for part in origin.parts if part.digest == "written"]
-    without = {str(place_of(part.name, base)) for part in written}
-    without |= {str(Path(path).absolute()) for path in leaving_out}
-    return tuple(change for part in origin.parts if (change := _change(part, base, without)))
-
-
-def _change(part: OriginPart, base: Path, without: set[str]) -> Changed | None:
-    if part.digest == CHANGED_MEANWHILE:
+def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
+    """How a part differs from what it is now, or in another run; None: it is absent there."""
+    if CHANGED_MEANWHILE in (part.digest, now and now.digest):
         return Changed(part, f"{part.name} changed while it was in use")
-    if part.kind in ("code", "file", "model", "folder"):
-        now = _content(part, place_of(part.name, base), without)
-        same = now.digest == part.digest != _TOO_LARGE
-        return None if same else Changed(part, _file_sentence(part, now))
+    if now is not None and now.digest == part.digest:
+        return None
+    if part.kind == "package":
+        return Changed(part, _package_sentence(part, now))
     if part.kind == "env":
-        value = os.environ.get(part.name)
-        if env_digest(part.name, value) != part.digest:
-            return Changed(part, _env_sentence(part, value))
-    elif part.kind == "package":
-        found = package_version(part.name)
-        if found != part.digest:
-            return Changed(part, f"package {part.name}: {part.digest} -> {found or 'not there'}")
-    return None
+        state = "is not set any more" if now is None else "changed"
+        return Changed(part, f"environment variable {part.name} {state}")
+    content = Content(ABSENT) if now is None else Content(now.digest, now.size, now.detail)
+    return Changed(part, _file_sentence(part, content))
 
 
-def _content(part: OriginPart, path: Path, without: set[str]) -> Content:
-    if part.digest.startswith("names:"):
-        return listing(path, without=without)
-    if part.kind == "folder":
-        return folder_content(path, without=without)
-    return file_content(path, before=Content(part.digest, part.size, part.detail))
+def appeared(part: OriginPart) -> Changed:
+    """Something that was not there before."""
+    what = {"package": "package {} is installed now", "env": "environment variable {} is set now"}
+    sentence = what.get(part.kind, "{} is there now").format(part.name)
+    return Changed(part._replace(digest=ABSENT), sentence)
+
+
+def _package_sentence(part: OriginPart, now: OriginPart | None) -> str:
+    before = part.detail.removeprefix("version ") or part.digest
+    if now is None:
+        return f"package {part.name}: {before} -> not there"
+    after = now.detail.removeprefix("version ") or now.digest
+    changed = f"{before} -> {after}" if before != after else f"{after} has other files"
+    return f"package {part.name}: {changed}"
 
 
 def _file_sentence(part: OriginPart, now: Content) -> str:
@@ -140,48 +119,7 @@ def _file_sentence(part: OriginPart, now: Content) -> str:
         return f"{part.name} is not there any more"
     if part.digest == ABSENT:
         return f"{part.name} is there now"
-    if part.kind == "folder":
-        return f"{part.name}/ changed ({_entries_sentence(part.detail, now.detail)})"
     return f"{part.name} changed"
-
-
-def _entries_sentence(before: str, now: str) -> str:
-    if not (before.startswith("entries ") and now.startswith("entries ")):
-        return "too many files to name them"
-    old: dict[str, str] = json.loads(before[8:])
-    new: dict[str, str] = json.loads(now[8:])
-    counts = {
-        "added": [name for name in new if name not in old],
-        "removed": [name for name in old if name not in new],
-        "changed": [name for name in old if name in new and new[name] != old[name]],
-    }
-    counted = [
-        f"{names[0] if len(names) == 1 else _count(len(names), 'file')} {what}"
-        for what, names in counts.items()
-        if names
-    ]
-    return ", ".join(counted) or "its order"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _env_sentence(part: OriginPart, value: str | None) -> str:
-    if part.name == BULK:
-        return "environment variables were added or removed"
-    what = "is not set any more" if value is None else "changed"
-    return f"environment variable {part.name} {'is set now' if part.digest == 'unset' else what}"
-
-
-def package_version(name: str) -> str:
-    """The version of an installed package, or of Python; empty when it is not there."""
-    if name == "python":
-        return f"{sys.version_info.major}.{sys.version_info.minor}"
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
 
 
 # --- settings
@@ -263,19 +201,17 @@ def _setting_sentence(name: str, old: OriginPart, new: OriginPart | None) -> str
 def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
     """What differs between what the outcomes of a stage came from in two runs.
 
-    Only what both have met is compared: what a program reads follows from what it has read
-    before, so that the first difference is always among that. That environment variables came or
-    went says nothing between two machines.
+    Only what both have is compared: another machine has other files, packages and variables.
     """
     others = {(part.kind, part.name): part for part in now.parts}
     both = [
         (part, other)
         for part in before.parts
-        if part.kind not in ("setting", "address", "unseen") and part.name != BULK
+        if part.kind not in ("setting", "address", "unseen")
         if (other := others.get((part.kind, part.name))) is not None
     ]
     both.sort(key=lambda pair: _ORDER.index(pair[0].kind))
-    found = [change for part, other in both if (change := _difference(part, other))]
+    found = [change for part, other in both if (change := change_of(part, other))]
     by_file = any(change.part.kind == "code" for change in found)
     state = [part.name for part in now.parts if part.digest == STATE]
     settings = [part for part in now.parts if part.kind == "setting" and part.digest != STATE]
@@ -285,29 +221,13 @@ def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
     return (*found, *_changed_settings(before, settings, by_file=by_file))
 
 
-_ORDER: tuple[PartKind, ...] = ("code", "file", "folder", "model", "package", "env")
-
-
-def _difference(part: OriginPart, other: OriginPart) -> Changed | None:
-    digests = (part.digest, other.digest)
-    if CHANGED_MEANWHILE in digests:
-        return Changed(part, f"{part.name} changed while it was in use")
-    by_name = [digest.startswith("names:") for digest in digests]
-    if part.digest == other.digest or _TOO_LARGE in digests or by_name[0] != by_name[1]:
-        return None
-    if part.kind == "package":
-        return Changed(part, f"package {part.name}: {part.digest} -> {other.digest or 'not there'}")
-    if part.kind == "env":
-        states = {"unset": "is not set any more", "set": "changed"}
-        what = "is set now" if part.digest == "unset" else states.get(other.digest, "changed")
-        return Changed(part, f"environment variable {part.name} {what}")
-    return Changed(part, _file_sentence(part, Content(other.digest, other.size, other.detail)))
+_ORDER: tuple[PartKind, ...] = ("code", "file", "model", "package", "env")
 
 
 # --- for users
 
 
-def asked_again_sentence(reuse: Reuse) -> str:
+def asked_again_sentence(reuse: Reuse, *, most: int = 3) -> str:
     """Says why nothing was reused; empty where it was.
 
     Example:
@@ -317,5 +237,5 @@ def asked_again_sentence(reuse: Reuse) -> str:
     if reuse.allowed and not reuse.same_run_only:
         return ""
     reasons = reuse.because.split("; ")
-    more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-    return f"asked again: {', '.join(reasons[:3])}{more}"
+    more = f" and {len(reasons) - most} more" if len(reasons) > most else ""
+    return f"asked again: {', '.join(reasons[:most])}{more}"

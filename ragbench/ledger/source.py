@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import json
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -104,3 +106,39 @@ def _constant(value: object) -> str:
 def short_digest(data: bytes) -> str:
     """Digest that people can compare by eye."""
     return hashlib.sha256(data).hexdigest()[:16]
+
+
+def imported_sources(function: Any) -> list[str]:
+    """Digests of the file of a function and of all files beside it that those import, sorted."""
+    first = inspect.getsourcefile(function)
+    waiting, found = [Path(first)] if first else [], dict[Path, str]()
+    while waiting:
+        path = waiting.pop()
+        if path in found or not path.is_file():
+            continue
+        text = path.read_bytes().replace(b"\r\n", b"\n")
+        found[path] = short_digest(text)
+        try:
+            waiting += _imported_beside(path, ast.parse(text))
+        except SyntaxError:  # a notebook's, or a template
+            continue
+    return sorted(found.values())
+
+
+def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
+    """The files that the import statements of a module may mean, from its folder upwards."""
+    roots = [path.parent, *path.parent.parents][:4]
+    for node in ast.walk(tree):
+        names = [alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)]
+        if isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            above = roots[max(0, node.level - 1) :][:1] if node.level else roots
+            places = [module, *(f"{module}.{name}".strip(".") for name in names)]
+        elif isinstance(node, ast.Import):
+            above, places = roots, names
+        else:
+            continue
+        for root in above:
+            for place in places:
+                inside = root.joinpath(*place.split("."))
+                yield from (inside.with_suffix(".py"), inside / "__init__.py")

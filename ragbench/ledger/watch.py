@@ -1,7 +1,8 @@
-"""Sees what a user's code reads while it is loaded and asked.
+"""Sees what a user's code reaches outside of its project while it is loaded and asked.
 
 One audit hook (PEP 578) for the whole process: it cannot be removed, and does nothing while no
-`Watch` is entered. What it cannot see, and what is done about that, stands in docs/reuse.md.
+`Watch` is entered. It notes files that are opened, connections and started programs; what lies
+inside of the project is known without it (`ragbench.ledger.project`).
 """
 
 from __future__ import annotations
@@ -9,56 +10,54 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import ContextVar, Token
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self, cast
 
 from ragbench.core.calling import is_accounted
-from ragbench.ledger import environ
 from ragbench.ledger.content import stamp_of
-from ragbench.ledger.whose import frames, is_import, is_users, whose
+from ragbench.ledger.whose import is_users, whose
 
 
 class Watch:
-    """What a user's RAG, operator, reranker or metric reads.
+    """What a user's RAG, operator, reranker or metric opens, asks and starts.
 
     Entered before the thing is loaded, and around every call of it; it may be entered again and
-    again. Threads that the thing starts are seen, too. What was read becomes an origin by
-    `ragbench.ledger.reached.origin_of`.
+    again. Threads that the thing starts are seen, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, since: int = 0) -> None:
+        self.since = since
+        """From when on it saw what was loaded, in nanoseconds: a module whose file is younger may
+        be what stood there before."""
         self.changes = 0
-        """Grows whenever something is read that was not known."""
+        """Grows whenever something is noted that was not known."""
         self.opened: dict[str, str] = {}
-        """Files that were read, with what `stamp_of` gave when they were first opened."""
-        self.databases: set[str] = set()
-        """Those of them that SQLite opened, which may also have written into them."""
+        """Files that were read, with what `stamp_of` said when they were first opened."""
         self.written: set[str] = set()
         """Files that were opened for writing."""
-        self.listed: set[str] = set()
-        """Folders whose names were read."""
-        self.modules: dict[str, bool] = {}
-        """Modules that were imported, and whether the user's code had a part in it."""
-        self.variables: dict[str, str | None] = {}
-        """Environment variables that were read, as they were; under `BULK` that all were."""
         self.unseen: dict[str, str] = {}
-        """What cannot be seen into: an address or a sentence, and a sentence."""
+        """What cannot be seen into: an address or a program, and a sentence."""
         self.hosts: dict[object, dict[str, None]] = {}
         """By port the names that addresses were looked up for."""
-        self._own_variables: set[str] = set()
-        """Variables that the process itself has set."""
-        self._compiled: list[str] = []
-        """Modules that were imported, and whose compiled files were not looked at yet."""
+        self.is_command = not since
+        """Whether it was there before the system was loaded, as in a command."""
+        self._known: set[str] = set()
+        """Modules that were there when it was entered first."""
+        self._compiled: set[str] = set()
+        """Modules whose compiled files were looked at."""
         self._tokens: list[Token[Watch | None]] = []
 
     def __enter__(self) -> Self:
         with _lock:
             _install()
             _active.append(self)
-            environ.listen(_read_variable, _set_variable)
+        if self.is_command:
+            self._known = self._known or set(sys.modules)
+        self.since = self.since or time.time_ns()
         self._tokens.append(_current.set(self))
         return self
 
@@ -69,54 +68,32 @@ class Watch:
         traceback: TracebackType | None,
     ) -> None:
         _current.reset(self._tokens.pop())
-        while self._compiled:
-            _forget_compiled(self._compiled.pop())
+        for module in sys.modules.keys() - self._known - self._compiled:
+            _forget_compiled(module)
+            self._compiled.add(module)
         with _lock:
             _active.remove(self)
-            if not _active:
-                environ.ignore()
 
-    # --- what the hook says
+    def has_loaded(self, module: str) -> bool:
+        """Whether a module was imported since it was entered first."""
+        return module not in self._known
 
     def open(self, path: str, is_writing: bool) -> None:
         if is_writing:
+            self.changes += path not in self.written
             self.written.add(path)
         elif path not in self.opened:
             self.opened[path] = stamp_of(path)
             self.changes += 1
-
-    def connect(self, path: str) -> None:
-        """SQLite opened a file."""
-        self.databases.add(path)
-        self.open(path, is_writing=False)
-
-    def list(self, path: str) -> None:
-        self.changes += path not in self.listed
-        self.listed.add(path)
-
-    def load(self, module: str, by_user: bool) -> None:
-        """A module was imported for the first time."""
-        if module not in self.modules:
-            self.changes += 1
-            self._compiled.append(module)
-        self.modules[module] = by_user or self.modules.get(module, False)
 
     def meet(self, name: str, sentence: str) -> None:
         """Something was met that cannot be seen into."""
         self.changes += name not in self.unseen
         self.unseen.setdefault(name, sentence)
 
-    def read_variable(self, name: str, value: str | None) -> None:
-        """An environment variable was read; None: it is not there."""
-        if name not in self.variables and name not in self._own_variables:
-            self.variables[name] = value
-            self.changes += 1
 
-    def set_variable(self, name: str) -> None:
-        """The process sets a variable: what it reads there from now on it knows from elsewhere."""
-        self._own_variables.add(name)
-
-
+STARTED = time.time_ns()
+"""When this process began to use ragbench, as nearly as it is known."""
 _lock = threading.RLock()
 _active: list[Watch] = []
 _current: ContextVar[Watch | None] = ContextVar("ragbench_watch", default=None)
@@ -160,28 +137,17 @@ def _absolute(path: object) -> str | None:
 
 
 _WRITING = os.O_WRONLY | os.O_RDWR
-_LINKS = ("/dev/", "/proc/", "/sys/")
+_DEVICES = ("/dev/", "/proc/", "/sys/")
 
 
 def _seen_open(path: object, mode: object, flags: object) -> None:
     name = _absolute(path)
-    if name is None or name.startswith(_LINKS) or whose(name) != "project":
+    if name is None or name.startswith(_DEVICES) or whose(name) != "project":
         return
-    is_writing = isinstance(flags, int) and bool(flags & _WRITING)
-    if is_import():
-        name = _source_of(name)
-        is_writing = False
-    elif name.endswith(".pyc") or not is_users():
-        return
-    for watch in _watching():
-        watch.open(name, is_writing)
-
-
-def _source_of(name: str) -> str:
-    """The file that a compiled one was made of."""
-    folder, _, file = name.rpartition(f"{os.sep}__pycache__{os.sep}")
-    source = f"{folder}{os.sep}{file.partition('.')[0]}.py"
-    return source if folder and os.path.exists(source) else name  # noqa: PTH110
+    # Modules are known from sys.modules.
+    if not name.endswith(".pyc") and is_users():
+        for watch in _watching():
+            watch.open(name, isinstance(flags, int) and bool(flags & _WRITING))
 
 
 def _seen_rename(source: object, target: object, *_: object) -> None:
@@ -189,15 +155,6 @@ def _seen_rename(source: object, target: object, *_: object) -> None:
     if name is not None and whose(name) == "project" and is_users():
         for watch in _watching():  # written under another name, and moved to where it is read
             watch.open(name, is_writing=True)
-
-
-def _seen_listing(path: object) -> None:
-    name = _absolute("." if path is None else path)
-    if name is None or name.startswith(_LINKS) or whose(f"{name}{os.sep}") != "project":
-        return
-    if not is_import() and is_users():
-        for watch in _watching():
-            watch.list(name)
 
 
 def _seen_sqlite(database: object) -> None:
@@ -208,17 +165,7 @@ def _seen_sqlite(database: object) -> None:
         text = unquote(urlsplit(text).path)
     if text and text != ":memory:" and is_users():
         for watch in _watching():
-            watch.connect(os.path.abspath(text))  # noqa: PTH100
-
-
-def _seen_library(name: object) -> None:
-    path = _absolute(name) if isinstance(name, (str, bytes)) else None
-    if path is not None and os.path.isfile(path) and whose(path) == "project":  # noqa: PTH113
-        for watch in _watching():
-            watch.open(path, is_writing=False)
-
-
-# --- modules, processes, connections
+            watch.open(os.path.abspath(text), is_writing=False)  # noqa: PTH100
 
 
 def _forget_compiled(module: str) -> None:
@@ -236,11 +183,7 @@ def _forget_compiled(module: str) -> None:
             os.unlink(compiled)  # noqa: PTH108
 
 
-def _seen_import(module: str, *_: object) -> None:
-    by_user = is_users()
-    for watch in _watching():
-        watch.load(module, by_user)
-
+# --- programs and connections
 
 _HARMLESS = frozenset(
     {
@@ -262,9 +205,9 @@ _HARMLESS = frozenset(
 def _seen_process(program: object = None, *_: object) -> None:
     name = os.path.basename(os.fsdecode(program)) if isinstance(program, (str, bytes)) else ""  # noqa: PTH119
     if name not in _HARMLESS and is_users():
-        what = f"the program '{name}'" if name else "a process of its own"
+        started = f"the program '{name}'" if name else "a process of its own"
         for watch in _watching():
-            watch.meet(what, f"it starts {what}, whose work cannot be seen")
+            watch.meet(started, f"it starts {started}, whose work cannot be seen")
 
 
 _TELEMETRY = frozenset({"analytics", "langsmith", "opentelemetry", "posthog", "sentry_sdk"})
@@ -278,16 +221,11 @@ def _seen_lookup(host: object, port: object, *_: object) -> None:
 
 
 def _seen_connect(socket: object, address: object) -> None:
-    if is_accounted() or any(_sends_only(frame) for frame in frames()) or not is_users():
+    if is_accounted() or not is_users(leaving_out=_TELEMETRY):
         return
     for watch in _watching():
         where = _address(watch, address)
         watch.meet(where, f"it asks {where}, whose answers may change")
-
-
-def _sends_only(frame: FrameType) -> bool:
-    package = (frame.f_globals.get("__name__") or "").partition(".")[0]
-    return package in _TELEMETRY or frame.f_code.co_name == "socketpair"
 
 
 def _address(watch: Watch, address: Any) -> str:
@@ -299,25 +237,11 @@ def _address(watch: Watch, address: Any) -> str:
     return f"{next(iter(names)) if len(names) == 1 else host}:{port}"
 
 
-def _read_variable(name: str, value: str | None) -> None:
-    for watch in _watching():
-        watch.read_variable(name, value)
-
-
-def _set_variable(name: str) -> None:
-    for watch in _active:
-        watch.set_variable(name)
-
-
 _EVENTS: dict[str, Callable[..., None]] = {
     "open": _seen_open,
     "os.rename": _seen_rename,
     "os.link": _seen_rename,
-    "os.listdir": _seen_listing,
-    "os.scandir": _seen_listing,
     "sqlite3.connect": _seen_sqlite,
-    "ctypes.dlopen": _seen_library,
-    "import": _seen_import,
     "subprocess.Popen": _seen_process,
     "os.system": _seen_process,
     "os.exec": _seen_process,

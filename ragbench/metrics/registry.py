@@ -257,26 +257,17 @@ def _identified(definition: MetricDefinition) -> MetricDefinition:
 
 @cache
 def _formula_digest(function: Callable[..., Any]) -> str:
-    """Digest of the code that a function reaches in its project, and of the files that it names.
+    """Digest of a function and of the project's files that its own imports, statement by statement.
 
     Taken once, right after the function was loaded: the code that runs is the code that counts.
     """
-    from ragbench.ledger.inputs import Inputs  # of users' metrics alone
-    from ragbench.ledger.origin import CHANGED_MEANWHILE
-    from ragbench.ledger.watch import Watch
+    from ragbench.ledger.source import imported_sources  # of users' metrics alone
 
-    origin = Inputs(Watch()).origin("score", function)
-    parts = [part.digest for part in origin.parts if part.kind in _OF_FORMULA]
+    plain = inspect.unwrap(function)
     own = described(function)
     # A file has another name as a module where that name is taken.
     own.pop("function", None)
-    if CHANGED_MEANWHILE in parts:
-        parts.append(compiled(inspect.unwrap(function).__code__))
-    return fingerprint((sorted(parts), own))[:16]
-
-
-_OF_FORMULA = frozenset({"code", "file", "folder", "model"})
-"""Parts that a formula is made of. Another version of a package is in the manifest."""
+    return fingerprint((imported_sources(plain), compiled(plain.__code__), own))[:16]
 
 
 def _unknown(name: str, known: dict[str, MetricDefinition]) -> str:

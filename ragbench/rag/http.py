@@ -46,6 +46,10 @@ class _HTTP(RAGInterface[Metadata], abstract=True):
         super().__init__()
         self._endpoint = RagEndpoint(url, headers=headers, timeout=timeout, retries=retries)
 
+    @property
+    def unseen_because(self) -> str | None:
+        return self._endpoint.unseen_because
+
     def close(self) -> None:
         self._endpoint.close()
 

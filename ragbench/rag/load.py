@@ -24,7 +24,7 @@ from ragbench.rag.parts import AdaptedRAG
 
 if TYPE_CHECKING:
     from ragbench.core.origin import Origin
-    from ragbench.ledger.inputs import Inputs
+    from ragbench.ledger.project import Project
 
 
 def describe_rag(
@@ -64,7 +64,7 @@ def may_be_on_workers(spec: str) -> bool:
 def stage_origin(
     rag: RAGBase[Any],
     stage: str,
-    inputs: Inputs,
+    project: Project,
     description: Mapping[str, Any],
     **settings: Any,
 ) -> Origin:
@@ -78,7 +78,7 @@ def stage_origin(
     known: Mapping[str, Any] = {key: v for key, v in description.items() if key != "stages"}
     if version is not None:
         known = {"stage_identity": described(version, contents=False)}
-    return inputs.origin(stage, rag, settings={**known, **described(settings)})
+    return project.origin(stage, {**known, **described(settings)})
 
 
 def _named_version(rag: RAGBase[Any], stage: str) -> object:

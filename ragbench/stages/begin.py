@@ -88,6 +88,7 @@ def begin(
     name: str,
     watch: Watch,
     trust: bool,
+    anew: str = "",
 ) -> BegunRun:
     """Begins a run over the cases of a journal."""
     system, source = asked.system, draw.source
@@ -102,7 +103,10 @@ def begin(
         absent=absent,
         judge=None if asked.judge is None else asked.judge.info,
     )
-    reuse = OutcomeReuse(journal, system, watch, leaving_out=[source, folder.path], trust=trust)
+    left_out: list[str | Path] = [source, folder.path]
+    reuse = OutcomeReuse(
+        journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
+    )
     stages = call_stages(system, absent, reuse.identity)
     journal.runs.begin(_setting(manifest, stages), _local_time(), reuse.notes)
     journal.before_flush = reuse.keep

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
-from ragbench.core.origin import Origin, Reach
+from ragbench.core.metric import Metric
+from ragbench.core.origin import Origin, OriginPart, Reach
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.inputs import Inputs
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.origin import asked_again_sentence, may_reuse, still_same
+from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse, named_origin
+from ragbench.ledger.project import Project
 from ragbench.ledger.watch import Watch
-from ragbench.ledger.whose import project_folder
-from ragbench.post.stage import POST_RETRIEVE
+from ragbench.ledger.whose import file_of
+from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import stage_origin
 from ragbench.stages.rag import LOCATE
 from ragbench.stages.system import EvaluatedSystem
@@ -37,7 +39,26 @@ class RunVersion(NamedTuple):
     """Whether something is known to have changed; if not, nobody knows."""
 
 
-def run_version(base: Path, *, leaving_out: Collection[str | Path] = ()) -> RunVersion:
+def project_of(
+    rag: object,
+    post_retrieval: PostRetrieval | None,
+    validator: object,
+    *,
+    metrics: Iterable[Metric] = (),
+    watch: Watch | None = None,
+    leaving_out: Collection[str | Path] = (),
+) -> Project:
+    """The project of whatever the user wrote of a system."""
+    formulas = (metric.definition.formula for metric in metrics)
+    modules = (sys.modules.get(one.function.__module__) for one in formulas if one is not None)
+    files = [file for module in modules if (file := file_of(module))]
+    things = [rag, *getattr(rag, "adapts", ()), validator]
+    things += [] if post_retrieval is None else post_retrieval.operators
+    present = [thing for thing in things if thing is not None]
+    return Project(present, metrics=files, watch=watch, leaving_out=leaving_out)
+
+
+def run_version(base: Path, project: Project) -> RunVersion:
     """The folder that a command goes on in: its latest, or the next where something changed.
 
     A finished run whose system has changed since stays as it is, to be compared with.
@@ -47,16 +68,14 @@ def run_version(base: Path, *, leaving_out: Collection[str | Path] = ()) -> RunV
         latest, number = following, number + 1
     if not RunFolder(path=latest).exists:
         return RunVersion(latest)
-    reasons, is_changed = _changed_since(latest, leaving_out)
+    reasons, is_changed = _changed_since(latest, project)
     if not reasons:
         return RunVersion(latest)
     following = base.with_name(f"{base.name}-{number + 1}")
     return RunVersion(following, latest, reasons, is_changed)
 
 
-def _changed_since(
-    folder: Path, leaving_out: Collection[str | Path]
-) -> tuple[tuple[str, ...], bool]:
+def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], bool]:
     """Why a finished run's outcomes cannot be used again, and whether anything has changed."""
     try:
         with Journal(RunFolder(path=folder).journal) as journal:
@@ -69,8 +88,8 @@ def _changed_since(
     is_changed = False
     for body in origins:
         origin = Origin.from_json(orjson.loads(body))
-        changed = still_same(origin, project_folder(), leaving_out=[*leaving_out, folder])
-        reuse = may_reuse(origin, changed)
+        project.knows(origin)
+        reuse = may_reuse(origin, project.changed(origin))
         if not reuse.allowed or reuse.same_run_only:
             found |= dict.fromkeys(reuse.because.split("; "))
             is_changed = is_changed or not reuse.allowed
@@ -91,12 +110,23 @@ class OutcomeReuse:
         watch: Watch,
         *,
         leaving_out: Collection[str | Path] = (),
+        metrics: Iterable[Metric] = (),
         trust: bool = False,
+        anew: str = "",
     ) -> None:
         self._journal = journal
         self._watch = watch
-        inputs = Inputs(watch, leaving_out=leaving_out)
-        self._origins = {stage: _origin_of(stage, system, inputs) for stage in system.stages}
+        self._anew = anew
+        """Why nothing may be used again, whatever is the same."""
+        self._project = project_of(
+            system.rag,
+            system.post_retrieval,
+            system.validator,
+            metrics=metrics,
+            watch=watch,
+            leaving_out=leaving_out,
+        )
+        self._origins = {stage: _origin_of(stage, system, self._project) for stage in system.stages}
         self._generations: dict[str, int] = {}
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
@@ -105,23 +135,23 @@ class OutcomeReuse:
         """What was asked again, and why."""
         reasons: dict[str, list[str]] = {}
         for stage in self._origins:
-            generation, note = self._decide(stage, leaving_out, trust=trust)
+            generation, note = self._decide(stage, trust=trust)
             self._generations[stage] = generation
             if note:
                 reasons.setdefault(note, []).append(stage)
         self.notes += [f"{' and '.join(stages)} {note}" for note, stages in reasons.items()]
 
-    def _decide(
-        self, stage: str, leaving_out: Collection[str | Path], *, trust: bool
-    ) -> tuple[int, str]:
+    def _decide(self, stage: str, *, trust: bool) -> tuple[int, str]:
         """The stage's generation, and what the report notes on its stored outcomes."""
         stored = self._journal.runs.origin(stage)
         if stored is None:
             return 1, ""
         generation, body = stored
         before = Origin.from_json(orjson.loads(body))
-        changed = still_same(before, project_folder(), leaving_out=leaving_out)
-        reuse = may_reuse(before, changed)
+        self._project.knows(before)
+        reuse = may_reuse(before, self._project.changed(before))
+        if self._anew and not _is_named(self._origins[stage]()):
+            reuse = Reuse(False, False, self._anew)
         self._earlier[stage] = before
         if reuse.allowed and (self._journal.runs.is_interrupted or not reuse.same_run_only):
             return generation, _changed_settings(before, self._origins[stage]())
@@ -134,24 +164,25 @@ class OutcomeReuse:
         """What a stage's outcomes are kept under."""
         return bytes.fromhex(fingerprint((described, self._generations[stage])))
 
-    def keep(self) -> None:
+    def keep(self, *, is_last: bool = False) -> None:
         """Stores what outcomes come from, where more of it was seen since the last time."""
-        if self._kept_at == self._watch.changes:
+        moved = self._project.moved() if is_last else ()
+        if self._kept_at == self._watch.changes and not moved:
             return
         self._kept_at = self._watch.changes
         for stage, origin_of in self._origins.items():
-            origin = _together(self._earlier.get(stage), origin_of())
+            origin = _together(self._earlier.get(stage), origin_of(), moved)
             body = orjson.dumps(origin.as_json()).decode()
             self._journal.runs.keep_origin(stage, self._generations[stage], body)
 
 
-def _together(earlier: Origin | None, now: Origin) -> Origin:
+def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
     """What the outcomes of two runs came from: what the later one has not met counts still."""
-    if earlier is None:
+    if _is_named(now):
         return now
-    kept = [part for part in earlier.parts if part.kind != "setting"]
-    parts = {(str(part.kind), part.name): part for part in (*kept, *now.parts)}
-    reach: Reach = "open" if "open" in (earlier.reach, now.reach) else "closed"
+    kept = () if earlier is None else (p for p in earlier.parts if p.kind != "setting")
+    parts = {(str(part.kind), part.name): part for part in (*kept, *now.parts, *moved)}
+    reach: Reach = "open" if "open" in (earlier and earlier.reach, now.reach) else "closed"
     return Origin(now.stage, tuple(parts[key] for key in sorted(parts)), reach)
 
 
@@ -168,16 +199,21 @@ def _changed_settings(before: Origin, now: Origin) -> str:
     return f"asked again: another setting of {', '.join(names[:3])}{more}"
 
 
-def _origin_of(stage: str, system: EvaluatedSystem, inputs: Inputs) -> Callable[[], Origin]:
+def _is_named(origin: Origin) -> bool:
+    """Whether an origin is a version that the user names, and nothing else."""
+    return all(part.kind == "setting" for part in origin.parts)
+
+
+def _origin_of(stage: str, system: EvaluatedSystem, project: Project) -> Callable[[], Origin]:
     """What makes a stage's origin, as far as it was seen up to then."""
     rag, settings = system.rag, system.settings
+    if "stated_version" in system.description:
+        return lambda: named_origin(stage, system.description["stated_version"])
     if stage in ("retrieve", LOCATE, "generate") and rag is not None:
         more: Mapping[str, Any] = {} if stage == "generate" else {"top_k": settings["top_k"]}
         asked = "retrieve" if stage == LOCATE else stage  # it searches where retrieval does
-        return lambda: stage_origin(rag, asked, inputs, system.description, **more)
+        return lambda: stage_origin(rag, asked, project, system.description, **more)
     if stage == POST_RETRIEVE and system.post_retrieval is not None:
-        operators = system.post_retrieval.operators
-        return lambda: inputs.origin(stage, *operators, settings=settings[POST_RETRIEVE])
-    validator = system.validator
-    known = {} if validator is None else {"identity": validator.identity}
-    return lambda: inputs.origin(stage, validator, settings=known)
+        return lambda: project.origin(stage, settings[POST_RETRIEVE])
+    known = {} if system.validator is None else {"identity": system.validator.identity}
+    return lambda: project.origin(stage, known)

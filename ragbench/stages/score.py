@@ -16,6 +16,7 @@ from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.core.trace import Trace
 from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
+from ragbench.ledger.source import is_own
 from ragbench.metrics.gold_space import MatchingTally
 from ragbench.metrics.matching import Matching, golds_of, match
 from ragbench.metrics.plan import Plan
@@ -43,11 +44,15 @@ class ScoredMetric(NamedTuple):
     """Whether its cells depend on what was generated."""
     judge: bytes = b""
     """What its cells depend on beside the case; empty for one that nobody judges."""
+    is_users: bool = False
+    """Whether its formula is the user's: it may read anything, so that no stored cell holds."""
 
     @classmethod
     def of(cls, metric: Metric, judge: bytes = b"") -> ScoredMetric:
         needs, abstains = metric.definition.needs, metric.definition.abstains
-        return cls(metric, abstains or not needs.isdisjoint(_GENERATED), judge)
+        formula = metric.definition.formula
+        is_users = formula is not None and not is_own(str(formula.function.__module__))
+        return cls(metric, abstains or not needs.isdisjoint(_GENERATED), judge, is_users)
 
 
 @dataclass(slots=True)
@@ -93,7 +98,9 @@ class CellTable:
                 bodies = matched.get(row.number, {})
                 row.matches = {stage: decode_matched(row.case, bodies[stage]) for stage in bodies}
                 row.cells = tuple(
-                    None if each.reads_answer and stored.answer != answer else cells[number]
+                    None
+                    if each.is_users or (each.reads_answer and stored.answer != answer)
+                    else cells[number]
                     for each, number in zip(self.metrics, self._numbers, strict=True)
                 )
                 if stored.answer != answer:

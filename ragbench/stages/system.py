@@ -50,6 +50,7 @@ def system_of(
     post_retrieval: PostRetrieval | None,
     validator: Validator | None,
     locator: Locator | None = None,
+    version: str | None = None,
 ) -> EvaluatedSystem:
     settings: dict[str, Any] = {"top_k": top_k}
     stages: dict[str, str] = {}
@@ -59,6 +60,7 @@ def system_of(
     else:
         shown = name or type(cast("object", rag)).__name__
         found = description or describe_rag(rag, shown)
+        found = found if version is None else {**found, "stated_version": version}
         stages = _stage_fingerprints(rag, found, top_k)
     if locator is not None and "retrieve" in stages:
         stages[LOCATE] = fingerprint((LOCATE, stages["retrieve"]))

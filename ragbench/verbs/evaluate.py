@@ -22,7 +22,7 @@ from ragbench.ledger.manifest import (
     Manifest,
     read_manifest,
 )
-from ragbench.ledger.watch import Watch
+from ragbench.ledger.watch import STARTED, Watch
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
@@ -84,6 +84,7 @@ def evaluate(
     fresh: bool = False,
     trust_stored: bool = False,
     retry_failed: bool = False,
+    version: str | None = None,
     watch: Watch | None = None,
     stopped: Callable[[], bool] = lambda: False,
     advance: Callable[[Progress], None] | None = None,
@@ -125,7 +126,10 @@ def evaluate(
         trust_stored: use stored outcomes even where nobody knows whether something has changed;
             the report says so.
         retry_failed: compute again what failed in an earlier run.
-        watch: saw the system being loaded, so that all it reads is known; see docs/reuse.md.
+        version: what the system is, in your words: outcomes are used again exactly as long as it
+            stays the same. Without it, nothing is used again that this process was given before:
+            a sweep over a variable, a patched method and a changed closure are no files.
+        watch: saw the system being loaded, as a command does; see docs/reuse.md.
         stopped: asked before each call; once true, what is in flight is finished and the run ends.
         advance: called with progress.
 
@@ -152,19 +156,23 @@ def evaluate(
     earlier = {} if fresh else earlier_settings(folder.manifest)
     system = system_of(
         rag, name=rag_name, description=rag_description, top_k=top_k, validator=validator,
-        locator=locator, post_retrieval=dated(post_retrieval, earlier),
+        locator=locator, version=version, 
+        post_retrieval=dated(post_retrieval, earlier),
     )  # fmt: skip
     asked = Evaluation(
         system=system, metrics=chosen, matching=matching, judge=_judge(chosen, judging)
     )
     with ExitStack() as stack:
-        watch = stack.enter_context(watch or Watch())
+        anew = _asked_here(out) if watch is None else ""
+        watch = stack.enter_context(watch or Watch(since=STARTED))
         if stack.enter_context(folder.locked()):
             # A folder whose cases never came is not left behind.
             stack.callback(_discard_if_empty, folder)
         draw = Draw(cases, selection or Selection(), source, stopped, GoldSpace())
         journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
-        begun = begin(asked, journal, draw, folder, name=name, watch=watch, trust=trust_stored)
+        begun = begin(
+            asked, journal, draw, folder, name=name, watch=watch, trust=trust_stored, anew=anew
+        )
         noted = replace(begun.manifest, notes=(*notes, *draw.notes(), *begun.notes))
         scoring = _scoring(asked, noted, journal, draw.gold, folder, earlier.get("matching"))
         _look_for_gold(folder, scoring.known.manifest, journal, corpus, matching)
@@ -190,9 +198,21 @@ def evaluate(
             in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),
         )
         builder = scoring.settled(_asked_all(stages, running, scoring), corpus)
-        begun.reuse.keep()
+        begun.reuse.keep(is_last=True)
         journal.complete()
         return _report(builder, folder, journal)
+
+
+_asked_folders: set[Path] = set()
+
+
+def _asked_here(out: Path) -> str:
+    """Why what this process stored itself is not used again; empty where it stored nothing."""
+    folder = out.resolve()
+    if folder in _asked_folders:
+        return "it was asked by this process before, and no version is named"
+    _asked_folders.add(folder)
+    return ""
 
 
 def _scoring(

@@ -95,6 +95,7 @@ def run(
 ) -> Report:
     """evaluate() with few metrics."""
     chosen: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
+    options.setdefault("version", "the same")  # without it nothing is used again in one process
     return evaluate(data, rag, out=out, metrics=chosen, **options)
 
 

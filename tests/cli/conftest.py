@@ -133,6 +133,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         lines = "".join(f"{json.dumps(record)}\n" for record in records)
         (data / f"{name}.jsonl").write_text(lines, encoding="utf-8")
     (tmp_path / "rags.py").write_text(RAGS, encoding="utf-8")
+    ignored = '[tool.ragbench]\nignore = ["mended"]\n'
+    (tmp_path / "pyproject.toml").write_text(ignored, encoding="utf-8")
     return tmp_path
 
 

@@ -13,7 +13,7 @@ import pytest
 from ragbench import Case, Report, evaluate, load_rag, parse_metrics
 from ragbench.errors import InterruptedRunError
 from ragbench.ledger.watch import Watch
-from ragbench.stages.reuse import run_version
+from ragbench.stages.reuse import RunVersion, project_of, run_version
 
 CASES = [Case(id=str(n), query=f"q{n}", reference="v1") for n in range(4)]
 RAG = """
@@ -67,6 +67,13 @@ def run(folder: Path, **options: Any) -> tuple[Report, int]:
     return report, len(calls_made()) - before
 
 
+def version_of(folder: Path) -> RunVersion:
+    forget()
+    with Watch() as watch:
+        rag = load_rag("reuse_rag.py:R")
+        return run_version(folder, project_of(rag, None, None, watch=watch))
+
+
 def calls_made() -> list[str]:
     found: list[str] = vars(sys)["reuse_calls"]
     return found
@@ -80,14 +87,14 @@ def test_nothing_changed_asks_nothing_and_says_what_was_reused(project: Path) ->
         ("retrieve", 4),
         ("generate", 4),
     ]
-    assert run_version(project / "run").folder == project / "run"
+    assert version_of(project / "run").folder == project / "run"
 
 
 def test_a_changed_module_that_the_rag_imports_asks_again_and_says_so(project: Path) -> None:
     report, _ = run(project / "run")
     assert report.summaries[0].score == 1.0
     write(project, "v2")
-    version = run_version(project / "run")
+    version = version_of(project / "run")
     assert (version.folder, version.earlier) == (project / "run-2", project / "run")
     assert version.because == ("reuse_prompts.py changed",)
     assert version.is_changed
@@ -127,7 +134,7 @@ def test_what_cannot_be_seen_is_reused_only_to_finish_a_run(project: Path) -> No
     with pytest.raises(InterruptedRunError):
         run(project / "run", stopped=lambda: bool(calls_made()))
     assert run(project / "run")[1] == 3
-    version = run_version(project / "run")
+    version = version_of(project / "run")
     assert version.folder == project / "run-2"
     assert not version.is_changed
     report, calls = run(project / "run")
@@ -147,7 +154,7 @@ def test_later_versions_stand_next_to_the_first(project: Path) -> None:
     run(project / "run")
     for number in (2, 3):
         write(project, f"v{number}")
-        folder = run_version(project / "run").folder
+        folder = version_of(project / "run").folder
         assert folder == project / f"run-{number}"
         run(folder)
-        assert run_version(project / "run").folder == folder
+        assert version_of(project / "run").folder == folder

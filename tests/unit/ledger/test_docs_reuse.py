@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.ledger.inputs import Inputs
-from ragbench.ledger.origin import differences, may_reuse
-from ragbench.ledger.watch import Watch
+from ragbench.ledger.origin import Reuse, asked_again_sentence, differences, may_reuse
+from ragbench.ledger.project import Project
 from ragbench.rag.load import describe_rag, stage_origin
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reuse.md").read_text("utf-8")
@@ -25,12 +24,16 @@ def run(code: str) -> dict[str, Any]:
     return space
 
 
+def test_the_note_is_the_one_that_the_report_holds() -> None:
+    assert asked_again_sentence(Reuse(False, False, "prompts.py changed")) in PAGE
+
+
 def test_a_version_replaces_everything_for_its_stage() -> None:
     search = run(VOUCHED)["Search"]
 
     def origin(stage: str) -> Any:
         rag = search()
-        return stage_origin(rag, stage, Inputs(Watch()), describe_rag(rag, "search.py:Search"))
+        return stage_origin(rag, stage, Project([rag]), describe_rag(rag, "search.py:Search"))
 
     before = {stage: origin(stage) for stage in ("retrieve", "generate")}
     assert all(may_reuse(found, ()).allowed for found in before.values())

@@ -172,7 +172,12 @@ def run(text: str, out: str = "run") -> tuple[Report, list[str]]:
     with load_pipeline("rag.yaml").open() as opened:
         rag, stage = opened.staged()
         report = evaluate(
-            read_cases("data"), rag, out=Path(out), post_retrieval=stage, advance=advance
+            read_cases("data"),
+            rag,
+            out=Path(out),
+            post_retrieval=stage,
+            advance=advance,
+            version="as the file says",
         )
     write_reports(report, Path(out))
     computed.pop("score", None)
@@ -226,7 +231,12 @@ def test_a_made_up_for_failure_is_counted_and_tried_again(place: Path) -> None:
     assert run(text)[1] == []
     with load_pipeline("rag.yaml").open() as opened:
         again = evaluate(
-            read_cases("data"), opened.rag, out=Path("run"), rag_name="x", retry_failed=True
+            read_cases("data"),
+            opened.rag,
+            out=Path("run"),
+            rag_name="x",
+            retry_failed=True,
+            version="as the file says",
         )
     assert again.failures == ()
 

@@ -5,7 +5,6 @@ import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from ragbench import GenerationResult, PartialBatchError, RAGInterface, Retrieva
 from ragbench.core.origin import Origin
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
 from ragbench.io.http import HTTPRagError, JsonEndpoint
-from ragbench.ledger.inputs import Inputs
-from ragbench.ledger.origin import Reuse, differences, may_reuse, still_same
+from ragbench.ledger.origin import Reuse, differences, may_reuse
+from ragbench.ledger.project import Project
 from ragbench.ledger.watch import Watch
 from ragbench.rag.http import HTTPRag, RemoteQueryError, http_rag
 from ragbench.rag.load import describe_rag, stage_origin
@@ -345,9 +344,14 @@ def test_a_server_that_names_none_is_its_address(
     assert make(server.url).stage_identity("retrieve") == {"url": server.url}
 
 
+def test_a_server_that_is_not_there_names_none() -> None:
+    assert HTTPRag("http://127.0.0.1:1").stage_identity("retrieve") == {"url": "http://127.0.0.1:1"}
+
+
 def origin(rag: Any) -> Origin:
     description = describe_rag(rag, "http://rag")
-    return stage_origin(rag, "retrieve", Inputs(Watch()), description)
+    project = Project([rag, *getattr(rag, "adapts", ())], watch=Watch())
+    return stage_origin(rag, "retrieve", project, description)
 
 
 def test_answers_of_a_server_without_a_version_finish_a_run_and_no_more(
@@ -356,8 +360,8 @@ def test_answers_of_a_server_without_a_version_finish_a_run_and_no_more(
     found = origin(make(server.url))
     assert found.reach == "open"
     # How ragbench connects is not part of what the server answers.
-    assert [part.name for part in found.parts if part.kind == "package"] == ["python"]
-    reuse = may_reuse(found, still_same(found, Path.cwd()))
+    assert not [part.name for part in found.parts if part.kind == "address"]
+    reuse = may_reuse(found, ())
     assert reuse == Reuse(True, True, f"{server.url} names no version (X-Ragbench-Version)")
     assert origin(as_rag(f"{server.url}/answer")).reach == "open"
 

@@ -1,0 +1,410 @@
+"""What the outcomes of a user's code came from: its project, packages, environment.
+
+Nothing is inferred from what the code reads. All that it may depend on counts, whether it does or
+not: every file of the project's folder, every installed distribution, every environment variable
+but those of an exact list. Beside that, two things are watched: files that are opened elsewhere
+count as well, and what asks a server or starts a program is asked again (docs/reuse.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import sys
+import tempfile
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import orjson
+
+from ragbench.core.origin import Origin, OriginPart, PartKind, Reach
+from ragbench.errors import ConfigError
+from ragbench.ledger.content import ABSENT, Content, file_content, files_below, stamp_of
+from ragbench.ledger.origin import (
+    CHANGED_MEANWHILE,
+    Changed,
+    appeared,
+    change_of,
+    name_of,
+    own_state,
+    place_of,
+    setting_parts,
+)
+from ragbench.ledger.source import is_own
+from ragbench.ledger.watch import STARTED, Watch
+from ragbench.ledger.whose import file_of
+from ragbench.masking import is_secret, mask_text
+
+_MOST_FILES = 20_000
+_MOST_BYTES = 4 << 30
+_ORDER = ("unseen", "code", "file", "model", "package", "env")
+_CODE = (".py", ".pyd", ".pyx", ".so")
+_MODEL = (
+    ".bin", ".ckpt", ".gguf", ".h5", ".joblib", ".onnx", ".pkl", ".pt", ".pth", ".safetensors",
+)  # fmt: skip
+
+
+class Project:
+    """The folders of a user's code, and what else its outcomes may come from."""
+
+    def __init__(
+        self,
+        things: Iterable[object],
+        *,
+        watch: Watch | None = None,
+        metrics: Iterable[str] = (),
+        leaving_out: Collection[str | Path] = (),
+    ) -> None:
+        """Takes what is asked, and the files of metrics: no answer depends on those.
+
+        A file of metrics that another file of the project names does count.
+        """
+        self._watch = watch or Watch(since=STARTED)
+        self._left_out = frozenset(str(Path(path).absolute()) for path in leaving_out)
+        self._here = project_folder()
+        self._things = tuple(things)
+        named = self._files_of_things()
+        self._left_out |= {one for one in metrics if one not in named and _is_apart(one)}
+        files = [file for file in (*named, *self._loaded()) if file not in self._left_out]
+        self._is_own = not files and all(is_own(type(thing).__module__) for thing in self._things)
+        """Whether all of it is ragbench's, whose settings say what it is."""
+        self._folders = list(dict.fromkeys(map(project_folder, files or [str(self._here / "_")])))
+        self._before: dict[str, Content] = {}
+        self._packages: dict[str, OriginPart] = {}
+        self._stamps: dict[OriginPart, tuple[Path, str]] = {}
+        """The files of the project with what `stamp_of` said of them."""
+        self._first: dict[str, OriginPart] | None = None
+        self._settings: dict[str, tuple[OriginPart, ...]] = {}
+        """By stage the settings before it was asked."""
+
+    def _files_of_things(self) -> list[str]:
+        named = (sys.modules.get(str(getattr(thing, "__module__", ""))) for thing in self._things)
+        return [file for module in named if (file := file_of(module))]
+
+    def _loaded(self) -> Iterator[str]:
+        """Modules of the user's that were loaded for it, or lie where the command runs."""
+        for name, module in list(sys.modules.items()):
+            file = file_of(module)
+            if file and (self._watch.has_loaded(name) or file.startswith(f"{self._here}{os.sep}")):
+                yield file
+
+    def knows(self, origin: Origin) -> None:
+        """Takes up what an earlier run knew: unchanged large files are not read again."""
+        for part in origin.parts:
+            if part.kind == "package":
+                self._packages[part.name] = part
+            elif part.detail.startswith("stamp "):
+                self._before[part.name] = Content(part.digest, part.size, part.detail)
+
+    def known(self) -> Mapping[str, OriginPart]:
+        """What is known before anything is asked, by kind and name; taken once."""
+        if self._first is None:
+            self._first = {f"{part.kind} {part.name}": part for part in self._known()}
+        return self._first
+
+    def _known(self) -> Iterator[OriginPart]:
+        yield from packages(self._packages)
+        if self._is_own:
+            return
+        yield from (
+            OriginPart("env", name, env_digest(name, value))
+            for name, value in os.environ.items()
+            if name not in NOT_COMPARED and not name.startswith("RAGBENCH_")
+        )
+        for folder in (*self._folders, *self._declared()):
+            yield from self._files(folder)
+
+    def _declared(self) -> Iterator[Path]:
+        """Inputs outside of the project that its pyproject.toml names."""
+        for folder in self._folders:
+            yield from (folder / Path(name).expanduser() for name in _settings(folder, "inputs"))
+
+    def _files(self, folder: Path) -> Iterator[OriginPart]:
+        ignored = _settings(folder, "ignore")
+        listed = files_below(folder, self._left_out, ignored) if folder.is_dir() else [folder]
+        paths = [*islice(listed, _MOST_FILES + 1)]
+        stamps = [stamp_of(path) for path in paths]
+        size = sum(int(stamp.partition(":")[0]) for stamp in stamps if stamp != ABSENT)
+        if len(paths) > _MOST_FILES or size > _MOST_BYTES:
+            name = self._name(folder)
+            yield OriginPart("unseen", name, "open", 0, _TOO_LARGE.format(name=name))
+            return
+        for path, stamp in zip(paths, stamps, strict=True):
+            if path.suffix not in (".db", ".sqlite") or not _is_ragbenchs(str(path)):
+                part = self._part(path)
+                self._stamps[part] = (path, stamp)
+                yield part
+
+    def _part(self, path: Path) -> OriginPart:
+        name = self._name(path)
+        return OriginPart(_kind(name), name, *file_content(path, before=self._before.get(name)))
+
+    def _name(self, path: str | Path) -> str:
+        return name_of(Path(path), self._here)
+
+    def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
+        """What the outcomes of a stage came from, as far as it is known by now."""
+        found = dict(self.known())
+        for thing in self._things:
+            if because := getattr(thing, "unseen_because", None):  # an endpoint without a version
+                found[because] = OriginPart("unseen", because, "open", 0, because)
+        for part in () if self._is_own else self._seen(found):
+            found[f"{part.kind} {part.name}"] = part
+        for path in self._watch.written:  # its own doing is not what it came from
+            found.pop(f"{_kind(path)} {self._name(path)}", None)
+        now = setting_parts(settings or {})
+        first = self._settings.setdefault(stage, now)
+        parts = tuple(sorted({*found.values(), *own_state(first, now)}))
+        reach: Reach = "open" if any(part.digest == "open" for part in parts) else "closed"
+        return Origin(stage, parts, reach)
+
+    def _seen(self, known: Mapping[str, OriginPart]) -> Iterator[OriginPart]:
+        """What came to light while it was loaded and asked."""
+        main = sys.modules["__main__"]
+        if getattr(main, "__file__", None) is None and not self._watch.is_command:
+            yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")
+        for name in sorted(_UNSEEN_CLIENTS & sys.modules.keys()):
+            if self._watch.has_loaded(name):
+                sentence = f"it uses {name}, whose connections cannot be seen"
+                yield OriginPart("unseen", name, "open", 0, sentence)
+        for name, sentence in list(self._watch.unseen.items()):
+            kind: PartKind = "address" if name in sentence and ":" in name else "unseen"
+            yield OriginPart(kind, name, "open", 0, sentence)
+        for path in {file for module in list(sys.modules.values()) if (file := file_of(module))}:
+            yield from self._opened(path, "", known)
+        for path, stamp in list(self._watch.opened.items()):
+            yield from self._opened(path, stamp, known)
+        for path in self._watch.written:
+            if os.path.exists(path):  # noqa: PTH110
+                yield OriginPart(
+                    "unseen", self._name(path), "written", 0, "written by the code itself"
+                )
+
+    def _opened(
+        self, path: str, stamp: str, known: Mapping[str, OriginPart]
+    ) -> Iterator[OriginPart]:
+        """A file that was read: as it was then, and not at all where it was made here."""
+        name = self._name(path)
+        if path in self._watch.written or self._is_left_out(path) or _is_ragbenchs(path):
+            return
+        if f"{_kind(name)} {name}" not in known or not stamp:
+            now = stamp_of(path)
+            young = not stamp and now != ABSENT and int(now.split(":")[1]) > self._watch.since
+            if now == ABSENT and stamp not in ("", ABSENT):
+                if not path.startswith(tempfile.gettempdir()):
+                    yield OriginPart(_kind(name), name, CHANGED_MEANWHILE)
+            elif young or (stamp and now != stamp):
+                yield OriginPart(_kind(name), name, CHANGED_MEANWHILE)
+            elif f"{_kind(name)} {name}" not in known:
+                yield self._part(Path(path))
+
+    def changed(self, origin: Origin) -> tuple[Changed, ...]:
+        """What differs now from what outcomes came from; nothing of a version that was named."""
+        if all(part.kind == "setting" for part in origin.parts):
+            return ()
+        known, found = self.known(), list[Changed]()
+        kinds = {"package"} if self._is_own else {"package", "env", "code", "file", "model"}
+        compared = {f"{part.kind} {part.name}": part for part in origin.parts if part.kind in kinds}
+        passed = {part.name for part in origin.parts if part.digest == "written"}
+        for key, part in compared.items():
+            now = known.get(key)
+            if now is None and part.kind not in ("package", "env"):
+                here = self._part(place_of(part.name, self._here))
+                now = None if here.digest == ABSENT != part.digest else here
+            if part.name not in passed and (change := change_of(part, now)):
+                found.append(change)
+        for key, part in known.items():
+            if part.kind in kinds and key not in compared and part.name not in passed:
+                found.append(appeared(part))
+        found += [Changed(part, part.detail) for part in known.values() if part.digest == "open"]
+        return tuple(sorted(found, key=lambda change: _ORDER.index(change.part.kind)))
+
+    def _is_left_out(self, path: str) -> bool:
+        return any(path == one or path.startswith(f"{one}{os.sep}") for one in self._left_out)
+
+    def moved(self) -> tuple[OriginPart, ...]:
+        """Files of the project that changed while it was asked, and not by its own hand."""
+        return tuple(
+            part._replace(digest=CHANGED_MEANWHILE)
+            for part, (path, stamp) in self._stamps.items()
+            if str(path) not in self._watch.written
+            and stamp_of(path) != stamp
+            and file_content(path).digest != part.digest
+        )
+
+
+_UNSEEN_CLIENTS = frozenset(
+    {"curl_cffi", "google.api_core.grpc_helpers", "oracledb", "psycopg", "psycopg2", "pycurl",
+     "pymilvus", "pymssql", "pyodbc"}
+)  # fmt: skip
+"""Modules whose connections Python does not see."""
+_TOO_LARGE = (
+    "{name} holds more than 20,000 files or 4 GB: list what does not matter under [tool.ragbench] "
+    "ignore in its pyproject.toml"
+)
+
+
+def _is_apart(file: str) -> bool:
+    """Whether no other module of its project has the name of a file's module in its text."""
+    named = re.compile(rf"\b{re.escape(Path(file).stem)}\b".encode())
+    folder = project_folder(file)
+    texts = (
+        path.read_bytes()
+        for path in files_below(folder, (), _settings(folder, "ignore"))
+        if path.suffix in (".py", ".toml", ".yaml", ".yml") and str(path) != file
+    )
+    return not any(named.search(text) for text in texts)
+
+
+def project_folder(file: str | Path = "") -> Path:
+    """The folder that a file's project is in: the nearest one with a sign of it, else its own."""
+    here = Path(file).resolve().parent if file else Path.cwd()
+    for folder in (here, *here.parents):
+        if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
+            return folder
+    return here
+
+
+def _settings(folder: Path, name: str) -> Sequence[str]:
+    """A list of ``[tool.ragbench]`` in a project's pyproject.toml."""
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        return ()
+    try:
+        tool: Any = tomllib.loads(file.read_text("utf-8")).get("tool", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return ()  # another program's to say
+    found = tool.get("ragbench", {}).get(name, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts")
+    return found
+
+
+def _kind(name: str) -> PartKind:
+    return "code" if name.endswith(_CODE) else "model" if name.endswith(_MODEL) else "file"
+
+
+_OWN_APPLICATIONS = (b"RAGB", b"RBCL")
+"""What the SQLite files of runs and of kept answers hold at byte 68; see `ragbench.ledger.tables`
+and `ragbench.llm.cache`."""
+
+
+def _is_ragbenchs(path: str) -> bool:
+    """Whether ragbench keeps answers or outcomes in a file: what they came from counts."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            head = file.read(72)
+    except OSError:
+        return False
+    return head.startswith(b"SQLite format 3\0") and head[68:72] in _OWN_APPLICATIONS
+
+
+# --- environment
+
+NOT_COMPARED = frozenset({
+    "_", "CI", "COLORTERM", "COLUMNS", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "EDITOR",
+    "FORCE_COLOR", "HOSTNAME", "INVOCATION_ID", "JOURNAL_STREAM", "LINES", "LS_COLORS", "MAIL",
+    "NO_COLOR", "OLDPWD", "PAGER", "PS1", "PWD", "PYTEST_CURRENT_TEST", "PYTEST_VERSION",
+    "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT",
+    "SESSION_MANAGER", "SHLVL", "SSH_AGENT_PID", "SSH_AUTH_SOCK", "SSH_CLIENT",
+    "SSH_CONNECTION", "SSH_TTY", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION",
+    "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "VISUAL", "VTE_VERSION", "WAYLAND_DISPLAY",
+    "WINDOWID", "XAUTHORITY", "XDG_SESSION_ID", "GITHUB_ACTION", "GITHUB_ACTOR",
+    "GITHUB_ACTOR_ID", "GITHUB_ENV", "GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH",
+    "GITHUB_HEAD_REF", "GITHUB_JOB", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_REF",
+    "GITHUB_REF_NAME", "GITHUB_REF_PROTECTED", "GITHUB_REF_TYPE", "GITHUB_RUN_ATTEMPT",
+    "GITHUB_RUN_ID", "GITHUB_RUN_NUMBER", "GITHUB_SHA", "GITHUB_STATE", "GITHUB_STEP_SUMMARY",
+    "GITHUB_TRIGGERING_ACTOR", "GITHUB_WORKFLOW_SHA", "RUNNER_NAME", "RUNNER_TEMP",
+    "RUNNER_TRACKING_ID", "CI_COMMIT_BEFORE_SHA", "CI_COMMIT_BRANCH", "CI_COMMIT_MESSAGE",
+    "CI_COMMIT_REF_NAME", "CI_COMMIT_SHA", "CI_COMMIT_SHORT_SHA", "CI_COMMIT_TIMESTAMP",
+    "CI_COMMIT_TITLE", "CI_JOB_ID", "CI_JOB_STARTED_AT", "CI_JOB_TOKEN", "CI_JOB_URL",
+    "CI_PIPELINE_CREATED_AT", "CI_PIPELINE_ID", "CI_PIPELINE_IID", "CI_PIPELINE_URL",
+    "CI_RUNNER_ID",
+})  # fmt: skip
+"""Variables of a terminal, a session or one run of CI, by their exact names. Those of ragbench
+itself (``RAGBENCH_...``) are options, which count where they matter."""
+
+
+def env_digest(name: str, value: str) -> str:
+    """Digest of a variable's value; of a credential two bytes.
+
+    Two bytes miss one renewed key in 65,536, and nobody learns the key from them.
+    """
+    # Keyed, and without credentials in it: nobody can look the value up in a table.
+    key = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=32).digest()
+    text = (value if is_secret(name) else mask_text(value)).encode("utf-8", "backslashreplace")
+    size = 2 if is_secret(name) else 16
+    return hashlib.blake2b(text, key=key, digest_size=size).hexdigest()
+
+
+# --- packages
+
+
+def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginPart]:
+    """Python and each installed distribution, by the files that it was installed with.
+
+    Args:
+        before: parts of an earlier run, by name: a RECORD that was not written since is not read.
+    """
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield OriginPart("package", "python", python)
+    found: dict[str, OriginPart] = {}
+    for place in sys.path:
+        for folder in _distributions(place or "."):
+            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+            name = name.lower().replace("_", "-").replace(".", "-")
+            if name not in found:  # the first on the path is the one that is imported
+                found[name] = _package(name, version, folder, (before or {}).get(name))
+    yield from found.values()
+
+
+def _distributions(place: str) -> list[Path]:
+    try:
+        with os.scandir(place) as entries:
+            found = [entry.path for entry in entries if entry.name.endswith(".dist-info")]
+    except OSError:
+        return []
+    return sorted(map(Path, found))
+
+
+@cache
+def _recorded(record: Path, written: int) -> str:
+    """Digest of the lines of a RECORD that do not depend on who installed it, and where to."""
+    lines = (
+        line
+        for line in record.read_bytes().split(b"\n")
+        if b".dist-info/" not in line and b"__pycache__" not in line and line[:3] != b"../"
+    )
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()[:32]
+
+
+def _package(name: str, version: str, folder: Path, before: OriginPart | None) -> OriginPart:
+    detail = f"version {version}"
+    if (origin := folder / "direct_url.json").is_file():
+        where = orjson.loads(origin.read_bytes())
+        if where.get("dir_info", {}).get("editable"):
+            source = Path(unquote(urlsplit(where["url"]).path))
+            return OriginPart("package", name, _edited(version, source), 0, detail)
+    record = folder / "RECORD"
+    try:
+        written = record.stat().st_ctime_ns
+    except OSError:
+        return OriginPart("package", name, version, 0, detail)
+    if before is not None and (before.size, before.detail) == (written, detail):
+        return before
+    return OriginPart("package", name, _recorded(record, written), written, detail)
+
+
+def _edited(version: str, folder: Path) -> str:
+    """Digest of a distribution that is edited where it lies: of its files."""
+    whole = hashlib.sha256(version.encode())
+    for path in files_below(folder, (), _settings(folder, "ignore")):
+        whole.update(f"{path.relative_to(folder)} {file_content(path).digest}\n".encode())
+    return whole.hexdigest()[:32]

@@ -1,0 +1,350 @@
+"""An old answer is never shown as new, whatever was edited between two runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from ragbench import Case, evaluate, load_rag, metric, parse_metrics
+from ragbench.ledger.watch import Watch
+
+CASES = [Case(id=str(n), query=f"q{n}", reference="yes") for n in range(3)]
+RAG = '''
+import json, os, sqlite3, subprocess, sys, threading
+from pathlib import Path
+
+from edited_pkg import prompts
+from ragbench import RAGInterface
+
+HERE = Path(__file__).parent
+AT_IMPORT = os.environ.get("AT_IMPORT")
+
+
+def native_open(path):
+    """Stands for a library in C++, which opens the file unseen."""
+
+
+class Edited(RAGInterface):
+    def __init__(self, weight=1.0):
+        super().__init__()
+        self.weight = weight
+
+    def retrieve(self, query, top_k=None):
+        from edited_pkg import lazy
+
+        json.loads((HERE / "data.json").read_text())
+        base = sqlite3.connect(HERE / "kb.sqlite")
+        base.execute("select x from t").fetchall()
+        base.close()
+        os.listdir(HERE / "pages")
+        thread = threading.Thread(target=(HERE / "thread.txt").read_text)
+        thread.start()
+        thread.join()
+        native_open(os.path.join(HERE, "index", "".join(("fa", "iss")) + ".bin"))
+        Path(os.environ["OUTSIDE"], "far.txt").read_text()
+        os.path.exists(HERE / "switch")
+        return [prompts.PROMPT, lazy.MORE]
+
+    def generate(self, query, contexts):
+        sys.edit_calls.append(query)
+        return "yes"
+'''
+FILES = {
+    "pyproject.toml": '[tool.ragbench]\nignore = ["notes/*.txt"]\ninputs = ["../declared"]\n',
+    "edited_rag.py": RAG,
+    "edited_metric.py": (
+        "from ragbench import metric\nimport os\nimport edited_formula\n\n"
+        '@metric\ndef edited(response: str) -> float:\n    """One."""\n'
+        "    return edited_formula.VALUE * float(os.environ.get('FACTOR', '1'))\n"
+    ),
+    "edited_formula.py": "VALUE = .5\n",
+    "edited_pkg/__init__.py": "",
+    "edited_pkg/prompts.py": 'PROMPT = "Answer."\n',
+    "edited_pkg/lazy.py": "MORE = 'more'\n",
+    "edited_pkg/unused.py": "",
+    "config.yaml": "k: 3\n",
+    ".env": "TOKEN_LIMIT=400\nAPI_KEY=abcdefgh\n",
+    ".gitignore": "ignored/\n",
+    "data.json": '{"a": 1}\n',
+    "thread.txt": "threads\n",
+    "child.txt": "read by a program that is started\n",
+    "model.onnx": "weights",
+    "index/faiss.bin": "vectors",
+    "ignored/cache.bin": "in no commit",
+    ".hidden/index.bin": "vectors",
+    "pages/one.html": "<p>",
+    "templates/answer.j2": "{{ query }}",
+    "notes/todo.txt": "does not matter",
+}
+OUTSIDE = {
+    "outside/far.txt": "opened",
+    "declared/native.bin": "opened by a library in C++",
+    "library/far_module.py": "VALUE = 1\n",
+    "site/thing-1.0.dist-info/RECORD": "thing.py,sha256=aaa,1\n",
+    "site/local-1.0.dist-info/RECORD": "",
+    "site/local-1.0.dist-info/direct_url.json": "",
+    "editable/local.py": "VALUE = 1\n",
+}
+NAMES = ("edited_rag", "edited_pkg", "edited_metric", "edited_formula", "far_module")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project, and what lies around it; the folder of the project is the current one."""
+    for files, root in ((FILES, tmp_path / "project"), (OUTSIDE, tmp_path)):
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+    editable = {"url": f"file://{tmp_path}/editable", "dir_info": {"editable": True}}
+    url = tmp_path / "site/local-1.0.dist-info/direct_url.json"
+    url.write_text(json.dumps(editable))
+    with sqlite3.connect(tmp_path / "project" / "kb.sqlite") as base:
+        base.execute("create table t (x)")
+    base.close()
+    path = list(sys.path)
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("OUTSIDE", str(tmp_path / "outside"))
+    monkeypatch.setitem(vars(sys), "edit_calls", [])
+    sys.path += [str(tmp_path / "library"), str(tmp_path / "site")]
+    __import__("far_module")
+    yield tmp_path / "project"
+    sys.path[:] = path
+    forget()
+
+
+def forget() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] in NAMES]:
+        del sys.modules[name]
+
+
+def command(metrics: str = "exact_match", **arguments: Any) -> tuple[int, Any]:
+    """Evaluates as the command does, in modules loaded afresh: how often it asked, the report."""
+    forget()
+    before = len(vars(sys)["edit_calls"])
+    with Watch() as watch:
+        __import__("far_module")
+        rag = load_rag("edited_rag.py:Edited", arguments)
+        chosen = parse_metrics(metrics)
+        report = evaluate(CASES, rag, out=Path("run"), metrics=chosen, watch=watch)
+    return len(vars(sys)["edit_calls"]) - before, report
+
+
+def add(name: str, text: str = "\nx = 1\n") -> Callable[[], object]:
+    def edit() -> None:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        with Path(name).open("a") as file:
+            file.write(text)
+
+    return edit
+
+
+def same_second() -> None:
+    """An edit of equal length that keeps the time of the file."""
+    prompts = Path("edited_pkg/prompts.py")
+    times = prompts.stat()
+    prompts.write_text(prompts.read_text().replace("Answer.", "Reply!!"))
+    os.utime(prompts, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def database() -> None:
+    with sqlite3.connect("kb.sqlite") as base:
+        base.execute("insert into t values (1)")
+    base.close()
+
+
+def linked() -> None:
+    Path("linked").symlink_to("../declared", target_is_directory=True)
+
+
+def installed(name: str, text: str) -> Callable[[], object]:
+    return add(f"../site/{name}", text)
+
+
+EDITS: dict[str, Callable[[], object]] = {
+    "the file of the class": add("edited_rag.py"),
+    "an imported module": add("edited_pkg/prompts.py"),
+    "a module imported by a call": add("edited_pkg/lazy.py"),
+    "a package's own file": add("edited_pkg/__init__.py"),
+    "a module that nothing imports yet": add("edited_pkg/unused.py"),
+    "a new module": add("edited_pkg/fresh.py"),
+    "an edit of equal length in the same second": same_second,
+    "a module that is removed": lambda: Path("edited_pkg/unused.py").unlink(),
+    "a module outside of the project": add("../library/far_module.py"),
+    "a text file": add("data.json", " "),
+    "a file read in a thread": add("thread.txt"),
+    "a file read by a program": add("child.txt"),
+    "a database": database,
+    "a file in a listed folder": add("pages/two.html"),
+    "a file that was looked for": add("switch"),
+    "a template": add("templates/answer.j2"),
+    "a configuration": add("config.yaml"),
+    "a credential in .env": lambda: Path(".env").write_text("TOKEN_LIMIT=400\nAPI_KEY=ijklmnop\n"),
+    "a number in .env": lambda: Path(".env").write_text("TOKEN_LIMIT=500\nAPI_KEY=abcdefgh\n"),
+    "a model": add("model.onnx"),
+    "an index that C++ opens": add("index/faiss.bin"),
+    "a file that git ignores": add("ignored/cache.bin"),
+    "a file in a hidden folder": add(".hidden/index.bin"),
+    "a link to a folder": linked,
+    "a file elsewhere that was opened": add("../outside/far.txt"),
+    "a declared file elsewhere": add("../declared/native.bin"),
+    "a package at the same version": installed("thing-1.0.dist-info/RECORD", "b.py,sha256=b,1\n"),
+    "a package that is new": installed("more-1.0.dist-info/RECORD", "more.py,sha256=b,1\n"),
+    "an editable package": add("../editable/local.py"),
+}
+VARIABLES = (
+    "API_KEY", "AT_IMPORT", "LANGUAGE", "LCEL_MODEL", "MODEL", "PIPELINE", "PIPELINE_MODE",
+    "PIP_MODE", "RICHNESS", "TERM_WEIGHT", "TOKEN_LIMIT", "UV_INDEX_SET",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_after_an_edit_it_is_asked_again(project: Path, edit: str) -> None:
+    assert command()[0] == 3
+    assert command()[0] == 0
+    EDITS[edit]()
+    calls, report = command()
+    assert calls == 3
+    assert any("asked again" in note for note in report.notes)
+    assert command()[0] == 0
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_after_a_variable_changed_it_is_asked_again(
+    project: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [command()[0]]
+    for value in ("one", "two"):
+        monkeypatch.setenv(name, value)
+        asked.append(command()[0])
+    monkeypatch.delenv(name)
+    assert [*asked, command()[0]] == [3, 3, 3, 3]
+
+
+def test_an_argument_asks_again_and_what_is_ignored_does_not(project: Path) -> None:
+    assert command()[0] == 3
+    assert command(weight=2.0)[0] == 3
+    add("notes/todo.txt")()
+    add("run.lock")()
+    assert command(weight=2.0)[0] == 0
+
+
+# --- metrics
+
+
+@pytest.mark.parametrize(
+    ("edit", "score"),
+    [
+        (lambda: Path("edited_formula.py").write_text("VALUE = .25\n"), 0.25),
+        (lambda: os.environ.update(FACTOR="2"), 1.0),
+    ],
+    ids=["what it imports", "a variable"],
+)
+def test_a_metric_of_ones_own_has_no_old_score(
+    project: Path, edit: Callable[[], object], score: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FACTOR", "1")
+    assert command("edited_metric.py:edited")[1].summaries[0].score == 0.5
+    edit()
+    assert command("edited_metric.py:edited")[1].summaries[0].score == score
+
+
+def test_an_edited_metric_asks_nothing_and_has_a_new_score(project: Path) -> None:
+    command("edited_metric.py:edited")
+    text = Path("edited_metric.py").read_text()
+    Path("edited_metric.py").write_text(text.replace("VALUE *", "VALUE / 2 *"))
+    calls, report = command("edited_metric.py:edited")
+    assert (calls, report.summaries[0].score) == (0, 0.25)
+
+
+# --- within one process
+
+
+class Counting:
+    """A system in memory: what it answers is what it finds in the places that people change."""
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return ["context"]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        CALLS.append(query)
+        return SETTINGS["answer"] if GLOBAL is None else GLOBAL
+
+
+CALLS: list[str] = []
+SETTINGS = {"answer": "yes"}
+GLOBAL: str | None = None
+
+
+def changed_by(answer: str) -> dict[str, Any]:
+    """Ways to change what a system answers without a file: each a context that holds it."""
+    return {
+        "a dict of the module": lambda: mock.patch.dict(SETTINGS, answer=answer),
+        "a global that is bound anew": lambda: mock.patch(f"{__name__}.GLOBAL", answer),
+        "a patched method": lambda: mock.patch.object(Counting, "generate", lambda *_: answer),
+    }
+
+
+@pytest.mark.parametrize("way", changed_by(""))
+def test_a_sweep_in_one_process_has_new_answers(tmp_path: Path, way: str) -> None:
+    from ragbench import as_rag
+
+    def score() -> float | None:
+        chosen = parse_metrics("exact_match")
+        report = evaluate(CASES, as_rag(Counting()), out=tmp_path / "run", metrics=chosen)
+        return report.summaries[0].score
+
+    assert score() == 1.0
+    with changed_by("no")[way]():
+        assert score() == 0.0
+    assert score() == 1.0
+
+
+def test_a_closure_in_one_process_has_new_answers(tmp_path: Path) -> None:
+    from ragbench import as_rag
+
+    def make(answer: list[str]) -> Callable[[str], dict[str, Any]]:
+        return lambda query: {"contexts": ["c"], "response": answer[0]}
+
+    chosen = parse_metrics("exact_match")
+    answer = ["yes"]
+    for text, score in (("yes", 1.0), ("no", 0.0)):
+        answer[0] = text
+        report = evaluate(CASES, as_rag(make(answer)), out=tmp_path / "run", metrics=chosen)
+        assert report.summaries[0].score == score
+
+
+def test_a_metric_patched_in_one_process_has_a_new_score(tmp_path: Path) -> None:
+    from ragbench import as_rag
+
+    values = {"value": 0.5}
+
+    @metric
+    def swept(response: str) -> float:
+        """What the dictionary says."""
+        return values["value"]
+
+    for value in (0.5, 0.75):
+        values["value"] = value
+        report = evaluate(
+            CASES, as_rag(Counting()), out=tmp_path / "run", metrics=[swept], version="1"
+        )
+        assert report.summaries[0].score == value
+
+
+def test_a_version_that_is_named_is_trusted(tmp_path: Path) -> None:
+    from ragbench import as_rag
+
+    def calls(version: str | None) -> int:
+        before = len(CALLS)
+        evaluate(CASES, as_rag(Counting()), out=tmp_path / "run", metrics=[], version=version)
+        return len(CALLS) - before
+
+    assert [calls(version) for version in ("1", "1", "2", None, None)] == [3, 0, 3, 3, 3]
