@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -214,7 +214,7 @@ def command(
     page = _page(html, html_folder, against)
     work = partial(
         validate_dump,
-        out=out, emit=_also(_emitter(json=json, text=out is None), page),
+        out=out, emit=_emitter(page, json=json, text=out is None),
         demands=_demands(min_answer_present, min_quality, min_relevant, max_malformed),
         against=against, workers=workers, limit=limit, strict=strict, fresh=fresh,
     )  # fmt: skip
@@ -303,38 +303,24 @@ def _beside(out: Path | None) -> Path | None:
     return None if out is None else out.with_name(f"{out.name.split('.')[0]}.summary.json")
 
 
-def _emitter(*, json: bool, text: bool) -> Callable[[ValidatedQuery], None] | None:
-    """What prints a verdict on standard output as it is now; None when they go into a file."""
-    if json:
-        return partial(_print_json, sys.stdout)
-    return partial(_print_text, sys.stdout) if text else None
-
-
-def _also(
-    emit: Callable[[ValidatedQuery], None] | None, page: DumpPage | None
-) -> Callable[[ValidatedQuery], None] | None:
-    if page is None:
-        return emit
-
-    def both(judged: ValidatedQuery) -> None:
-        page.add(judged.query_id, judged.query, judged.outcome)
-        if emit is not None:
-            emit(judged)
-
-    return both
-
-
-def _print_json(stream: TextIO, judged: ValidatedQuery) -> None:
-    stream.flush()
-    stream.buffer.write(judged.line + b"\n")
-
-
-def _print_text(stream: TextIO, judged: ValidatedQuery) -> None:
+def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[ValidatedQuery], None]:
+    """Hands verdicts to a page, and prints them on standard output as it is now."""
     from ragbench.views.validation import validation_lines
 
-    for line in validation_lines(judged.query_id, judged.query, judged.outcome):
-        typer.echo(line, file=stream)
-    typer.echo("", file=stream)
+    stream = sys.stdout
+
+    def emit(judged: ValidatedQuery) -> None:
+        if page is not None:
+            page.add(judged.query_id, judged.query, judged.outcome)
+        if json:
+            stream.flush()
+            stream.buffer.write(judged.line + b"\n")
+        elif text:
+            for line in validation_lines(judged.query_id, judged.query, judged.outcome):
+                typer.echo(line, file=stream)
+            typer.echo("", file=stream)
+
+    return emit
 
 
 def _total(path: str, dump: OpenDump, limit: int | None) -> int | None:
