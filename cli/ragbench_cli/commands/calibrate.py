@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.dump_options import DumpChoice, opened
+from ragbench_cli.dump_options import DumpChoice
 from ragbench_cli.options import (
     MEASURED,
     OUTPUT,
@@ -23,8 +23,7 @@ from ragbench_cli.options import (
 from ragbench_cli.validator_options import (
     ValidatorChoice,
     WorkersOption,
-    chosen_engine,
-    validator_maker,
+    judging,
     validator_name,
 )
 
@@ -122,7 +121,11 @@ def command(
 
     judge = replace(asked, name=validator_name(asked.name))
     work = partial(calibrate_dump, precision=precision, error=error, seed=seed, workers=workers)
-    found = _fitted(work, judge, (labels, choice), engine, quiet=quiet)
+    with judging(judge, labels, choice, engine, quiet=quiet) as at:
+        advance = None if at.bars is None else partial(_advance, at.bars)
+        found = work(at.source, at.make, engine=at.engine, stopped=at.stopped, advance=advance)
+        for problem in at.source.problems:
+            console.say(f"malformed: {problem}")
     with written_whole(out) as file:
         file.write(calibration_text(found.report.calibration).encode())
     if json:
@@ -135,35 +138,6 @@ def command(
         console.say(
             f"use          ragbench validate DUMP --validator {judge.name} --calibration {out}"
         )
-
-
-def _fitted(
-    work: partial[DumpCalibration],
-    judge: ValidatorChoice,
-    read: tuple[str, DumpChoice],
-    engine: str,
-    *,
-    quiet: bool,
-) -> DumpCalibration:
-    from ragbench_cli.console import progress
-
-    with (
-        console.stop_on_signal() as stopped,
-        console.users_code(),  # Ray reports workers that end on standard output
-        validator_maker(judge) as (make, may_be_many),
-        opened(*read, quiet=quiet) as source,
-        progress(shown=not quiet) as bars,
-    ):
-        found = work(
-            source,
-            make,
-            engine=chosen_engine(engine, may_be_many=may_be_many),
-            stopped=stopped,
-            advance=None if bars is None else partial(_advance, bars),
-        )
-        for problem in source.problems:
-            console.say(f"malformed: {problem}")
-    return found
 
 
 def _advance(bars: StageAdvance, done: int) -> None:

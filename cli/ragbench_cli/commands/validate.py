@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.dump_options import DumpArgument, DumpChoice, opened
+from ragbench_cli.dump_options import DumpArgument, DumpChoice
 from ragbench_cli.options import (
     CASES,
     DEMANDED,
@@ -33,7 +32,7 @@ from ragbench_cli.validator_options import (
     CalibrationOption,
     ValidatorChoice,
     WorkersOption,
-    chosen_engine,
+    judging,
     validator_maker,
     validator_name,
 )
@@ -248,26 +247,17 @@ def _validated(
     *,
     quiet: bool,
 ) -> DumpSummary:
-    from ragbench_cli.console import progress
-
     given = work.keywords
-    with (
-        console.stop_on_signal() as stopped,
-        redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
-        validator_maker(judge) as (make, may_be_many),
-        opened(*read, quiet=quiet) as source,
-        progress(shown=not quiet) as bars,
-    ):
-        where = chosen_engine(engine, may_be_many=may_be_many)
-        if not quiet and where != "local" and source.whole:
-            console.say(f"read by this command, not by the workers: {source.whole}")
+    with judging(judge, *read, engine, quiet=quiet) as at:
+        if not quiet and at.engine != "local" and at.source.whole:
+            console.say(f"read by this command, not by the workers: {at.source.whole}")
         return work(
-            source,
-            make,
-            engine=where,
-            threads=1 if may_be_many else given["workers"] or CALLS,
-            stopped=stopped,
-            advance=_advance(bars, _total(read[0], source, given["limit"])),
+            at.source,
+            at.make,
+            engine=at.engine,
+            threads=1 if at.may_be_many else given["workers"] or CALLS,
+            stopped=at.stopped,
+            advance=_advance(at.bars, _total(read[0], at.source, given["limit"])),
         )
 
 
