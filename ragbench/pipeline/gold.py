@@ -16,6 +16,7 @@ from ragbench.metrics.matching import gold_texts, holds, normalised
 from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, PreRetrieved, SearchQuery
 from ragbench.pipeline.stages import Retriever
 from ragbench.pipeline.strategies import Search, Searchable, Strategy
+from ragbench.post.stage import record_of
 from ragbench.stores.record import searched_fields
 
 _TELLING = 20
@@ -295,10 +296,6 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
 
 def _queries(case: Case, result: RetrievalResult[Any]) -> PreRetrieved:
     """What was searched for: no model is asked again."""
-    metadata: object = result.metadata
-    known: Mapping[str, Any] = {}
-    if isinstance(metadata, Mapping):
-        known = cast("Mapping[str, Any]", metadata)
-    transformed: Mapping[str, Any] = known.get(PRE_RETRIEVE) or {}
+    transformed = record_of(result, PRE_RETRIEVE)
     queries = [SearchQuery(**one) for one in transformed.get("queries", ())]
     return PreRetrieved(queries=tuple(queries) or (SearchQuery(text=case.query),))

@@ -9,7 +9,7 @@ Other packages add theirs through entry points in the group ``ragbench.query_tra
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
@@ -24,7 +24,7 @@ from ragbench.errors import (
 )
 from ragbench.ledger.identity import described
 from ragbench.plugins import Registry
-from ragbench.post.stage import failure_object
+from ragbench.post.stage import failure_object, record_of
 
 QueryKind = Literal["query", "passage"]
 
@@ -188,28 +188,24 @@ def transformed_object(asked: PreRetrieved) -> dict[str, Any]:
 
 def pre_retrieval_failures(result: RetrievalResult[Any]) -> tuple[Failure, ...]:
     """What went wrong before a retrieval and was made up for; nothing when it does not say."""
-    listed = _mapping(_mapping(result.metadata).get(PRE_RETRIEVE)).get("failures")
-    if not isinstance(listed, list):
-        return ()
     # A RAG of a user's may have a key of this name, too.
     return tuple(
-        Failure(**cast("dict[str, Any]", failure))
-        for failure in cast("list[object]", listed)
-        if isinstance(failure, dict) and failure.keys() == {"type", "message", "stage", "cause"}
+        Failure(**failure)
+        for failure in _listed(result, "failures")
+        if failure.keys() == {"type", "message", "stage", "cause"}
     )
 
 
 def searched_for(result: RetrievalResult[Any]) -> tuple[str, ...]:
     """The queries of a retrieval as ``kind: text``; nothing when it does not say."""
-    listed = _mapping(_mapping(result.metadata).get(PRE_RETRIEVE)).get("queries")
-    if not isinstance(listed, list):
-        return ()
-    found = [_mapping(each) for each in cast("list[object]", listed)]
-    return tuple(f"{each.get('kind')}: {each.get('text')}" for each in found if each)
+    queries = _listed(result, "queries")
+    return tuple(f"{each.get('kind')}: {each.get('text')}" for each in queries)
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+def _listed(result: RetrievalResult[Any], key: str) -> list[dict[str, Any]]:
+    listed = record_of(result, PRE_RETRIEVE).get(key)
+    items = cast("list[object]", listed) if isinstance(listed, list) else []
+    return [cast("dict[str, Any]", each) for each in items if isinstance(each, dict)]
 
 
 QUERY_TRANSFORMS = Registry(

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 from xml.sax.saxutils import escape
 
 from ragbench.post.operator import (
@@ -85,10 +85,6 @@ Field = Literal[
     "rank", "id", "text", "score", "document_id", "start", "end", "metadata",
     "initial_rank", "initial_score",
 ]  # fmt: skip
-_FIELDS = (
-    "rank", "id", "text", "score", "document_id", "start", "end", "metadata",
-    "initial_rank", "initial_score",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +104,7 @@ class JsonFormat:
     def __post_init__(self) -> None:
         refuse(
             not_empty("fields", self.fields),
-            *(one_of("fields", field, _FIELDS) for field in self.fields),
+            *(one_of("fields", field, get_args(Field)) for field in self.fields),
             None if self.indent is None else at_least("indent", self.indent, 0),
         )
 

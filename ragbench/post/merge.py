@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal
+from typing import Literal, get_args
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
@@ -26,7 +26,6 @@ from ragbench.post.operator import (
 )
 
 Fusion = Literal["concat", "interleave", "weighted", "rrf"]
-FUSIONS = ("concat", "interleave", "weighted", "rrf")
 
 Rankings = Sequence[Sequence[RankedChunk]]
 
@@ -130,7 +129,7 @@ class LinkExpand:
             at_least("first", self.first, 1),
             at_least("depth", self.depth, 1),
             at_least("top_k", self.top_k, 1),
-            one_of("fusion", self.fusion, FUSIONS),
+            one_of("fusion", self.fusion, get_args(Fusion)),
             above("weight", self.weight, 0),
         )
 
@@ -196,7 +195,7 @@ class QueryMerge:
     """How the rankings become one; see `ragbench.post.merge`."""
 
     def __post_init__(self) -> None:
-        refuse(not_empty("queries", self.queries), one_of("fusion", self.fusion, FUSIONS))
+        refuse(not_empty("queries", self.queries), one_of("fusion", self.fusion, get_args(Fusion)))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every chunk that came in is among those that go out."""

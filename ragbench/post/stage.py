@@ -302,13 +302,13 @@ def post_retrieved(
 
 def written_text(result: RetrievalResult[Any]) -> str | None:
     """What a format operator wrote in place of the contexts; None when none did."""
-    written: str | None = _record(result).get("text")
+    written: str | None = record_of(result, POST_RETRIEVE).get("text")
     return written
 
 
 def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
     """What each operator did, out of a post-retrieval result."""
-    record = _record(result)
+    record = record_of(result, POST_RETRIEVE)
     if not record:
         return ()
     before = tuple(zip(record["ids"], record["scores"], strict=True))
@@ -381,9 +381,10 @@ def failure_object(failure: Failure) -> dict[str, Any]:
     return {name: getattr(failure, name) for name in ("type", "message", "stage", "cause")}
 
 
-def _record(result: RetrievalResult[Any]) -> Mapping[str, Any]:
-    metadata = result.metadata
+def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
+    """What a stage noted in a result's metadata; empty where there is nothing of the kind."""
+    metadata: object = result.metadata
     if not isinstance(metadata, Mapping):
         return {}
-    found = cast("Mapping[str, Any]", metadata).get(POST_RETRIEVE)
+    found = cast("Mapping[str, Any]", metadata).get(stage)
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
