@@ -24,8 +24,6 @@ class CaseKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedRun(RunOrigin):
-    """One of the runs."""
-
     mark: str
     """A letter, in the order in which the runs were given: ``"a"``, ``"b"`` ..."""
 
@@ -35,9 +33,7 @@ class RunFigure:
     """A metric over one run. The four counts add up to the cases that were compared."""
 
     run: str
-    """The run's mark."""
     score: float | None
-    """None when nothing was measured."""
     interval: Interval | None
     """Of this run alone; None when it cannot be estimated."""
     measured: int
@@ -54,7 +50,6 @@ class Difference:
     """Two runs on one metric, over the cases that both measured: second minus first."""
 
     first: str
-    """A run's mark."""
     second: str
     before: float | None
     """The first run's mean over these cases; None without any."""
@@ -91,11 +86,9 @@ class MetricComparison:
     direction: Direction
     unit: str
     figures: tuple[RunFigure, ...]
-    """One a run, in order."""
     differences: tuple[Difference, ...]
     """One a pair of runs; empty where none can be computed."""
     untested: str | None = None
-    """Why there are no differences."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,7 +134,6 @@ class CaseDifference:
 
     id: str
     first: str
-    """A run's mark."""
     second: str
     kind: CaseKind
     flips: tuple[Flip, ...]
@@ -172,11 +164,8 @@ class RunPair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """Runs of the same cases, side by side."""
-
     runs: tuple[ComparedRun, ...]
     cases: int
-    """Cases that all runs have."""
     metrics: tuple[MetricComparison, ...]
     """In the order of the first run; those that only later runs have at the end."""
     main: tuple[str, ...]
@@ -206,7 +195,6 @@ class CaseBefore:
     cause: Cause | None = None
     """What became of it then; None where the earlier run does not say."""
     response: str | None = None
-    """The answer then; None without one."""
     tells_texts: bool = True
     """Whether the earlier run holds texts; a baseline file does not."""
     ids: IdChange | None = None
@@ -222,18 +210,14 @@ class Against:
     source: str
     """Where the earlier run was read from."""
     rag: str
-    """Its system."""
     cases: Mapping[str, CaseBefore]
     """By id, the cases that are the same."""
     changed: tuple[CaseDifference, ...]
     """Those that went another way: newly failing ones first, then mixed ones, then fixed ones."""
     pair: RunPair
-    """How many differ."""
     flows: tuple[CauseFlow, ...]
     """How causes changed, unchanged ones included; empty where a run does not tell them."""
     edited: int
     """Cases of that id whose content differs: not compared."""
     added: int
-    """Cases that only this run has."""
     gone: int
-    """Cases that only the earlier run has."""

@@ -11,8 +11,6 @@ from ragbench.core.run_origin import RunOrigin, SystemChange
 
 
 class GateOutcome(StrEnum):
-    """How a check, and a gate as a whole, came out."""
-
     PASSED = "passed"
     FAILED = "failed"
     INCONCLUSIVE = "inconclusive"
@@ -20,7 +18,6 @@ class GateOutcome(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """What a command ends with that came to this."""
         return {"passed": 0, "failed": 1, "inconclusive": 3}[self.value]
 
 
@@ -36,9 +33,7 @@ class Ground(StrEnum):
     RULED_OUT = "ruled out"
     """A loss larger than tolerated is ruled out."""
     UNCHANGED = "unchanged"
-    """No case changed."""
     NONE_LOST = "none lost"
-    """No case lost."""
     HALVED = "halved"
     """Fewer than half of what the baseline measured is measured now."""
     SETTLED_WORSE = "settled: worse"
@@ -46,7 +41,6 @@ class Ground(StrEnum):
     SETTLED_NOT_WORSE = "settled: not worse"
     """It is ruled out by asking both systems again."""
     OPEN = "open"
-    """Neither shown nor ruled out."""
     RARE_LOSSES = "rare losses"
     """All but ruled out: a rare large loss may have been missed."""
     RARE_GAINS = "rare gains"
@@ -95,7 +89,6 @@ class Drop:
     high: float | None
     confidence: float
     tolerance: float
-    """Largest loss that is accepted; not negative."""
     p_worse: float
     """p-value of "the loss is larger than tolerated", corrected for the family of tests."""
     resolution: float
@@ -110,9 +103,7 @@ class Drop:
     can_show: bool
     """Whether so many could show a drop at all."""
     better: int
-    """Cases that gained."""
     worse: int
-    """Cases that lost."""
     left_out: Mapping[str, int]
     """Cases that were not measured in both runs, by reason."""
     detectable_drop: float | None
@@ -129,9 +120,7 @@ class Settled:
     change: str
     """``"worse"``, ``"not worse"``, or ``"open"`` where the budget was spent first."""
     asked: int
-    """How often both systems were asked."""
     cases: int
-    """How many different cases were asked about."""
     unmeasured: int
     """How many of the answers could not be compared; they count as no difference."""
     drop: float | None
@@ -153,7 +142,6 @@ class GateCheck:
     """The metric; for coverage and budgets, what was counted or timed."""
     outcome: GateOutcome
     ground: Ground
-    """What the outcome rests on; the sentences are made of it and of the numbers."""
     observed: float | None
     """This run's figure; None when nothing was measured."""
     limit: float
@@ -161,11 +149,8 @@ class GateCheck:
     bound: str
     """``"min"``, ``"max"`` or ``"max_drop"``: what the limit is."""
     cases: int
-    """Cases that it rests on."""
     summary: str = ""
-    """The main ground, in a few words."""
     reason: str = ""
-    """Why, in a sentence with the numbers."""
     slice: str | None = None
     """The slice, such as ``"language:de"``; None for all cases."""
     unit: str = ""
@@ -199,7 +184,6 @@ class GateCheck:
 
     @property
     def name(self) -> str:
-        """The subject, with the slice where there is one."""
         return self.subject if self.slice is None else f"{self.subject} [{self.slice}]"
 
 
@@ -211,7 +195,6 @@ class Refusal:
     """``"baseline"``, ``"dataset"``, ``"metrics"``, ``"judge"`` or ``"matching"``."""
     reason: str
     remedy: str
-    """What to do next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,7 +221,6 @@ class JudgedRun(RunOrigin):
     date: str | None = None
     """When it was made, ISO 8601; the newest one, of several."""
     runs: int = 1
-    """How many runs its scores are the means of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,7 +229,6 @@ class GateResult:
 
     outcome: GateOutcome
     headline: str
-    """The decision in a sentence."""
     run: JudgedRun
     baseline: JudgedRun | None
     checks: tuple[GateCheck, ...]

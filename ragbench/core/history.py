@@ -13,7 +13,6 @@ class MainRun:
     """One run of main, as it is remembered."""
 
     date: str | None
-    """When it was made, ISO 8601."""
     commit: str | None
     dirty: bool = False
     cases: str | None = None
@@ -81,12 +80,9 @@ class MetricHistory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History:
-    """What a baseline remembers."""
-
     dataset: str
     rag: str
     runs: tuple[MainRun, ...]
-    """Oldest first."""
     breaks: tuple[Break, ...]
     metrics: tuple[MetricHistory, ...]
     alpha: float

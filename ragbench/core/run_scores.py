@@ -42,7 +42,6 @@ class MetricColumn:
 
     @property
     def identity(self) -> str:
-        """The name and the version of its formula."""
         return f"{self.name} v{self.version}{f' {self.digest}' if self.digest else ''}"
 
     @property
@@ -102,9 +101,7 @@ class RunScores:
     source: str
     """Where it was read from, as the user named it."""
     dataset: str
-    """Name of its dataset."""
     rag: str
-    """Name of the system."""
     fingerprints: Mapping[str, str]
     """Of the parts of its manifest: ``dataset``, ``metrics``, ``rag``, ``settings`` ..."""
     matching: str
@@ -112,7 +109,6 @@ class RunScores:
     commit: str | None
     """Commit of the working folder; None outside a repository."""
     dirty: bool
-    """Whether that folder had uncommitted changes."""
     metrics: tuple[MetricColumn, ...]
     cases: tuple[ScoredCase, ...]
     """In the dataset's order; in a baseline file, by id."""
@@ -122,7 +118,6 @@ class RunScores:
     judge_cost: float | None = None
     """What the answers of its judge cost; None where none is kept, or a price is not known."""
     currency: str | None = None
-    """Of the cost."""
     date: str | None = None
     """When it was made, ISO 8601; None where no file says. The newest one's, of several runs."""
     made_of: tuple[RunFacts, ...] = ()

@@ -46,13 +46,9 @@ class Decision:
     """The answer to a question, with everything that it rests on."""
 
     change: ChangeKind
-    """The answer."""
     difference: Interval
-    """Mean paired difference with its two-sided interval."""
     tolerance: float
-    """Largest drop of the mean that is accepted."""
     alpha: float
-    """Level of the family of tests."""
     level: float
     """Level that this test has within the family."""
     resolution: float

@@ -42,7 +42,6 @@ class SignFlipTest:
     p_value: float
     """Chance of a mean at least this far out if signs were arbitrary; 1 where nothing moved."""
     clusters: int
-    """Number of independent observations."""
     informative: int
     """Clusters whose total differs from the null: the others say nothing about the sign."""
 

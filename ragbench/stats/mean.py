@@ -16,19 +16,14 @@ class Interval:
     """A mean and a range that holds the true mean in ``confidence`` of all repetitions."""
 
     mean: float | None
-    """Mean over the cases; None without any."""
     low: float | None
-    """Lower end; None when there is no interval."""
     high: float | None
-    """Upper end; None when there is no interval."""
     confidence: float
     """Share of repetitions whose interval holds the true mean, such as 0.95."""
     standard_error: float | None
     """Cluster-robust standard error of the mean; None with fewer than two clusters."""
     cases: int
-    """Number of values."""
     clusters: int
-    """Number of independent observations."""
 
 
 @functools.lru_cache(maxsize=4096)

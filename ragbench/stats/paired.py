@@ -46,7 +46,6 @@ class PairedSample:
     clusters: tuple[int, ...]
     """Cluster code a case: equal codes mean that the cases are not independent."""
     left_out: LeftOut
-    """Cases that could not be compared."""
     labels: tuple[str | None, ...] = ()
     """What each case shares with others, by which clusters of several samples are the same; None:
     nothing. Empty: the codes of ``clusters`` say it."""
@@ -67,12 +66,10 @@ class PairedSample:
 
     @property
     def gained(self) -> int:
-        """Cases that got better."""
         return sum(difference > 0 for difference in self.differences)
 
     @property
     def lost(self) -> int:
-        """Cases that got worse."""
         return sum(difference < 0 for difference in self.differences)
 
     def scores_by_case(self) -> tuple[CaseScores, ...]:

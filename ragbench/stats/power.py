@@ -24,9 +24,7 @@ class SampleSize:
     """A number of clusters, and of cases when clusters stay as large as they are."""
 
     clusters: int
-    """Independent observations."""
     cases: int
-    """Cases in as many clusters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +34,6 @@ class Spread:
     per_cluster: float
     """Standard error of the mean times the square root of the number of clusters."""
     cluster_size: float
-    """Mean number of cases a cluster."""
     step: float = 0.0
     """Cluster totals are whole multiples of it (as for yes/no scores); 0 when they are not."""
 
