@@ -321,21 +321,27 @@ def decode_gold_search(body: bytes) -> GoldSearch:
 class Codec(NamedTuple):
     """How the values of a stage are stored."""
 
-    texts: Callable[[Any], Sequence[str]]
-    """The context texts in a value, which are stored once for all."""
     encode: Callable[[Any], bytes]
-    """Everything else in a value."""
-    decode: Callable[[list[str], bytes], Any]
-    """A value from its texts and the rest."""
+    """A value without its context texts."""
+    read: Callable[..., Any]
+    """A value from its texts, where it has some, and the rest."""
+    has_texts: bool = False
+    """Whether a value has context texts, which are stored once for all."""
+
+    def texts(self, value: Any) -> list[str]:
+        return [*value.contexts] if self.has_texts else []
+
+    def decode(self, texts: list[str], body: bytes) -> Any:
+        return self.read(texts, body) if self.has_texts else self.read(body)
 
 
-_RETRIEVAL = Codec(lambda result: result.contexts, encode_retrieval, decode_retrieval)
+_RETRIEVAL = Codec(encode_retrieval, decode_retrieval, has_texts=True)
 CODECS = {
     "retrieve": _RETRIEVAL,
     "post_retrieve": _RETRIEVAL,
-    "locate": Codec(lambda _: (), encode_gold_search, lambda _, body: decode_gold_search(body)),
-    "validate": Codec(lambda _: (), encode_verdict, lambda _, body: decode_verdict(body)),
-    "generate": Codec(lambda _: (), encode_generation, lambda _, body: decode_generation(body)),
+    "locate": Codec(encode_gold_search, decode_gold_search),
+    "validate": Codec(encode_verdict, decode_verdict),
+    "generate": Codec(encode_generation, decode_generation),
 }
 """By stage: the only place where outcomes become bytes and bytes outcomes."""
 
@@ -364,7 +370,7 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
         body = hidden_bytes((outcome.reason or "").encode())
     else:
         codec = CODECS[stage]
-        texts, body = [*codec.texts(outcome.value)], codec.encode(outcome.value)
+        texts, body = codec.texts(outcome.value), codec.encode(outcome.value)
     digests = text_digests(texts) if texts else []
     joined = b"".join(digests)
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())

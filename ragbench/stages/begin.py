@@ -139,8 +139,9 @@ def dated(stage: PostRetrieval | None, earlier: Mapping[str, Any]) -> PostRetrie
     """The stage with the run's date, where ages count from it; a run that goes on keeps its own."""
     if stage is None:
         return None
-    if now := (earlier.get(POST_RETRIEVE) or {}).get("now"):
-        return stage.dated(datetime.fromisoformat(now))
+    settings: Any = earlier.get(POST_RETRIEVE) or {}
+    if "now" in settings:
+        return stage.dated(datetime.fromisoformat(settings["now"]))
     return stage.dated(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0))
 
 

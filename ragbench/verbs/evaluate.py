@@ -153,7 +153,7 @@ def evaluate(
     # A metric that cannot be computed is reported before anything runs.
     Plan([metric for metric in chosen if not metric.is_judged], matching=matching)
     folder, calls = RunFolder(path=out), limits or CallSettings()
-    earlier = {} if fresh else earlier_settings(folder.manifest)
+    earlier: Mapping[str, Any] = {} if fresh else earlier_settings(folder.manifest)
     system = system_of(
         rag, name=rag_name, description=rag_description, top_k=top_k, validator=validator,
         locator=locator, version=version, 
