@@ -33,19 +33,9 @@ def write_scaffold(
     extras: Sequence[str] = (),
     made: Mapping[str, bytes] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Writes the files that are not there yet.
+    """Writes the files that are not there yet; names those written, and those left as they are.
 
-    Args:
-        folder: where to; made when it does not exist.
-        force: overwrite what is there.
-        extras: names of `EXTRAS` whose files are written too.
-        made: files with their content, which take the place of templates or are added.
-
-    Returns:
-        Files that were written, and files that were left as they are.
-
-    Raises:
-        InputError: the folder cannot be written.
+    ``made`` holds files with their content: in place of templates, or more.
     """
     from importlib.resources import files
 
@@ -73,7 +63,6 @@ def write_scaffold(
 
 
 def _extras(typed: str) -> list[str]:
-
     return [name for name in EXTRAS if name.startswith(typed)]
 
 
