@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ragbench.embedders.embedder import Embedder, ModelEmbedder, unit_rows
-from ragbench.errors import ConfigError, InterfaceError, RagbenchError
-from ragbench.io.settings import from_settings
-from ragbench.masking import mask_text
-from ragbench.plugins import load_target
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.settings import built_own
 from ragbench.safe_text import shortened_line
 
 if TYPE_CHECKING:
@@ -29,17 +26,7 @@ def embedder_of_target(
     spec: str, settings: Mapping[str, Any], *, search_path: str | Path = "."
 ) -> Embedder:
     """What ``file.py:thing`` or ``package.module:thing`` names, or gives for the settings."""
-    made = load_target(spec, search_path=search_path, offers=_offers)
-    if inspect.isclass(made) or inspect.isroutine(made):
-        try:
-            made = from_settings(made, settings, where=f"'{spec}'")
-        except RagbenchError:
-            raise
-        except Exception as error:
-            raised = mask_text(f"{type(error).__name__}: {error}")
-            raise ConfigError(f"'{spec}' raised {raised}") from error
-    elif settings:
-        raise ConfigError(f"'{spec}' is an instance and takes no {', '.join(settings)}")
+    made = built_own(spec, settings, folder=search_path, offers=_offers)
     return as_embedder(made, spec)
 
 

@@ -207,7 +207,9 @@ def build_named(
 
     made: dict[Any, Any] = {protocol: nested, ChatModel: language_model}
     if ":" in name:
-        built = _of_users(name, settings, method, folder, made)
+        built = built_own(
+            name, settings, folder=folder, made=made, offers=lambda value: hasattr(value, method)
+        )
     else:
         built = from_settings(registry.load(name), settings, where=name, made=made)
     if not isinstance(built, protocol):
@@ -217,11 +219,16 @@ def build_named(
     return built
 
 
-def _of_users(
-    place: str, settings: Mapping[str, object], method: str, folder: Path, made: Makers
+def built_own(
+    place: str,
+    settings: Mapping[str, object],
+    *,
+    folder: str | Path,
+    made: Makers | None = None,
+    offers: Callable[[object], bool] | None = None,
 ) -> Any:
     """What a user's class or function makes of settings; an instance is taken as it is."""
-    target = load_target(place, search_path=folder, offers=lambda value: hasattr(value, method))
+    target = load_target(place, search_path=folder, offers=offers)
     if not inspect.isclass(target) and not inspect.isroutine(target):
         if settings:
             raise ConfigError(f"'{place}' is an instance and takes no {', '.join(settings)}")

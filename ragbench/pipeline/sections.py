@@ -10,7 +10,7 @@ from ragbench.core.chat import ChatModel, Message, Reply
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
 from ragbench.embedders.own import embedder_of_target
 from ragbench.errors import ConfigError
-from ragbench.io.settings import Makers, from_settings
+from ragbench.io.settings import Makers, built_own, from_settings
 from ragbench.io.yaml_file import Place
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat, chat_of
@@ -21,7 +21,6 @@ from ragbench.plugins import Registry
 from ragbench.post.settings_file import (
     SettingsFile,
     ValueT,
-    built_own,
     is_own,
     listed_names,
     shown,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem, RagbenchError
-from ragbench.io.settings import Makers, from_settings
+from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.yaml_file import Place, YamlFile, spoken_of
-from ragbench.masking import mask_text
-from ragbench.plugins import load_target
 
 ValueT = TypeVar("ValueT")
 
@@ -95,24 +91,6 @@ def shown(value: object) -> str:
 def is_own(name: object) -> bool:
     """Whether a name is that of a user's class: ``package.module:Class`` or ``file.py:Class``."""
     return isinstance(name, str) and ":" in name
-
-
-def built_own(
-    spec: str, settings: Mapping[str, object], *, folder: Path, made: Makers | None = None
-) -> Any:
-    """What a user's class, or function that builds something, gives for settings."""
-    target = load_target(spec, search_path=folder)
-    if not inspect.isclass(target) and not inspect.isroutine(target):
-        if settings:
-            raise ConfigError(f"'{spec}' is an instance and takes no {', '.join(settings)}")
-        return target
-    try:
-        return from_settings(target, settings, where=f"'{spec}'", made=made)
-    except RagbenchError:
-        raise
-    except Exception as error:
-        raised = mask_text(f"{type(error).__name__}: {error}")
-        raise ConfigError(f"'{spec}' raised {raised}") from error
 
 
 def listed_names(given: object, known: Sequence[str]) -> str:
