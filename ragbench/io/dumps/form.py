@@ -256,11 +256,12 @@ def text_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def text_of(value: object) -> str | None:
-    """A text as it stands; several, or parts that hold one, as lines; None for anything else."""
+    """A text as it stands; several, or parts of which some hold one, as lines; else None."""
     if isinstance(value, str):
         return value
     if not is_list(value):
         return None
     parts = [part.get("text") if is_object(part) else part for part in value]
     texts = [part for part in parts if isinstance(part, str)]
-    return "\n".join(texts) if len(texts) == len(parts) or any(map(is_object, value)) else None
+    is_whole = len(texts) == len(parts) or (texts and all(map(is_object, value)))
+    return "\n".join(texts) if is_whole else None

@@ -189,7 +189,7 @@ def _openinference_flat(value: object) -> object:
     for name, one in held.items() if is_object(held) else ():
         if (match := _SPAN.fullmatch(name)) is not None:
             found.setdefault(int(match[1]), {})[match[2]] = one
-    return [found[number] for number in sorted(found)]
+    return [found[number] for number in sorted(found)] or None
 
 
 _SPECIAL: Mapping[str, Callable[[DumpForm, object], Sequence[Hits] | None]] = {

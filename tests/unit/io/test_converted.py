@@ -88,6 +88,9 @@ def test_a_pdf_is_the_text_of_its_pages(tmp_path: Path) -> None:
     [document] = read_documents(tmp_path / "a.pdf")
     assert document.text == "Rent is due in May.\n\nThe rate is 53 euros."
     assert (document.id, document.title) == ("a.pdf", None)
+    folder(tmp_path, a__pdf=pdf(""), b__pdf=locked(pdf("Rent is due."), ""))
+    # A scanned one has no text; one that only its owner may change is read.
+    assert [document.text for document in read_documents(tmp_path)] == ["", "Rent is due."]
 
 
 def test_of_a_page_the_main_text_is_kept_as_markdown(tmp_path: Path) -> None:
@@ -119,11 +122,6 @@ def test_a_folder_may_hold_all_kinds(tmp_path: Path) -> None:
     assert skipped_files(tmp_path) == ["d.exe"]
 
 
-def test_a_pdf_without_a_password_to_read_is_read(tmp_path: Path) -> None:
-    folder(tmp_path, a__pdf=locked(pdf("Rent is due."), ""))
-    assert [document.text for document in read_documents(tmp_path)] == ["Rent is due."]
-
-
 def test_all_that_cannot_be_read_are_named_at_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -143,11 +141,6 @@ def test_all_that_cannot_be_read_are_named_at_once(
     assert said["no.docx"].startswith("it is no Word document that can be read: ")
     assert all("\n" not in message for message in said.values())
     assert caplog.messages == []
-
-
-def test_a_scanned_pdf_is_a_document_without_text(tmp_path: Path) -> None:
-    folder(tmp_path, a__pdf=pdf(""), b__md=b"Rent is due.")
-    assert [document.text for document in read_documents(tmp_path)] == ["", "Rent is due."]
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(

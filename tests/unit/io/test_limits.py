@@ -36,6 +36,11 @@ def entries(path: Path) -> Iterator[Entry]:
         yield from source
 
 
+def cp1252(path: Path) -> Iterator[Entry]:
+    with open_source(path, encoding="cp1252") as source:
+        yield from source
+
+
 def retrievals(path: Path) -> Iterator[Any]:
     with open_dump(path) as dump:
         yield from dump
@@ -97,42 +102,38 @@ def test_a_record_that_is_too_long(
     assert RECORD in message
 
 
+MANY = json.dumps([{"query": f"q{n}", "reference": "r" * 100} for n in range(300)])
+HIT = {"id": 1, "text": LONG, "score": 0.5}
+ARRAY = [{"query": "a", "chunks": [{**HIT, "text": "t"}]}, {"query": "b", "chunks": [HIT]}]
+OTHER = ROW + "\n" + '{"query": "' + "é" * 4000
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "content", "line", "words"),
+    [
+        (retrievals, "x.json", json.dumps(ARRAY, indent=1).encode(), 12, "the element is longer"),
+        (read_cases, "x.json", MANY.encode(), None, "it is larger than 20 KB"),
+        (read_documents, "x.txt", b"word\n" * 500, None, "the text is longer than 2 KB"),
+        (entries, "x.jsonl", OTHER.encode("utf-16"), 2, "the line is longer than 2 KB"),
+        (cp1252, "x.jsonl", OTHER.encode("cp1252"), 2, "the line is longer than 2 KB"),
+    ],
+)
+def test_what_is_too_large_in_another_way(
+    tmp_path: Path, read: Any, name: str, content: bytes, line: int | None, words: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    found, message = problem_of(read, path)
+    assert found == line
+    assert words in message
+    assert RECORD in message or FILE in message
+
+
 def test_more_is_allowed_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(f"{ROW}\n{LONG_ROW}\n")
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "3KB")
     assert [len(case.query) for case in read_cases(path)] == [1, 2048]
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
-def test_a_long_line_in_another_encoding(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text(ROW + "\n" + '{"query": "' + "é" * 4000, encoding=encoding)
-    with pytest.raises(DataError, match="the line is longer than 2 KB"):
-        list(open_source(path, encoding=None if encoding == "utf-16" else encoding))
-
-
-def test_an_element_of_a_streamed_array(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    hit = {"id": 1, "text": LONG, "score": 0.5}
-    rows = [{"query": "a", "chunks": [{**hit, "text": "t"}]}, {"query": "b", "chunks": [hit]}]
-    path.write_text(json.dumps(rows, indent=1))
-    line, message = problem_of(retrievals, path)
-    assert "the element is longer than 2 KB" in message
-    assert line == 12
-
-
-def test_a_json_file_that_is_too_large(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps([{"query": f"q{n}", "reference": "r" * 100} for n in range(300)]))
-    assert "it is larger than 20 KB" in problem_of(read_cases, path)[1]
-    assert FILE in problem_of(read_cases, path)[1]
-
-
-def test_a_text_file_is_one_record(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    path.write_text("word\n" * 500)
-    assert "the text is longer than 2 KB" in problem_of(read_documents, path)[1]
 
 
 @pytest.mark.parametrize("name", ["x.jsonl.gz", "x.csv.gz", "x.json.gz", "x.txt.gz"])

@@ -107,6 +107,14 @@ def test_responses_of_a_batch_are_joined_with_queries_by_order(tmp_path: Path, k
     ]
 
 
+@of_kind("empty")
+def test_a_response_whose_texts_are_missing_is_recognised_all_the_same(
+    tmp_path: Path, known: Any
+) -> None:
+    form, (retrieval,), problems = read(written(tmp_path / "x.json", known["value"]))
+    assert (form, [chunk.text for chunk in retrieval.chunks], problems) == (known["form"], [""], [])
+
+
 def test_every_form_is_among_the_known_responses() -> None:
     from ragbench.io.dumps.forms import forms
 
@@ -366,16 +374,18 @@ def test_chunks_are_mended_with_a_warning(tmp_path: Path) -> None:
         5,
         {"id": "c", "metadata": {"page": 3}},
         {"id": {"x": 1}, "text": "an id that is none"},
+        {"id": "p", "text": [{"text": "in"}, {"image": 1}, {"text": "parts"}]},
+        {"id": "n", "text": [{"image": 1}]},
     ]
     path = written(tmp_path / "d.jsonl", [{"query": QUERY, "chunks": chunks}], lines=True)
     _, (retrieval,), _ = read(path)
-    assert [chunk.id for chunk in retrieval.chunks] == ["a", "a#2", "#3", "c", "#7"]
-    assert [chunk.text for chunk in retrieval.chunks][3] == ""
+    assert [chunk.id for chunk in retrieval.chunks] == ["a", "a#2", "#3", "c", "#7", "p"]
+    assert [chunk.text for chunk in retrieval.chunks][3:] == ["", "an id that is none", "in\nparts"]
     assert {warning.kind: (warning.count, warning.chunk_ids) for warning in retrieval.warnings} == {
         WarningKind.DUPLICATE_ID: (1, ("a#2",)),
         WarningKind.INVALID_SCORE: (1, ("#2",)),
         WarningKind.MISSING_ID: (2, ("#3", "#7")),
-        WarningKind.MALFORMED_CHUNK: (2, ("#4", "#5")),
+        WarningKind.MALFORMED_CHUNK: (3, ("#4", "#5", "#9")),
     }
 
 
