@@ -151,6 +151,7 @@ def test_nothing_that_is_written_holds_the_key(tmp_path: Path) -> None:
         assert secret.encode() not in path.read_bytes()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_killed_at_any_moment_it_repeats_no_finished_call(tmp_path: Path) -> None:
     count = 60
