@@ -20,11 +20,11 @@ from ragbench.io.dumps.form import getter
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import NORMAL, Effort, Vectors
+from ragbench.stores.base import NORMAL, Effort, Row, Vectors
 from ragbench.stores.checks import finite_rows
 from ragbench.stores.collection import OpenCollection
 from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.engine import Engine, Row, Space, Words, engine_failures
+from ragbench.stores.engine import Engine, Space, Words, engine_failures
 from ragbench.stores.mapping import METADATA_NAMES, FieldMapping, complete_mapping, field_mapping
 from ragbench.stores.rows import AttachedRows, counted
 

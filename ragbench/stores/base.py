@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.words import WordsForm
@@ -102,3 +102,18 @@ def other_form(address: str, name: str) -> StoreError:
         "this one does not read: remove it with 'ragbench index --drop', then index the corpus "
         "again; or index it under another name"
     )
+
+
+MetricName: TypeAlias = Literal["cosine", "dot", "euclid", "manhattan"]
+"""How two vectors are compared."""
+
+
+class Row(NamedTuple):
+    """One row as its engine keeps it, without its vectors."""
+
+    id: str
+    """The engine's own id; empty where it has none."""
+    fields: Any
+    """All that is kept of the row: for whom it is foreign, by the names of its fields."""
+    score: float = 0.0
+    """How near it is to a query, turned so that higher is better."""

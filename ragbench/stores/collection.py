@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
 from ragbench.errors import StoreError
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Vectors
 from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
-from ragbench.stores.engine import Row, Translated, WordWriter, Writer, engine_failures
+from ragbench.stores.engine import Translated, WordWriter, Writer, engine_failures
 from ragbench.stores.record import RankedT, similarity, top_k
 from ragbench.stores.words import WordsForm, WordVector
 

@@ -18,10 +18,10 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row
 from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.engine import Row, Space, Words, checked_metric, chosen_vector, chosen_words
-from ragbench.stores.mapping import FieldMapping, MetricName
+from ragbench.stores.engine import Space, Words, checked_metric, chosen_vector, chosen_words
+from ragbench.stores.mapping import FieldMapping
 
 if TYPE_CHECKING:
     import numpy as np

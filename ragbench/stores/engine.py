@@ -6,15 +6,14 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
 from ragbench.safe_text import listed
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort
-from ragbench.stores.mapping import MetricName
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row
 from ragbench.stores.record import StoredChunk
 from ragbench.stores.words import WordVector
 
@@ -26,17 +25,6 @@ _UNREACHABLE = re.compile(
     r"refused|unavailable|timed? ?out|not connect|fail connecting|not known|resolve|unreachable",
     re.IGNORECASE,
 )
-
-
-class Row(NamedTuple):
-    """One row as its engine keeps it, without its vectors."""
-
-    id: str
-    """The engine's own id; empty where it has none."""
-    fields: Any
-    """All that is kept of the row: for whom it is foreign, by the names of its fields."""
-    score: float = 0.0
-    """How near it is to a query, turned so that higher is better."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, cast
 
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths
 from ragbench.io.settings import from_settings
 from ragbench.io.values import is_object
 from ragbench.safe_text import listed, shortened_line
-
-if TYPE_CHECKING:
-    from ragbench.stores.engine import Row
-
-MetricName: TypeAlias = Literal["cosine", "dot", "euclid", "manhattan"]
-"""How two vectors are compared."""
+from ragbench.stores.base import MetricName, Row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,9 +18,9 @@ from ragbench.core.filters import (
     instant,
     number,
 )
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row
 from ragbench.stores.database import WritableDatabase
-from ragbench.stores.engine import Engine, Row, Translated
+from ragbench.stores.engine import Engine, Translated
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.memory_folder import MemoryFolder
 from ragbench.stores.record import StoredChunk, decode, searched_fields

@@ -17,10 +17,10 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row
 from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.engine import Row, Space, Words, checked_metric, chosen_vector, chosen_words
-from ragbench.stores.mapping import FieldMapping, MetricName
+from ragbench.stores.engine import Space, Words, checked_metric, chosen_vector, chosen_words
+from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.writers import in_use
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Row, Space, Translated
+from ragbench.stores.engine import Space, Translated
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import EVERYTHING, Condition, own_condition, quoted
 from ragbench.stores.pgvector_sql import SqlColumn, SqlTable, find_table, table_names

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError
-from ragbench.stores.base import NORMAL, Effort
-from ragbench.stores.engine import Row, Space, Words, chosen_vector, chosen_words
-from ragbench.stores.mapping import FieldMapping, MetricName
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row
+from ragbench.stores.engine import Space, Words, chosen_vector, chosen_words
+from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import (
     EVERYTHING,
     Condition,

@@ -13,7 +13,7 @@ from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_text, mask_url
 from ragbench.plugins import require
 from ragbench.safe_text import shown_line
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
@@ -21,8 +21,8 @@ from ragbench.stores.database import (
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.engine import Row, Space, Words, checked_metric, chosen_vector, chosen_words
-from ragbench.stores.mapping import FieldMapping, MetricName
+from ragbench.stores.engine import Space, Words, checked_metric, chosen_vector, chosen_words
+from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
 from ragbench.stores.qdrant_filters import native_condition, payload_condition
 from ragbench.stores.qdrant_points import DENSE, KEPT, WORDS, OwnPoints, point_id

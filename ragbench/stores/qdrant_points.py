@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.filters import Filter, number
 from ragbench.errors import StoreError
-from ragbench.stores.base import NORMAL, Effort
-from ragbench.stores.engine import Row, Translated
+from ragbench.stores.base import NORMAL, Effort, Row
+from ragbench.stores.engine import Translated
 from ragbench.stores.plain import PlainChunk, field_key, plain
 from ragbench.stores.qdrant_filters import own_condition, written_path
 from ragbench.stores.record import StoredChunk, read_chunk

@@ -14,7 +14,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.io.dumps.form import Getter, getter
 from ragbench.io.values import MAX_DEPTH, ValueProblem, as_id, is_missing, is_object
 from ragbench.safe_text import shortened_line
-from ragbench.stores.engine import Row
+from ragbench.stores.base import Row
 from ragbench.stores.mapping import METADATA_NAMES, FieldMapping
 
 _LEAST, _GREATEST = -(2**63), 2**64 - 1

@@ -16,12 +16,8 @@ from hypothesis import strategies as st
 from ragbench import attach
 from ragbench.errors import ConfigError
 from ragbench.io.values import ValueProblem
-from ragbench.stores.engine import Row
-from ragbench.stores.mapping import (
-    FieldMapping,
-    complete_mapping,
-    field_mapping,
-)
+from ragbench.stores.base import Row
+from ragbench.stores.mapping import FieldMapping, complete_mapping, field_mapping
 from ragbench.stores.rows import AttachedRows, json_value
 
 JSON: st.SearchStrategy[Any] = st.recursive(
