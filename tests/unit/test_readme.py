@@ -76,6 +76,7 @@ def run(line: str, folder: Path, environment: dict[str, str]) -> str:
     """What a command prints on both streams; it must succeed."""
     program, *arguments = shlex.split(line)
     before = (Path.cwd(), dict(os.environ), [*sys.path])
+    own = [path.stem for path in folder.glob("*.py")]  # other tests have modules of these names
     raw = io.BytesIO()
     printed = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
     try:
@@ -83,6 +84,8 @@ def run(line: str, folder: Path, environment: dict[str, str]) -> str:
         os.environ.clear()
         os.environ.update(environment)
         sys.path.insert(0, str(folder))
+        for name in own:
+            sys.modules.pop(name, None)
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             code = main(arguments) if program == "ragbench" else _python(arguments)
     finally:
@@ -90,6 +93,8 @@ def run(line: str, folder: Path, environment: dict[str, str]) -> str:
         os.environ.clear()
         os.environ.update(before[1])
         sys.path[:] = before[2]
+        for name in own:
+            sys.modules.pop(name, None)
     text = raw.getvalue().decode()
     assert code == 0, f"{line}\n{text}"
     return text
