@@ -178,14 +178,6 @@ def test_another_encoding(ragbench: Ragbench) -> None:
     assert score("exact_match") == (1.0, 1)
 
 
-def test_an_encoding_that_can_be_told_is_guessed_and_said(ragbench: Ragbench) -> None:
-    Path("said.csv").write_bytes("question,ground_truth,response\nWo?,Köln,Köln\n".encode("cp1252"))
-    done = ragbench("eval", "said.csv", "-o", "run", "-m", "exact_match")
-    assert done.code == 0
-    assert "'said.csv' is not UTF-8 and is read as cp1252, a guess (--encoding)" in done.err
-    assert score("exact_match") == (1.0, 1)
-
-
 def test_a_recorded_failure_is_a_failure(ragbench: Ragbench) -> None:
     rows: list[dict[str, Any]] = [
         {"query": "a", "reference": "x", "response": "x"},

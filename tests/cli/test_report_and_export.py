@@ -102,9 +102,3 @@ def test_an_exported_run_is_a_dataset(ragbench: Ragbench, run: str) -> None:
     ragbench("export", "run", "--to", "jsonl", "-o", "again.jsonl")
     done = ragbench("eval", "again.jsonl", "--rag", "rags.py:Plain", "-o", "second")
     assert done.out.startswith("Plain on again: 3 cases")
-
-
-def test_an_unknown_format_is_told_with_those_that_exist(ragbench: Ragbench, run: str) -> None:
-    done = ragbench("export", "run", "--to", "excel")
-    assert done.code == 2
-    assert "Known: csv, hf, jsonl, parquet, ragas, trec" in done.err

@@ -129,13 +129,6 @@ def test_ragas_evaluates_the_file_even_when_the_first_case_knows_little(tmp_path
 
 
 @pytest.mark.extra("ragas")
-def test_a_file_without_cases_loads(tmp_path: Path) -> None:
-    export("ragas", [RETRIEVAL_FAILED], tmp_path / "none.jsonl")
-    loaded = import_ragas().EvaluationDataset.from_jsonl(str(tmp_path / "none.jsonl"))
-    assert len(loaded) == 0
-
-
-@pytest.mark.extra("ragas")
 def test_a_dataset_holds_the_rows_in_ragas_own_fields_one_at_a_time() -> None:
     rows = prepare(iter(ALL))
     assert next(rows) == sample_row(FULL)
