@@ -89,8 +89,6 @@ class CascadeValidator:
         )
 
 
-_PACKAGE = "ragbench.validators"
-
 VALIDATORS = Registry(
     kind="validators",
     builtin={

@@ -191,10 +191,6 @@ def test_cases_csv_says_of_each_query_what_was_judged_and_why(
     with Path("run/cases.csv").open(encoding="utf-8", newline="") as file:
         found = {row["id"]: row for row in csv.DictReader(file)}
     columns = [name for name in found["none"] if name.startswith("verdict_")]
-    assert columns == [
-        "verdict_answer_present", "verdict_probability", "verdict_quality", "verdict_message",
-        "verdict_reasons", "verdict_conflicts",
-    ]  # fmt: skip
     twice, none = found["two dates"], found["none"]
     assert twice["query"] == "When was the mill built?"
     assert (twice["verdict_answer_present"], twice["verdict_quality"]) == ("yes", "Good")
@@ -204,13 +200,6 @@ def test_cases_csv_says_of_each_query_what_was_judged_and_why(
     assert none["verdict_message"] == "No relevant information found in retrieved data."
     assert "stays below" in none["verdict_reasons"]
     assert none["verdict_conflicts"] == ""
-    # The same numbers as in the report, where it is JSON.
-    report = json.loads(Path("run/report.json").read_text("utf-8"))
-    verdicts = {case["id"]: case.get("validation") for case in report["cases"]}
-    for id_ in ("two dates", "none"):
-        shown = float(found[id_]["verdict_probability"])
-        assert shown == verdicts[id_]["answer_probability"]
-    assert verdicts["not retrieved"] is None
     # Nothing that a spreadsheet runs, and nothing of what was not judged.
     assert found["formula"]["query"] == "'=1+1"
     assert [found["not retrieved"][name] for name in columns] == [""] * len(columns)

@@ -5,7 +5,6 @@ All that needs Ray stands in this file, so that one process starts it once.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import signal
@@ -310,7 +309,7 @@ def test_a_command_on_a_cluster_gives_the_same_bytes(cluster: str, dump: str) ->
 @pytest.mark.nightly
 @pytest.mark.extra("ray")
 def test_workers_of_a_cluster_read_a_dump_that_is_named_by_its_address(
-    cluster: str, dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cluster: str, dump: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = Path(dump).resolve().as_uri()
     assert main(validate(dump, "here.jsonl", "--engine", "local")) == 0
@@ -319,13 +318,6 @@ def test_workers_of_a_cluster_read_a_dump_that_is_named_by_its_address(
     with opened_here:  # the command itself reads no piece
         assert main(validate(address, "far.jsonl", "--engine", "ray", "--workers", "2")) == 0
     assert Path("far.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
-    packed = Path("dump.jsonl.gz")
-    packed.write_bytes(gzip.compress(Path(dump).read_bytes()))
-    command = validate(packed.resolve().as_uri(), "packed.jsonl", "--engine", "ray")
-    capsys.readouterr()
-    assert main([one for one in command if one != "-q"]) == 0
-    assert "read by this command, not by the workers: it is compressed" in capsys.readouterr().err
-    assert Path("packed.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
 
 
 def small_pieces(split: SplitDump, pool: Any) -> Iterator[Any]:
