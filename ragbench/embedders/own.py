@@ -72,13 +72,17 @@ class _Adapted(ModelEmbedder):
     @property
     def identity(self) -> Mapping[str, object]:
         """See `Embedder`; its class and the model that it names are what is known of it."""
-        kind = type(self.thing)
+        kind: type[Any] = type(cast("object", self.thing))
         named = (getattr(self.thing, one, None) for one in _MODEL)
         model = next((one for one in named if isinstance(one, str)), "")
         return {"embedder": f"{kind.__module__}:{kind.__qualname__}", "model": model}
 
-    @cached_property
+    @property
     def dimension(self) -> int:
+        return self._dimension
+
+    @cached_property
+    def _dimension(self) -> int:
         return int(self.embed_queries([_PROBE]).shape[1])
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
