@@ -68,6 +68,8 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
             is_new = db.execute("PRAGMA user_version").fetchone() != (_VERSION,)
             if is_new:
                 db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # only before the first table
+                # Before WAL: the file of a process that is killed is still recognized as a cache.
+                db.execute(f"PRAGMA application_id={_APPLICATION}")
             db.execute("PRAGMA journal_mode=WAL")
             # Survives the process at any moment; a crash of the machine may cost the last seconds.
             db.execute("PRAGMA synchronous=NORMAL")
@@ -85,7 +87,7 @@ def _check(db: sqlite3.Connection, path: Path) -> None:
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
         "FROM pragma_application_id, pragma_user_version"
     ).fetchone()
-    if (application, version, tables) == (0, 0, 0):
+    if (version, tables) == (0, 0) and application in (0, _APPLICATION):
         return
     if application != _APPLICATION:
         raise LLMCacheError(f"{path} is not a cache of ragbench: something else wrote it")

@@ -235,5 +235,7 @@ def test_what_was_stored_survives_the_end_of_the_process(tmp_path: Path) -> None
     process.wait()
     process.stdout.close()
     whole = [int(number) for number in rest[:-1]]
+    # Where a project's files are compared, a killed command's cache is none of them.
+    assert (tmp_path / "c").read_bytes()[68:72] == b"RBCL"
     with ResponseCache(tmp_path / "c") as cache:
         assert all(f"a {number}".encode() in cache for number in [*range(told + 1), *whole])
