@@ -370,6 +370,35 @@ FieldsOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CollectionChoice:
+    """Which collection is searched, and how it is read."""
+
+    collection: CollectionOption = None
+    filter: FilterOption = None
+    native_filter: NativeFilterOption = None
+    embedder: EmbedderOption = None
+    embedder_setting: EmbedderSettingOption = None
+    map: FieldsOption = None
+
+    @contextmanager
+    def searched(
+        self, store: str, settings: RetrievalSettings, **more: Any
+    ) -> Generator[SearchChoice]:
+        with embedder_of(self.embedder, self.embedder_setting) as given:
+            yield SearchChoice(
+                store=store,
+                collection=self.collection,
+                fields=self.map,
+                embedder=given,
+                embedder_name=self.embedder,
+                settings=settings,
+                filters=filters_of(self.filter),
+                native_filter=native_of(self.native_filter),
+                **more,
+            )
+
+
 def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]:
     """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text."""
     from ragbench.errors import ConfigError

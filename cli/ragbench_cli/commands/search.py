@@ -11,19 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import OUTPUT, JsonOption, argument, option
-from ragbench_cli.stores import (
-    CollectionOption,
-    EmbedderOption,
-    EmbedderSettingOption,
-    FieldsOption,
-    FilterOption,
-    NativeFilterOption,
-    StoreOption,
-    embedder_of,
-    filters_of,
-    native_of,
-)
+from ragbench_cli.options import OUTPUT, JsonOption, argument, option, takes_records
+from ragbench_cli.stores import CollectionChoice, StoreOption
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Chunk
@@ -38,13 +27,14 @@ def _strategies(typed: str) -> list[str]:
     return [name for name in ("dense", "sparse", "hybrid") if name.startswith(typed)]
 
 
+@takes_records
 def command(
     store: StoreOption,
+    where: CollectionChoice,
     query: Annotated[
         str | None,
         argument(metavar="[QUERY]", help="The question. Without one, a terminal prompts for it."),
     ] = None,
-    collection: CollectionOption = None,
     strategy: Annotated[
         str | None,
         option(
@@ -73,8 +63,6 @@ def command(
             metavar="SCORE",
         ),
     ] = None,
-    filter: FilterOption = None,
-    native_filter: NativeFilterOption = None,
     questions: Annotated[
         str | None,
         option(
@@ -93,9 +81,6 @@ def command(
             panel=OUTPUT,
         ),
     ] = None,
-    embedder: EmbedderOption = None,
-    embedder_setting: EmbedderSettingOption = None,
-    map: FieldsOption = None,
     sparse_cache: Annotated[
         str | None,
         option(
@@ -129,34 +114,28 @@ def command(
       ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
         --map text=body --embedder openai:text-embedding-3-small
     """
-    from ragbench_cli.stores import SearchChoice, opened_search
+    from ragbench_cli.stores import opened_search
 
     settings = _settings(strategy, top_k, score_threshold)
-    filters = filters_of(filter)
     asked = _asked(query, questions)
-    with embedder_of(embedder, embedder_setting) as given:
-        choice = SearchChoice(
-            store=store,
-            collection=collection,
-            fields=map,
-            embedder=given,
-            embedder_name=embedder,
-            settings=settings,
+    with (
+        where.searched(
+            store,
+            settings,
             strategy=strategy,
             score_threshold=score_threshold,
-            filters=filters,
-            native_filter=native_of(native_filter),
             sparse_cache=sparse_cache,
             allow_incomplete=allow_incomplete,
-        )
-        with opened_search(choice) as opened:
-            # A collection of another program leaves out nothing that its filter passes.
-            is_own = map is None and native_filter is None and embedder is None
-            ask = _explaining(opened, settings) if is_own else opened
-            if asked is None:
-                _converse(ask)
-            else:
-                _answer(asked, ask, dump=dump, json=json, single=query is not None)
+        ) as choice,
+        opened_search(choice) as opened,
+    ):
+        # A collection of another program leaves out nothing that its filter passes.
+        is_own = not (where.map or where.native_filter or where.embedder)
+        ask = _explaining(opened, settings) if is_own else opened
+        if asked is None:
+            _converse(ask)
+        else:
+            _answer(asked, ask, dump=dump, json=json, single=query is not None)
 
 
 def _explaining(ask: Ask, settings: RetrievalSettings) -> Ask:

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, option
-from ragbench_cli.stores import (
-    CollectionOption,
-    EmbedderOption,
-    EmbedderSettingOption,
-    FieldsOption,
-    FilterOption,
-    NativeFilterOption,
-    embedder_of,
-    filters_of,
-    native_of,
-)
+from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.stores import CollectionChoice
 
 if TYPE_CHECKING:
     from ragbench.stats.mean import Interval
@@ -31,11 +21,13 @@ def _measures(typed: str) -> list[str]:
     return [name for name in ("ndcg", "recall", "mrr") if name.startswith(typed)]
 
 
+@takes_records
 def command(
     store: Annotated[
         str,
         argument(metavar="STORE", help="Address of the store, such as qdrant+http://HOST:6333."),
     ],
+    where: CollectionChoice,
     questions: Annotated[
         str,
         option(
@@ -44,7 +36,6 @@ def command(
             metavar="FILE",
         ),
     ],
-    collection: CollectionOption = None,
     top_k: Annotated[
         int,
         option("--top-k", "-k", help="How many chunks count.", metavar="N", show_default=True),
@@ -68,11 +59,6 @@ def command(
             show_default=True,
         ),
     ] = 0.01,
-    filter: FilterOption = None,
-    native_filter: NativeFilterOption = None,
-    embedder: EmbedderOption = None,
-    embedder_setting: EmbedderSettingOption = None,
-    map: FieldsOption = None,
     quiet: Annotated[bool, option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -92,29 +78,23 @@ def command(
     from ragbench.io.read import read_cases
     from ragbench.pipeline.strategies import RetrievalSettings
     from ragbench.verbs.tune import tune
-    from ragbench_cli.stores import SearchChoice, opened_collection
+    from ragbench_cli.stores import opened_collection
 
     cases = list(read_cases(questions))
-    with embedder_of(embedder, embedder_setting) as given:
-        choice = SearchChoice(
-            store=store,
-            collection=collection,
-            fields=map,
-            embedder=given,
-            embedder_name=embedder,
-            settings=RetrievalSettings.from_environment(os.environ),
-            filters=filters_of(filter),
-            native_filter=native_of(native_filter),
+    settings = RetrievalSettings.from_environment(os.environ)
+    with (
+        where.searched(store, settings) as choice,
+        opened_collection(choice) as opened,
+        console.users_code(),
+    ):
+        found = tune(
+            opened,
+            cases,
+            k=top_k,
+            measure=cast("Any", measure),
+            margin=margin,
+            advance=lambda name: None if quiet else console.say(f"searching: {name}"),
         )
-        with opened_collection(choice) as opened, console.users_code():
-            found = tune(
-                opened,
-                cases,
-                k=top_k,
-                measure=cast("Any", measure),
-                margin=margin,
-                advance=lambda name: None if quiet else console.say(f"searching: {name}"),
-            )
     if json:
         console.print_json(asdict(found))  # p50_ms alone differs from run to run
     else:
