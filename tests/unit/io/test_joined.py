@@ -108,19 +108,6 @@ def test_cases_that_ask_the_same(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_first_cases_do_not_decide_how_the_others_are_joined(tmp_path: Path) -> None:
-    found, _ = joined(
-        tmp_path,
-        [{"id": 1, "query": "a"}, {"id": 2, "query": "b"}, {"id": 3, "query": "c"}],
-        [
-            {"id": 1, "response": "A"},
-            {"id": "x", "query": "b", "response": "B"},
-            {"query": "c", "response": "C"},
-        ],
-    )
-    assert found == ["A", "B", "C"]
-
-
 def test_what_the_dataset_has_recorded_itself_is_not_mixed_in(tmp_path: Path) -> None:
     found, info = joined(
         tmp_path,

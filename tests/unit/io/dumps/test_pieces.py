@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragbench import open_dump
 from ragbench.core.validation import RetrievalDump
-from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump, lines_of
+from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump
 from ragbench.io.dumps.read import OpenDump
 
 LINE = st.one_of(
@@ -44,7 +44,7 @@ def content(lines: list[bytes], *, mark: bool, ended: bool) -> bytes:
     return b"\xef\xbb\xbf" + whole if mark else whole
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     lines=st.lists(LINE, max_size=12),
     piece=st.integers(1, 300),
@@ -87,44 +87,6 @@ def again(split: SplitDump) -> list[tuple[str, Any]]:
     listed = [*found]
     assert listed == backwards
     return [(one.query, one.chunks) for one in listed if one is not None]
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    data=st.binary(min_size=1, max_size=200).map(lambda raw: raw.replace(b"a", b"\n")),
-    size=st.integers(1, 210),
-    longest=st.integers(1, 60),
-)
-@example(data=b"\xef\xbb\xbf0123456789", size=4, longest=8)
-@example(data=b"\xef\xbb\xbf01234567\n8", size=30, longest=9)
-def test_lines_of_pieces_are_those_of_the_file(data: bytes, size: int, longest: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "f"
-        path.write_bytes(data)
-        begun = range(0, len(data), size)
-        pieces = [Piece(start, min(start + size, len(data))) for start in begun]
-        found = [
-            line for piece in pieces for line in lines_of(path.as_uri(), piece, len(data), longest)
-        ]
-    expected = [*split_at_newlines(data.removeprefix(b"\xef\xbb\xbf"))]
-    places = {line.offset: line.raw for line in found}
-    assert len(places) == len(found)  # none is doubled
-    offset = len(data) - sum(map(len, expected))
-    for raw in expected:
-        if len(raw) > longest:  # a piece ends at a line that is too long; so does the dump
-            assert places[offset] == raw[: longest + 1]
-            return
-        assert places[offset] == raw
-        offset += len(raw)
-    assert len(found) == len(expected)
-
-
-def split_at_newlines(data: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        end = data.find(b"\n", at) + 1 or len(data)
-        yield data[at:end]
-        at = end
 
 
 def test_a_line_that_is_too_long_ends_the_dump_as_it_does_in_one_process(

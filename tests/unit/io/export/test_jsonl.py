@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragbench import Case, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.export import export
-from ragbench.io.json_text import json_bytes
 from tests.unit.io.traces import ALL, SCORES, measured, skipped
 
 
@@ -141,20 +138,3 @@ def test_what_has_no_json_form_is_named_with_its_place(
     text = str(caught.value)
     assert text.startswith("case 'c': 'retrieval.value.metadata.deep[1].x' holds " + kind)
     assert list(tmp_path.iterdir()) == []
-
-
-@given(
-    st.recursive(
-        st.one_of(
-            st.none(),
-            st.booleans(),
-            st.integers(),
-            st.floats(allow_nan=False, allow_infinity=False),
-            st.text(),
-        ),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-        max_leaves=8,
-    )
-)
-def test_every_json_value_comes_back(value: object) -> None:
-    assert json.loads(json_bytes(value)) == value
