@@ -30,6 +30,8 @@ _PER_CASE = 10
 """How often a case may be asked about on average, where nothing else is said."""
 _SHOWN = 3
 """How many parts of a system that differ are named."""
+_SET_HERE = ("environment variable PYTHONPATH ", "environment variable RAGBENCH_LLM_CACHE ")
+"""How differences begin that asking again makes itself; see `Asking._child`."""
 _PATIENCE = 0.2
 """Seconds between two looks whether the user wants to stop."""
 
@@ -75,7 +77,7 @@ def settled_gate(
             config,
             asking,
             most=max_asked or _PER_CASE * len(cases),
-            tell=console.say,
+            say=console.say,
         )
 
 
@@ -117,8 +119,8 @@ def _home(
     from ragbench.ledger.fingerprint import fingerprint
 
     scores = [each.values(name) for name in rest[0] for each in (run, baseline)]
-    told = (rest, run.fingerprints, baseline.fingerprints, baseline.commit, scores)
-    home = path.with_name(f"{path.name}-settle-{fingerprint(told)[:8]}")
+    asked = (rest, run.fingerprints, baseline.fingerprints, baseline.commit, scores)
+    home = path.with_name(f"{path.name}-settle-{fingerprint(asked)[:8]}")
     home.mkdir(exist_ok=True)
     return home
 
@@ -166,9 +168,10 @@ class Asking:
         if not (out / "report.json").exists():  # written last
             self._child(command, place, like)
         found = read_run(out)
-        change = system_change(like, found)
-        if change.changes or found.fingerprints.get("rag") != like.fingerprints.get("rag"):
-            why = "; ".join(change.changes[:_SHOWN]) or "its class, attributes or arguments differ"
+        changes = system_change(like, found).changes
+        changes = tuple(each for each in changes if not each.startswith(_SET_HERE))
+        if changes or found.fingerprints.get("rag") != like.fingerprints.get("rag"):
+            why = "; ".join(changes[:_SHOWN]) or "its class, attributes or arguments differ"
             raise RunMismatchError(
                 f"what answers at {like.commit or 'the working directory'} is not the system of "
                 f"{like.source}: {why}. Uncommitted changes, a package that is installed instead "
@@ -210,13 +213,13 @@ class Asking:
             )
 
     def _watched(self, child: subprocess.Popen[str]) -> str:
-        is_told = False
+        is_interrupted = False
         while True:
             try:
                 _, said = child.communicate(timeout=_PATIENCE)
             except subprocess.TimeoutExpired:
-                if self.stopped() and not is_told:
-                    is_told = True
+                if self.stopped() and not is_interrupted:
+                    is_interrupted = True
                     child.send_signal(signal.SIGINT)
             else:
                 return said
@@ -225,8 +228,8 @@ class Asking:
 def eval_options(described: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """The options of ``ragbench eval`` that ask a stored run's system."""
     spec = str(described.get("spec") or "")
-    told = json.dumps(described)
-    if ":" not in spec or "***" in told or settings.keys() - {"matching", "top_k"}:
+    text = json.dumps(described)
+    if ":" not in spec or "***" in text or settings.keys() - {"matching", "top_k"}:
         raise ConfigError(
             f"how to ask the system ({spec or 'a pipeline'}) does not follow from the run. Give "
             "the options of ragbench eval that do, such as --ask '--rag app:MyRAG --rag-args "

@@ -140,7 +140,7 @@ class CaseDifference:
     """Failing ones first, stages before metrics, then by size."""
     query: str | None = None
     ids: IdChange | None = None
-    """None when a run does not tell its ids."""
+    """None when a run does not hold its ids."""
     response_before: str | None = None
     response_after: str | None = None
     stages_before: Mapping[str, Status] = field(default_factory=dict[str, Status])
@@ -158,7 +158,7 @@ class RunPair:
     mixed: int
     newly_fixed: int
     other_ids: int | None
-    """Cases that retrieved other ids or in another order; None when a run does not tell."""
+    """Cases that retrieved other ids or in another order; None when a run does not hold them."""
     other_response: int | None
 
 
@@ -183,7 +183,7 @@ class Comparison:
     ``pairs``."""
     flows: tuple[CauseFlow, ...] = ()
     """How causes changed from the first run to each other one, unchanged ones included; empty
-    where a run does not tell its causes."""
+    where a run does not hold its causes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,7 +198,7 @@ class CaseBefore:
     tells_texts: bool = True
     """Whether the earlier run holds texts; a baseline file does not."""
     ids: IdChange | None = None
-    """How the retrieved ids differ; None where a run does not tell its ids."""
+    """How the retrieved ids differ; None where a run does not hold its ids."""
     scores: tuple[tuple[str, Cell, Cell], ...] = ()
     """Metrics whose value or state differs: name, then, now."""
 
@@ -216,7 +216,7 @@ class Against:
     """Those that went another way: newly failing ones first, then mixed ones, then fixed ones."""
     pair: RunPair
     flows: tuple[CauseFlow, ...]
-    """How causes changed, unchanged ones included; empty where a run does not tell them."""
+    """How causes changed, unchanged ones included; empty where a run does not hold them."""
     edited: int
     """Cases of that id whose content differs: not compared."""
     added: int

@@ -145,7 +145,7 @@ class GateCheck:
     observed: float | None
     """This run's figure; None when nothing was measured."""
     limit: float
-    """What it is held against: the limit, or the tolerated drop."""
+    """The limit, or the tolerated drop."""
     bound: str
     """``"min"``, ``"max"`` or ``"max_drop"``: what the limit is."""
     cases: int
@@ -216,7 +216,7 @@ class CaseChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedRun(RunOrigin):
-    """The run that is judged, or what it is held against."""
+    """The run that is judged, or the baseline."""
 
     date: str | None = None
     """When it was made, ISO 8601; the newest one, of several."""

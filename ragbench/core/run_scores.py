@@ -68,7 +68,7 @@ class ScoredCase:
     fingerprint: str
     """Changes with anything that is known of the case: question, reference, relevance ..."""
     scores: Mapping[str, Cell]
-    """By metric name. Why a cell failed is told by its ``reason``; its failure is not kept."""
+    """By metric name. Why a cell failed stands in its ``reason``; its failure is not kept."""
     cluster: str | None = None
     tags: tuple[str, ...] = ()
     language: str | None = None
@@ -96,7 +96,7 @@ class ScoredCase:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunScores:
-    """A run as its files tell of it; nothing is computed anew."""
+    """A run as its files hold it; nothing is computed anew."""
 
     source: str
     """Where it was read from, as the user named it."""

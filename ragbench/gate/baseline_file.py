@@ -52,7 +52,7 @@ class BaselineCase:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """What later runs are held against."""
+    """What later runs are compared with."""
 
     dataset: str
     rag: str
@@ -229,7 +229,7 @@ def _case(case: BaselineCase, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _written(cells: Sequence[Cell | None]) -> object:
-    """One entry where all are alike, and a list where not; None where nothing is to be told."""
+    """One entry where all are alike, and a list where not; None where there is nothing to say."""
     entries = [_entry(cell) for cell in cells]
     first = entries[0]
     return first if all(entry == first for entry in entries) else entries

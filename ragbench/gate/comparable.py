@@ -77,9 +77,9 @@ def _in_common(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScore
         ("new", [id_ for id_ in mine if id_ not in other]),
         ("gone", [id_ for id_ in other if id_ not in mine]),
     )
-    told = "; ".join(f"{len(ids):,} {word} ({_named(ids)})" for word, ids in groups if ids)
+    left_out = "; ".join(f"{len(ids):,} {word} ({_named(ids)})" for word, ids in groups if ids)
     shared = "1 case" if len(same) == 1 else f"{len(same):,} cases"
-    note = f"Compared on the {shared} that both runs have unchanged. Left out: {told}."
+    note = f"Compared on the {shared} that both runs have unchanged. Left out: {left_out}."
     return run.on(same), baseline.on(same), note
 
 

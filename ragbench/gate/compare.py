@@ -49,17 +49,19 @@ def common_cases(
     everywhere = set(first).intersection(*known)
     anywhere = set(first).union(*known)
     changed = len(everywhere) - len(same)
-    told = f"{changed:,} have changed and {len(anywhere) - len(everywhere):,} are not in every run"
+    differing = (
+        f"{changed:,} have changed and {len(anywhere) - len(everywhere):,} are not in every run"
+    )
     sources = ", ".join(run.source for run in runs)
     if not only_common_cases:
         raise RunMismatchError(
-            f"the runs {sources} are of different cases: {len(same):,} are the same, {told}. "
+            f"the runs {sources} are of different cases: {len(same):,} are the same, {differing}. "
             "Compare those that are the same with --only-common-cases"
         )
     if not same:
-        raise RunMismatchError(f"the runs {sources} have no case in common: {told}")
+        raise RunMismatchError(f"the runs {sources} have no case in common: {differing}")
     cut = tuple(run.on(same) for run in runs)
-    return cut, f"Compared on the {len(same):,} cases that are the same in all runs: {told}."
+    return cut, f"Compared on the {len(same):,} cases that are the same in all runs: {differing}."
 
 
 _EXAMPLES = 5
@@ -80,7 +82,7 @@ def compare(
     Smucker, Allan & Carterette 2007, corrected as by Westfall & Young 1993.
 
     Args:
-        runs: two or more; the others are held against the first.
+        runs: two or more; the others are compared with the first.
         metrics: names of those that are compared; all when not given. They form the family of the
             correction, so naming the few that matter makes the tests stronger.
         main: names of the metrics that say whether a case passes; see
@@ -182,9 +184,9 @@ def _notes(
 ) -> Iterator[str]:
     matching = {mark: run.matching for mark, run in marked}
     if len(set(matching.values())) > 1:
-        told = ", ".join(f"{mark} by {how}" for mark, how in matching.items())
+        ways = ", ".join(f"{mark} by {how}" for mark, how in matching.items())
         yield (
-            f"Relevant chunks were recognised in different ways ({told}), which changes scores by "
+            f"Relevant chunks were recognised in different ways ({ways}), which changes scores by "
             "itself."
         )
     judges = {run.fingerprints.get("judge") for _, run in marked}
@@ -195,7 +197,7 @@ def _notes(
 
 def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
     """A system that declines what it used to get wrong has a better mean, and is not better."""
-    told: dict[str, list[str]] = {}
+    found_on: dict[str, list[str]] = {}
     for metric in metrics:
         for found in metric.differences:
             for marks in (found.first, found.second):
@@ -203,16 +205,16 @@ def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
                     other = found.second if marks == found.first else found.first
                     cases = "1 case was" if count == 1 else f"{count:,} cases were"
                     text = f"{cases} measured in {other} and not in {marks}"
-                    told.setdefault(text, []).append(metric.name)
-    for text, names in told.items():
+                    found_on.setdefault(text, []).append(metric.name)
+    for text, names in found_on.items():
         yield f"{', '.join(names)}: {text}; the difference leaves them out."
 
 
 _MARKS = ("baseline", "run")
 
 
-def held_against(run: RunScores, earlier: RunScores) -> Against:
-    """Holds a run against an earlier one, over the cases that are the same in both."""
+def cases_beside(run: RunScores, earlier: RunScores) -> Against:
+    """A run next to an earlier one, over the cases that are the same in both."""
     before = {case.id: case for case in earlier.cases}
     shared = sum(case.id in before for case in run.cases)
     same = unchanged(run, earlier)
@@ -245,7 +247,7 @@ def held_against(run: RunScores, earlier: RunScores) -> Against:
 
 
 def reported_causes(path: Path) -> tuple[CauseCount, ...]:
-    """What became of a run's cases, as its report tells."""
+    """What became of a run's cases, as its report says."""
     content = read_json(RunFolder(path=path).report if path.is_dir() else path)
     return understood(path, lambda: tuple(map(_count, content.get("causes", ()))))
 

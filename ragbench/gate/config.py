@@ -34,7 +34,7 @@ class Undecided(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FigureLimits:
-    """What one figure is held against; None where nothing is demanded."""
+    """The limits of one figure; None where nothing is demanded."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -303,8 +303,8 @@ def _budgets(
         extent, number = named
         _once(option, extent, seen, problems)
         if extent not in EXTENTS or number <= 0:
-            told = f"'{entry}' is not understood: expected case=NUMBER or all=NUMBER, above 0"
-            problems.append(Problem(path=option, message=told))
+            message = f"'{entry}' is not understood: expected case=NUMBER or all=NUMBER, above 0"
+            problems.append(Problem(path=option, message=message))
         found[extent] = number
     return found
 

@@ -135,7 +135,7 @@ def with_settled(
     outcome = _outcome(checks, verdict.refusals, config.undecided)
     old = set(notes_on(verdict.checks, config))
     kept = [note for note in verdict.notes if note not in old]
-    kept += [f"{check.name} was {told}." for check in checks if (told := again_text(check))]
+    kept += [f"{check.name} was {text}." for check in checks if (text := again_text(check))]
     return replace(
         verdict,
         outcome=outcome,

@@ -93,7 +93,7 @@ def fitted_limits(
 ) -> tuple[FittedLimit, ...]:
     """Measures the noise of a system on its dataset, from two or more of its runs.
 
-    Each run is held against the mean of the others, as a gate would. The variance found is scaled
+    Each run is compared with the mean of the others, as a gate would. The variance found is scaled
     from ``k - 1`` runs in the baseline to all k.
 
     Args:

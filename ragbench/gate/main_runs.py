@@ -46,7 +46,7 @@ class Added:
     """What differs so that scores do not compare; empty where they do."""
     changes: tuple[MainChange, ...] = ()
     """What is shown to have changed. With any of these, or with something that does not compare,
-    later runs are held against this run alone."""
+    later runs are compared with this run alone."""
     dropped: int = 0
     """Cases that the baseline had and the run has not: later runs are not compared on them."""
 
@@ -82,7 +82,7 @@ def with_run(
 
     The mean of several runs describes main only while they are of one system. So where the run is
     shown to differ from those before, in any metric and either direction, it stands alone, and
-    later runs are held against it. What chance can explain is averaged.
+    later runs are compared with it. What chance can explain is averaged.
     """
     if not 1 <= keep <= MOST_KEPT:
         raise ConfigError(f"keep is {keep}: give 1 to {MOST_KEPT}")

@@ -138,7 +138,7 @@ def read_run(path: Path) -> RunScores:
 
     Args:
         path: a run folder, its ``report.json``, or a baseline file. ``timings.json`` is read too
-            when it stands beside the report.
+            when it lies next to the report.
 
     Raises:
         RunMismatchError: it is none of these, or another version of ragbench wrote it.

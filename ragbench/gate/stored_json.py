@@ -92,9 +92,9 @@ def understood(path: Path, build: Callable[[], ResultT]) -> ResultT:
     try:
         return build()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        told = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        problem = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RunMismatchError(
-            f"{path} is not what this ragbench writes: {told}. If another version wrote it, "
+            f"{path} is not what this ragbench writes: {problem}. If another version wrote it, "
             "render the run again: ragbench report RUN"
         ) from error
 

@@ -213,7 +213,7 @@ def _straddle(check: GateCheck) -> str:
 
 
 def _p(value: float, resolution: float = 0.0) -> str:
-    """A p-value, never finer than its test can tell."""
+    """A p-value, never finer than its test can give."""
     if value <= resolution:
         return f"p <= {resolution:.1g}"
     return f"p = {value:.2g}" if value >= 1e-6 else "p < 1e-06"

@@ -41,7 +41,7 @@ def settle(
     ask: Ask,
     *,
     most: int,
-    tell: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> GateResult:
     """Asks both systems again about what a gate left open."""
     questions = [
@@ -59,7 +59,7 @@ def settle(
         drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
         settling.see(_differences(ask(number, names, drawn), names, turned, len(drawn)))
         asked, number = asked + len(drawn), number + 1
-        tell(f"asked {asked:,} times: {_told(settling)}")
+        say(f"asked {asked:,} times: {_state_text(settling)}")
     return with_settled(verdict, settling.settled(), config)
 
 
@@ -102,7 +102,7 @@ def _differences(
     return [{name: one(name, str(at)) for name in names} for at in range(count)]
 
 
-def _told(settling: Settling) -> str:
+def _state_text(settling: Settling) -> str:
     return ", ".join(
         f"{name} {known.change} (drop {known.drop or 0.0:+.3f})"
         for name, known in settling.settled().items()

@@ -76,7 +76,7 @@ def observed_text(check: GateCheck) -> str:
 
 
 def limit_text(check: GateCheck) -> str:
-    """What the figure is held against."""
+    """The limit of the figure, in words."""
     number = number_text(check.limit, check.unit)
     words = {"min": "at least", "max": "at most", "max_drop": "loss up to"}
     return f"{words[check.bound]} {number}"
@@ -90,8 +90,8 @@ def after_text(change: CaseChange) -> str:
     """What a case came to now: a number, or why there is none."""
     if change.after is not None:
         return number_text(change.after)
-    is_told = change.status == "failed" and change.reason
-    return f"{change.status}: {change.reason}" if is_told else change.status
+    has_reason = change.status == "failed" and change.reason
+    return f"{change.status}: {change.reason}" if has_reason else change.status
 
 
 def interval_text(check: GateCheck) -> str:
@@ -186,7 +186,7 @@ def _of_check(check: GateCheck, home: str) -> Element:
         return _case(home, name, "failure", check.reason, kind=check.kind.value)
     if check.outcome is GateOutcome.INCONCLUSIVE:
         return _case(home, name, "skipped", f"cannot tell: {check.reason}")
-    return _case(home, name, told=check.reason)
+    return _case(home, name, output=check.reason)
 
 
 def _of_refusal(refusal: Refusal, home: str) -> Element:
@@ -195,7 +195,7 @@ def _of_refusal(refusal: Refusal, home: str) -> Element:
 
 
 def _case(
-    home: str, name: str, outcome: str = "", message: str = "", *, kind: str = "", told: str = ""
+    home: str, name: str, outcome: str = "", message: str = "", *, kind: str = "", output: str = ""
 ) -> Element:
     from xml.etree import ElementTree as Tree
 
@@ -207,8 +207,8 @@ def _case(
         if kind:
             found.set("type", xml_text(kind))
             found.text = xml_text(message)
-    if told:
-        Tree.SubElement(case, "system-out").text = xml_text(told)
+    if output:
+        Tree.SubElement(case, "system-out").text = xml_text(output)
     return case
 
 

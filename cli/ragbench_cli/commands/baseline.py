@@ -1,4 +1,4 @@
-"""``ragbench baseline``: the runs that later ones are held against."""
+"""``ragbench baseline``: the runs that later ones are compared with."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def set_(
     """Keep a run as a baseline file, or the mean of several.
 
     Several runs of one unchanged system halve the noise that a later run is compared with, and
-    tell which drop these cases can show. The file holds scores, fingerprints, dates and commits,
+    show which drop these cases can detect. The file holds scores, fingerprints, dates and commits,
     but no texts: one line per case, small enough to commit and to review.
 
     \b
@@ -178,7 +178,7 @@ def add(
         console.print_json({"path": str(out), **_facts(added.baseline), **_outcome(added)})
     else:
         typer.echo(out)
-        console.say(_told(added))
+        console.say(_added_text(added))
     if added.dropped:
         console.say(
             f"Warning: {added.dropped:,} cases of the baseline are not in this run. Later runs are "
@@ -261,7 +261,7 @@ def _size(baseline: Baseline) -> str:
     return f"{len(baseline.cases):,} cases, {len(baseline.metrics)} metrics{runs}"
 
 
-def _told(added: Added) -> str:
+def _added_text(added: Added) -> str:
     if added.is_known:
         return "This run is in it already: nothing was changed."
     if added.other:

@@ -244,16 +244,16 @@ def _settled(run: Path, wanted: GateConfig, ask: str | None, max_asked: int | No
 
 
 def _against(verdict: GateResult) -> Against | None:
-    """The run's cases held against the baseline's; None where there is none with such cases."""
+    """The run's cases next to the baseline's; None where there is none with such cases."""
     from ragbench.errors import RunMismatchError
-    from ragbench.gate.compare import held_against
+    from ragbench.gate.compare import cases_beside
     from ragbench.gate.runs import read_run
 
     if verdict.baseline is None:
         return None
     run = read_run(Path(verdict.run.source))
     try:
-        return held_against(run, read_run(Path(verdict.baseline.source)))
+        return cases_beside(run, read_run(Path(verdict.baseline.source)))
     except RunMismatchError:
         return None  # no case in common, which the verdict says; or a folder without a report
 

@@ -43,7 +43,7 @@ def command(
       ragbench report branch --against main --html page.html
     """
     from ragbench.errors import ConfigError
-    from ragbench.gate.compare import held_against
+    from ragbench.gate.compare import cases_beside
     from ragbench.gate.runs import read_run
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.report import report_of
@@ -58,7 +58,7 @@ def command(
     report = report_of(run)
     write_reports(report, run)
     if has_page:
-        earlier = None if against is None else held_against(read_run(run), read_run(against))
+        earlier = None if against is None else cases_beside(read_run(run), read_run(against))
         page = run_page(report, earlier)
         write_page(page.body(), page.title, html=html, html_folder=html_folder)
     if json:

@@ -9,7 +9,7 @@ from ragbench.core.comparison import CaseKind
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
-from ragbench.gate.compare import held_against
+from ragbench.gate.compare import cases_beside
 from tests.unit.gate.builders import column, run_of
 
 
@@ -48,7 +48,7 @@ def test_each_case_is_held_against_the_same_one() -> None:
         case("edited", 0.0, "x", ("e",)),
         case("new", 0.0, "x", ("e",)),
     )
-    found = held_against(now, earlier)
+    found = cases_beside(now, earlier)
 
     assert list(found.cases) == ["lost", "same", "won"]
     lost = found.cases["lost"]
@@ -73,11 +73,11 @@ def test_a_metric_whose_code_was_edited_decides_nothing() -> None:
         run_of([case("q", score, "a", ("x",))], column("recall@5", digest=digest))
         for score, digest in ((1.0, "d1"), (0.0, "d2"))
     )
-    found = held_against(now, earlier)
+    found = cases_beside(now, earlier)
     assert (found.changed, found.cases["q"].scores) == ((), ())
 
 
 def test_runs_without_a_case_in_common_are_refused() -> None:
     edited = case("q", 1.0, "a", (), fingerprint="other")
     with pytest.raises(RunMismatchError, match="no case in common: 1 have the same id"):
-        held_against(run(case("q", 1.0, "a", ())), run(edited, source="main"))
+        cases_beside(run(case("q", 1.0, "a", ())), run(edited, source="main"))

@@ -18,7 +18,7 @@ from ragbench.core.attribution import Cause, CauseCount
 from ragbench.core.gate_result import GateOutcome, GateResult
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import ScoredCase
-from ragbench.gate.compare import held_against
+from ragbench.gate.compare import cases_beside
 from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
 from ragbench.views.gate import (
     github_annotations,
@@ -206,7 +206,7 @@ def story(text: str = "text", *, cases: int = 7) -> list[str]:
         )
         for case in before
     ]  # fmt: skip
-    against = held_against(run_of(now, column("recall@5")), run_of(before, column("recall@5")))
+    against = cases_beside(run_of(now, column("recall@5")), run_of(before, column("recall@5")))
     causes = [CauseCount(cause=Cause.DROPPED, cases=3, stages=((text, 3),))]
     return verdict_markdown(failed_verdict(), causes, against).splitlines()
 
