@@ -15,6 +15,7 @@ from ragbench_cli.options import (
     OUTPUT,
     EngineOption,
     EngineWorkersOption,
+    RagArgsOption,
     json_object,
     one_of,
     option,
@@ -48,15 +49,6 @@ def complete_metrics(typed: str) -> list[str]:
     ]
 
 
-RagArgsOption = Annotated[
-    str | None,
-    option(
-        "--rag-args",
-        help="Arguments for the class or factory, as JSON.",
-        metavar="JSON",
-        panel=CASES,
-    ),
-]
 LimitOption = Annotated[
     int | None,
     option("--limit", help="Take only the first N cases.", metavar="N", panel=CASES),

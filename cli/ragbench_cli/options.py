@@ -135,6 +135,15 @@ def _name(field: Field[Any], kind: Any) -> str:
     return field.name
 
 
+RagArgsOption = Annotated[
+    str | None,
+    option(
+        "--rag-args",
+        help="Arguments for the class or factory, as JSON.",
+        metavar="JSON",
+        panel=CASES,
+    ),
+]
 JsonOption = Annotated[
     bool, option("--json", help="Print JSON to standard output instead of text.", panel=OUTPUT)
 ]

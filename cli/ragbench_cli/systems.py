@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from ragbench.errors import ConfigError, DataError
 from ragbench_cli import console
-from ragbench_cli.eval_options import RagArgsOption
-from ragbench_cli.options import json_object, option
+from ragbench_cli.options import RagArgsOption, json_object, option
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Document
