@@ -11,25 +11,19 @@ class Cause(StrEnum):
     """What became of a case: one of these each."""
 
     NOT_IN_CORPUS = "not_in_corpus"
-    """The corpus does not hold the gold."""
     NOT_RETRIEVED = "not_retrieved"
-    """Retrieval did not return the gold."""
     DROPPED = "dropped"
     """It was retrieved, and post-retrieval dropped it."""
     NOT_USED = "not_used"
     """It was shown to generation, and the answer is wrong."""
     DECLINED = "declined"
-    """It was shown, and the system declined to answer."""
     ANSWERED_WITHOUT = "answered_without"
-    """There is no answer, and the system answered."""
     FAILED = "failed"
-    """A stage failed."""
     UNKNOWN = "cannot_tell"
     """Too little is known of the case."""
     SHOWN = "shown"
     """It was shown; there is no answer, or no reference to check it with."""
     RIGHT_WITHOUT = "right_without_evidence"
-    """The answer is right, and the gold was not shown."""
     RIGHT = "right"
     """The answer is right; or there is none, and the system declined."""
 
@@ -118,7 +112,6 @@ class Attribution:
     shown: int | None = None
     """How many of the gold contexts were shown; None when unknown."""
     golds: int | None = None
-    """How many there are."""
     supported: bool | None = None
     """Of a wrong answer: whether a shown chunk that is not gold holds it; None when unknown."""
     probability: float | None = None
@@ -143,7 +136,6 @@ class CauseFlow:
     """How many cases went from one cause to another between two runs."""
 
     first: str
-    """The first run's mark."""
     second: str
     before: Cause
     after: Cause
@@ -156,6 +148,5 @@ class CorpusGold:
     """Which gold the searched documents hold."""
 
     documents: int
-    """Documents that were looked through."""
     absent: Mapping[str, tuple[str, ...]]
     """By case id: the gold that no document holds, where it is all of the case's gold."""

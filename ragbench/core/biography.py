@@ -51,7 +51,6 @@ class GoldFate:
 
     @property
     def is_found(self) -> bool:
-        """Whether it ever was among the chunks."""
         return self.chunk is not None
 
     @property
@@ -97,7 +96,6 @@ class OperatorEffect:
 
     operator: str
     cases: int
-    """Cases that went through it."""
     acted: int
     """Of those, in which it changed something."""
     given: int
@@ -130,13 +128,10 @@ class OperatorTable:
     """What the operators did, over all cases with a biography."""
 
     operators: tuple[OperatorEffect, ...]
-    """In the order in which they run."""
     cases: int
-    """Cases that went through them."""
     judged: int
     """Of those, with gold contexts that are known: what is said of gold covers only these."""
     gold: int
-    """Their gold contexts."""
     found: int
     """Of those, that some chunk held before the first operator, or after one."""
     kept: int

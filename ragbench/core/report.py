@@ -52,7 +52,6 @@ class JurorScore:
     """What one judge of a panel said, by one metric."""
 
     judge: str
-    """Its model."""
     measured: int
     """Cases that it gave a value."""
     unproved: int
@@ -70,9 +69,7 @@ class JurorPair:
     cases: int
     """Cases that both gave a value: the only ones that the figures cover."""
     same: float | None
-    """Share of the cases with the same value."""
     difference: float | None
-    """Mean distance of their values."""
     kappa: float | None
     """Cohen's: agreement beyond chance. None where the values are no levels."""
 
@@ -83,7 +80,6 @@ class JudgeLine:
 
     metric: str
     answers: int
-    """Answers of the language model."""
     prompt_tokens: int
     completion_tokens: int
     unreported: int
@@ -102,7 +98,6 @@ class JudgeLine:
     jurors: tuple[JurorScore, ...] = ()
     """Each judge of a panel, in its order; empty where one judge alone was asked."""
     pairs: tuple[JurorPair, ...] = ()
-    """Each two of them."""
 
     @property
     def fabricated_rate(self) -> float | None:
@@ -115,11 +110,9 @@ class JudgeReport:
     """Who judged, what it took, how steady it was."""
 
     judge: Mapping[str, Any]
-    """See the manifest's ``judge``."""
     lines: tuple[JudgeLine, ...]
     """A judged metric each, in the report's order."""
     currency: str | None
-    """None when the price is not known."""
     price_origin: str | None
     canaries: tuple[CanaryLine, ...] = ()
     """What the judge made of claims of known truth; empty where none were planted."""
@@ -132,7 +125,6 @@ class Interval:
     low: float
     high: float
     level: float = 0.95
-    """Its confidence, between 0 and 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +136,6 @@ class Slice:
     value: str
     """The tag, or the language's code."""
     total: int
-    """Cases in the slice."""
     measured: int
     """Cases of the slice that have a value."""
     score: float | None
@@ -159,7 +150,6 @@ class Summary:
 
     metric: Metric
     total: int
-    """Cases of the run."""
     measured: int
     """Cases with a value: the only ones that ``score`` covers."""
     abstained: int
@@ -199,7 +189,6 @@ class CaseRow:
     response: str | None
     """None when generation failed or was skipped."""
     stages: Mapping[str, Status]
-    """How each stage ended."""
     failures: tuple[Failure, ...]
     """What failed, a failure a stage or metric."""
     cells: tuple[Cell, ...]
@@ -237,7 +226,6 @@ class StageCount:
     reused: int = 0
     """How many an earlier run asked for, and nothing that they came from has changed."""
     recorded: int = 0
-    """How many the source held already."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,7 +246,6 @@ class Latency:
 
     stage: str
     count: int
-    """Cases with a time."""
     mean: float
     p50: float | None
     """Percentiles and the longest; None where cases shared calls, and nobody knows the time of
@@ -266,7 +253,6 @@ class Latency:
     p95: float | None
     longest: float | None
     sharing: int = 1
-    """The most cases that shared a call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,15 +260,12 @@ class Report:
     """A run's result. A pure function of the stored run."""
 
     manifest: Mapping[str, Any]
-    """The run's manifest as a plain mapping."""
     metrics: tuple[Metric, ...]
     """Every metric of the run, in the order that the user gave."""
     summaries: tuple[Summary, ...]
     """A summary a metric, in the same order."""
     stages: tuple[StageCount, ...]
-    """In the order in which they run."""
     failures: tuple[FailureGroup, ...]
-    """Most frequent first."""
     latencies: tuple[Latency, ...]
     """Differs from run to run: kept out of every file that must not."""
     reused_from: str | None = None

@@ -64,7 +64,6 @@ class JudgedClaim:
     """``"supported"``, ``"partially supported"`` or ``"not supported"``; ``"unproved"`` where no
     quote proves what the judge says."""
     reason: str
-    """The judge's; may be empty."""
     quotes: tuple[tuple[str, str | None], ...] = ()
     """What the judge quotes, each with the id of the chunk that holds it; None: no chunk does."""
 
@@ -111,7 +110,6 @@ class CaseStory:
     references: tuple[str, ...]
     """Every right answer, the main one first."""
     candidates: tuple[str, ...] = ()
-    """Other answers that the system gave."""
     supported: tuple[JudgedAnswer, ...] = ()
     """What judges said of the answer's claims, a judge and metric each: of several repetitions the
     first; empty where none judged them."""
