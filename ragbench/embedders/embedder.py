@@ -17,7 +17,7 @@ from typing import (
 
 from ragbench.errors import ConfigError
 from ragbench.io.settings import from_settings
-from ragbench.plugins import Registry
+from ragbench.plugins import Registry, load_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,6 +137,10 @@ _SERVICES = ("cohere", "voyage", "jina")
 """Built in once."""
 
 
+_OF_USERS = "ragbench.embedders.own:embedder_of_target"
+"""What makes an embedder of an object of the user's; reached by name, as embedders are."""
+
+
 def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
     """Makes an embedder; it loads its model or opens its connection when it is first used.
 
@@ -164,9 +168,7 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
             "has an endpoint like OpenAI's, take openai:MODEL with the setting base_url=URL"
         )
     if model and kind not in known and "." in kind:
-        from ragbench.embedders.own import embedder_of_target
-
-        return embedder_of_target(name, settings)
+        return cast("Embedder", load_target(_OF_USERS)(name, settings))
     make = EMBEDDERS.load(kind)
     return cast("Embedder", make(model, settings))
 
