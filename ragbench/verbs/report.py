@@ -47,6 +47,7 @@ _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
 def open_traces(path: Path, *, with_texts: bool = True) -> Iterator[TracedCase]:
+    """Reads the cases of a stored run, in order."""
     folder = RunFolder(path=path)
     manifest = read_manifest(folder.manifest)
     metrics = metrics_of(manifest)
