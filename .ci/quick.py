@@ -127,6 +127,14 @@ def imports() -> dict[str, set[str]]:
     found[f"{COMMANDS}.main"] |= {name for name in found if name.startswith(f"{COMMANDS}.commands")}
     for name in _tests():
         found[name] |= {f"{package}.conftest" for package in _packages(name)} & {*found}
+    for table in (ROOT / "ragbench").rglob("*.toml"):
+        package = ".".join(table.parent.relative_to(ROOT).parts)
+        rows = re.findall(
+            r'"(\w+):\w', table.read_text("utf-8")
+        )  # reader = "eval_tools:read_ragas"
+        for name in found:
+            if name.startswith(f"{package}.") and table.name in sources()[name]:
+                found[name] |= {f"{package}.{row}" for row in rows} & {*found}
     return found
 
 

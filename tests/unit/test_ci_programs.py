@@ -45,7 +45,8 @@ SMALL_PROJECT = {
     "ragbench/__init__.py": "if TYPE_CHECKING:\n    from ragbench.gate.gate import decide\n",
     "ragbench/gate/gate.py": "from ragbench.gate.drops import drop\nNAMES = 'names.toml'\n",
     "ragbench/gate/drops.py": "",
-    "ragbench/gate/names.toml": "",
+    "ragbench/gate/names.toml": 'reader = "listed:read"',
+    "ragbench/gate/listed.py": "",
     "ragbench/gate/late.py": "",
     "ragbench/gate/registry.py": "LATE = {'late': 'ragbench.gate.late:Late'}",
     "ragbench/gate/lonely.py": "",
@@ -81,6 +82,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
         ("ragbench/gate/gate.py", ["test_drops", "test_face"]),  # imported, and through the face
         ("ragbench/gate/late.py", ["test_late"]),  # through a helper, looked up by name
         ("ragbench/gate/names.toml", ["test_drops", "test_face"]),  # read by a module
+        ("ragbench/gate/listed.py", ["test_drops", "test_face"]),  # in a table that is read
         ("cli/ragbench_cli/commands/gate.py", ["test_gate", "test_other"]),  # through a fixture
         ("tests/unit/helper.py", ["test_late"]),
         ("tests/unit/test_late.py", ["test_late"]),

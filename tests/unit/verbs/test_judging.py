@@ -42,6 +42,9 @@ METRICS = "exact_match, ragas:faithfulness, ragas:context_recall, ragas:answer_a
 class Echo(RAGInterface):
     """Answers what it was asked."""
 
+    def stage_identity(self, stage: str) -> object:
+        return "version 1"
+
     def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         return [f"{query} is green.", "Cows eat."]
 
