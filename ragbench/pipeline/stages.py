@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.result import GenerationResult
@@ -21,9 +21,6 @@ from ragbench.errors import ConfigError
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.sentence_support import TermWeight
 from ragbench.plugins import Registry
-
-if TYPE_CHECKING:
-    from ragbench.pipeline.documents import Documents, Indexing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,8 +90,11 @@ class RetrievalStage:
         """Whether results carry vectors, or may: that is not known before they are there."""
         return True
 
-    def open(self, documents: Documents, indexing: Indexing) -> Retriever:
-        """Makes what is described ready to be searched; indexes where that is needed."""
+    def open(self, documents: Any, indexing: Any) -> Retriever:
+        """Makes what is described ready to be searched; indexes where that is needed.
+
+        What it is given stands in `ragbench.pipeline.documents`.
+        """
         raise NotImplementedError
 
 
