@@ -41,7 +41,7 @@ _WORDS = {
     GateOutcome.FAILED: ("failed", "red"),
     GateOutcome.INCONCLUSIVE: ("cannot tell", "yellow"),
 }
-_COLUMNS = ("now", "change", "interval", "limit", "n")
+_COLUMNS: tuple[str, ...] = ("now", "change", "interval", "limit", "n")
 _MISSED = ("n", "interval")
 """Columns that a narrow terminal goes without, in this order."""
 

@@ -206,9 +206,9 @@ class _Joint:
             total += signs.shape[1]
         # Where all are counted, the observed arrangement is among them.
         shares = counts / total if self.is_small else (counts + 1) / (total + 1)
-        found = np.empty(shares.shape)
-        found[:, order] = shares
-        alone, corrected = found.tolist()
+        alone, corrected = [0.0] * len(order), [0.0] * len(order)
+        for place, one, other in zip(order, shares[0], shares[1], strict=True):
+            alone[place], corrected[place] = float(one), float(other)
         return alone, corrected, _level(np.concatenate(largest), alpha, self.two_sided)
 
 
