@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -281,10 +281,12 @@ def _settings(folder: Path, name: str) -> Sequence[str]:
         tool: Any = tomllib.loads(file.read_text("utf-8")).get("tool", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return ()  # another program's to say
-    found = tool.get("ragbench", {}).get(name, [])
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    given: object = tool.get("ragbench", {}).get(name, [])
+    found = cast("list[object]", given) if isinstance(given, list) else [None]
+    texts = [one for one in found if isinstance(one, str)]
+    if len(texts) < len(found):
         raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts")
-    return found
+    return texts
 
 
 def _kind(name: str) -> PartKind:
@@ -388,7 +390,7 @@ def _recorded(record: Path, written: int) -> str:
 def _package(name: str, version: str, folder: Path, before: OriginPart | None) -> OriginPart:
     detail = f"version {version}"
     if (origin := folder / "direct_url.json").is_file():
-        where = orjson.loads(origin.read_bytes())
+        where: dict[str, Any] = orjson.loads(origin.read_bytes())
         if where.get("dir_info", {}).get("editable"):
             source = Path(unquote(urlsplit(where["url"]).path))
             return OriginPart("package", name, _edited(version, source), 0, detail)
