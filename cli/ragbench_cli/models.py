@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ragbench_cli import console
 from ragbench_cli.llm_options import LLMChoice, PanelOption
-from ragbench_cli.options import JUDGING, option
+from ragbench_cli.options import JUDGING, amount, option
 
 if TYPE_CHECKING:
     from ragbench.core.metric import Metric, Need
@@ -100,18 +99,6 @@ class ModelChoice:
             amount(self.max_cost, "--max-cost"),
             run_limit=amount(self.max_cost_run, "--max-cost-run"),
         )
-
-
-def amount(text: str | None, option: str) -> Decimal | None:
-    """A sum of money that was typed; None without one."""
-    if text is None:
-        return None
-    from ragbench.errors import ConfigError
-
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ConfigError(f"{option} must be a number, not '{text}'") from None
 
 
 @dataclass(slots=True)

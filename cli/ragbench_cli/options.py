@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from decimal import Decimal, InvalidOperation
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
@@ -267,3 +268,15 @@ def write_page(
         console.say(f"page    {html}")
     if html_folder is not None:
         console.say(f"page    {write_html_folder(html_folder, parts, title=title)}")
+
+
+def amount(text: str | None, option: str) -> Decimal | None:
+    """A sum of money that was typed; None without one."""
+    if text is None:
+        return None
+    from ragbench.errors import ConfigError
+
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ConfigError(f"{option} must be a number, not '{text}'") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from ragbench.errors import ConfigError, DataError
 from ragbench_cli import console
-from ragbench_cli.options import RagArgsOption, json_object, option
+from ragbench_cli.options import RagArgsOption, amount, json_object, option
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Document
@@ -257,7 +257,6 @@ class GeneratorChoice:
 
 def _price(typed: str | None) -> Price | None:
     from ragbench.llm.endpoint import Price
-    from ragbench_cli.models import amount
 
     if typed is None:
         return None

@@ -23,6 +23,7 @@ from ragbench_cli.options import (
     HtmlOption,
     JsonOption,
     RunArgument,
+    amount,
     option,
     takes_records,
     write_page,
@@ -131,7 +132,7 @@ def command(
     from ragbench.post.score_store import ScoreStore, needs_store
     from ragbench.text.token_counter import token_counter
     from ragbench.verbs.ablate import ablate
-    from ragbench_cli.models import amount, language_model
+    from ragbench_cli.models import language_model
 
     shown = Shown(json=json, md=md, html=html, html_folder=html_folder)
     with ExitStack() as stack:
