@@ -4,9 +4,10 @@
 better; ``tests/unit/test_house.py`` holds them. What became worse is written only with the words of
 the issue that grants it: ``make house WHY="..."``.
 
-Every import statement of ragbench and ragbench_cli counts, also one inside a function or for type
-checkers only; a name that a package's ``__init__`` passes on counts for the module that it comes
-from. Modules that are loaded by name (registries, the public face, the commands) do not count.
+For circles every import statement of ragbench and ragbench_cli counts, also one inside a function
+or for type checkers only; for the longest chain those that run when a module is imported. A name
+that a package's ``__init__`` passes on counts for the module that it comes from. Modules that are
+loaded by name (registries, the public face, the commands) do not count.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class House:
     trees: dict[str, ast.Module] = field(default_factory=dict[str, ast.Module])
     lines: dict[str, int] = field(default_factory=dict[str, int])
     imports: dict[str, set[str]] = field(default_factory=lambda: defaultdict[str, set[str]](set))
+    loads: dict[str, set[str]] = field(default_factory=lambda: defaultdict[str, set[str]](set))
+    """Of its imports those that happen when a module is imported itself."""
 
     @property
     def circle(self) -> list[str]:
@@ -48,10 +51,10 @@ class House:
 
     @property
     def chain(self) -> list[str]:
-        """The longest chain of modules of which each imports the next."""
+        """The longest chain of modules of which each loads the next when it is imported."""
         longest: dict[str, list[str]] = {}
-        for name in TopologicalSorter(self.imports).static_order():
-            below = [longest[other] for other in sorted(self.imports.get(name, ()))]
+        for name in TopologicalSorter(self.loads).static_order():
+            below = [longest[other] for other in sorted(self.loads.get(name, ()))]
             longest[name] = [name, *max(below, key=len, default=[])]
         return max(longest.values(), key=len)
 
@@ -78,11 +81,20 @@ def house() -> House:
     for name, tree in found.trees.items():
         if name == FACE:  # loads by name; what it imports is for type checkers
             continue
-        for module, symbol in _imported(tree).values():
-            target = _home(module, symbol, found.trees, passed_on)
-            if target is not None and target != name:
-                found.imports[name].add(target)
+        at_import = _imported(ast.Module([*filter(_is_executed, tree.body)], []))
+        for kept, imported in ((found.imports, _imported(tree)), (found.loads, at_import)):
+            for module, symbol in imported.values():
+                target = _home(module, symbol, found.trees, passed_on)
+                if target is not None and target != name:
+                    kept[name].add(target)
     return found
+
+
+def _is_executed(node: ast.stmt) -> bool:
+    """Whether importing a module runs a statement, as far as imports in it go."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        return False
+    return not isinstance(node, Function | ast.ClassDef)
 
 
 Imported = dict[str, tuple[str, str | None]]

@@ -1,18 +1,22 @@
-"""Which dump is meant, and how it is read: options that commands share."""
+"""Which dump is meant, how it is read, and what judges it: options that commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from ragbench_cli import console
 from ragbench_cli.options import CASES, EncodingOption, argument, mapping, one_of, option
 
 if TYPE_CHECKING:
     from ragbench.io.dumps.read import OpenDump
+    from ragbench.validators.validator import Validator
+    from ragbench_cli.console import StageAdvance
+    from ragbench_cli.validator_options import ValidatorChoice
 
 _SCORES = ("similarity", "distance")
 
@@ -142,3 +146,33 @@ def opened(path: str, choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]
         for note in dump.notes:  # a guess is said in any case
             console.say(note)
         yield dump
+
+
+class Judging(NamedTuple):
+    """A dump that is open, and what judges it."""
+
+    source: OpenDump
+    make: Callable[[], Validator]
+    engine: str
+    may_be_many: bool
+    """Whether workers may make a validator each."""
+    stopped: Callable[[], bool]
+    bars: StageAdvance | None
+
+
+@contextmanager
+def judging(
+    choice: ValidatorChoice, path: str, read: DumpChoice, engine: str, *, quiet: bool
+) -> Generator[Judging]:
+    from ragbench_cli.console import progress
+    from ragbench_cli.validator_options import chosen_engine, validator_maker
+
+    with (
+        console.stop_on_signal() as stopped,
+        redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
+        validator_maker(choice) as (make, may_be_many),
+        opened(path, read, quiet=quiet) as source,
+        progress(shown=not quiet) as bars,
+    ):
+        where = chosen_engine(engine, may_be_many=may_be_many)
+        yield Judging(source, make, where, may_be_many, stopped, bars)

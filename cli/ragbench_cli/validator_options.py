@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ragbench_cli import console
 from ragbench_cli.llm_options import LLMChoice
@@ -16,10 +15,7 @@ from ragbench_cli.options import ENGINE, MEASURED, option
 
 if TYPE_CHECKING:
     from ragbench.core.chat import ChatModel
-    from ragbench.io.dumps.read import OpenDump
     from ragbench.validators.validator import Validator
-    from ragbench_cli.console import StageAdvance
-    from ragbench_cli.dump_options import DumpChoice
 
 DEFAULT_VALIDATOR = "auto"
 CALLS = 8
@@ -123,36 +119,6 @@ def validator_maker(
     with own as model:
         made = build_validator(given, chat=model)
         yield lambda: made, False
-
-
-class Judging(NamedTuple):
-    """A dump that is open, and what judges it."""
-
-    source: OpenDump
-    make: Callable[[], Validator]
-    engine: str
-    may_be_many: bool
-    """Whether workers may make a validator each."""
-    stopped: Callable[[], bool]
-    bars: StageAdvance | None
-
-
-@contextmanager
-def judging(
-    choice: ValidatorChoice, path: str, read: DumpChoice, engine: str, *, quiet: bool
-) -> Generator[Judging]:
-    from ragbench_cli.console import progress
-    from ragbench_cli.dump_options import opened
-
-    with (
-        console.stop_on_signal() as stopped,
-        redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
-        validator_maker(choice) as (make, may_be_many),
-        opened(path, read, quiet=quiet) as source,
-        progress(shown=not quiet) as bars,
-    ):
-        where = chosen_engine(engine, may_be_many=may_be_many)
-        yield Judging(source, make, where, may_be_many, stopped, bars)
 
 
 def chosen_engine(engine: str, *, may_be_many: bool) -> str:

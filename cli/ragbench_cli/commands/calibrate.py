@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.dump_options import DumpChoice
+from ragbench_cli.dump_options import DumpChoice, judging
 from ragbench_cli.options import (
     MEASURED,
     OUTPUT,
@@ -23,7 +23,6 @@ from ragbench_cli.options import (
 from ragbench_cli.validator_options import (
     ValidatorChoice,
     WorkersOption,
-    judging,
     validator_name,
 )
 

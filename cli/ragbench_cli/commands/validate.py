@@ -13,7 +13,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.dump_options import DumpArgument, DumpChoice
+from ragbench_cli.dump_options import DumpArgument, DumpChoice, judging
 from ragbench_cli.options import (
     CASES,
     DEMANDED,
@@ -32,7 +32,6 @@ from ragbench_cli.validator_options import (
     CalibrationOption,
     ValidatorChoice,
     WorkersOption,
-    judging,
     validator_maker,
     validator_name,
 )
