@@ -137,7 +137,7 @@ def check_llm(
     *,
     fix: Path | None = None,
 ) -> list[DoctorCheck]:
-    """Tells each setting and asks the model twice; stops at the first thing that does not work."""
+    """Shows each setting and asks the model twice; stops at the first thing that does not work."""
     try:
         settings = read()
     except RagbenchError as error:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Tells the user something; never part of a command's output."""
+    """Prints a message on standard error; never part of a command's output."""
     from ragbench.safe_text import shown_text
 
     text = shown_text(text)  # also while a user's code may draw on standard error
@@ -204,7 +204,7 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
     if not shown:
         yield None
     elif not sys.stderr.isatty():
-        yield Lines(tell=say, now=time.monotonic).advance
+        yield Lines(print=say, now=time.monotonic).advance
     else:
         bars = _new_bars()
         with bars:
@@ -240,7 +240,7 @@ class _Counts:
 class Lines:
     """A line every half minute, for logs: a job that says nothing looks like one that hangs."""
 
-    tell: Callable[[str], None]
+    print: Callable[[str], None]
     now: Callable[[], float]
     """Seconds on a clock that only moves forward."""
     every: float = 30.0
@@ -258,7 +258,7 @@ class Lines:
             self._last = now
             note = f" ({counts.note()})" if counts.note() else ""
             of = "" if total is None else f"/{total:,}"
-            self.tell(f"{stage} {counts.done:,}{of}{note}")
+            self.print(f"{stage} {counts.done:,}{of}{note}")
 
 
 def _new_bars() -> Progress:

@@ -180,7 +180,7 @@ def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
 def say_receipt(
     receipt: Receipt, book: CallBook | None = None, not_sent: Mapping[str, str] | None = None
 ) -> None:
-    """Tells on standard error what a command spent; nothing when nobody was asked."""
+    """Reports on standard error what a command spent; nothing if no model was asked."""
     if not receipt.lines:
         return
     calls = sum(line.calls for line in receipt.lines)

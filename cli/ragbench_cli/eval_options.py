@@ -112,7 +112,7 @@ class SystemChoice:
         return json_object(self.rag_args, "--rag-args")
 
     def named(self, system: System) -> object:
-        """What tells the system from others by names: an edited file is another version of it."""
+        """What distinguishes the system from others; an edited file is another version of it."""
         if self.pipeline is not None:
             return str(self.pipeline)
         return system.description if self.rag is None else (self.rag, self.rag_args)

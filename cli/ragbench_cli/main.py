@@ -266,10 +266,10 @@ def _show_warning(
 
 
 def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
-    """Tells the user what went wrong, in one line where the user can mend it."""
+    """Reports what went wrong, in one line where the user can fix it."""
     from ragbench.errors import InterruptedRunError, RagbenchError
 
-    if isinstance(error, BrokenPipeError):  # the reader of our output went away: nobody to tell
+    if isinstance(error, BrokenPipeError):  # the reader of our output went away
         _leave_stdout()
         return ExitCode.CANNOT_RUN
     if isinstance(error, SystemExit):

@@ -196,7 +196,7 @@ def _run(run: MainRun) -> dict[str, Any]:
 
 
 def _origin(origin: Origin) -> dict[str, Any]:
-    """Without what tells how many lines of a file changed, which is long: its digest stays."""
+    """Without the details of a file, which are long: its digest stays."""
     short = (part if part.kind == "setting" else part._replace(detail="") for part in origin.parts)
     return origin._replace(parts=tuple(short)).as_json()
 

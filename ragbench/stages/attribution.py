@@ -248,10 +248,10 @@ _LOST = {
 
 def _located(known: Attribution, fate: SearchedGold, *, is_in_corpus: bool) -> Attribution:
     """What looking into the collection says of gold that was not retrieved."""
-    stage, told = _LOST[fate.cause]
+    stage, sentence = _LOST[fate.cause]
     missing = fate.cause is GoldCause.NOT_INDEXED and not is_in_corpus
     cause = Cause.NOT_IN_CORPUS if missing else Cause.NOT_RETRIEVED
-    detail = told.format(rank=fate.rank)
+    detail = sentence.format(rank=fate.rank)
     return replace(known, cause=cause, stage=stage, rank=fate.rank, detail=detail)
 
 
@@ -272,8 +272,8 @@ def _of_shown(trace: Trace, found: _FoundGold, known: Attribution) -> Attributio
     if known.answer is Answer.WRONG:
         supported = _is_supported_elsewhere(trace, found)
         other = "another shown chunk holds it" if supported else "no other shown chunk holds it"
-        told = "" if supported is None else f"; {other}"
-        detail = f"{begin}, and the answer is wrong{told}{rest}."
+        other_one = "" if supported is None else f"; {other}"
+        detail = f"{begin}, and the answer is wrong{other_one}{rest}."
         lost = replace(known, cause=Cause.NOT_USED, stage="generate", detail=detail)
         return replace(lost, supported=supported)
     is_there = known.answer is Answer.UNCHECKED

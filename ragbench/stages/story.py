@@ -1,4 +1,4 @@
-"""A stored case told hop by hop: nothing is computed but ranks, moves and where quotes stand."""
+"""A stored case, stage by stage: nothing is computed but ranks, moves and where quotes stand."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _chunks(
 
 
 class _Telling(NamedTuple):
-    """What every chunk of a case is told with."""
+    """What the chunks of a case share."""
 
     trace: Trace
     steps: Sequence[Step]

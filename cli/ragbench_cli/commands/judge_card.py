@@ -116,7 +116,7 @@ def command(
 ) -> None:
     """Measure a judge against human labels.
 
-    Tells how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
+    Shows how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
     recall of each level, rank correlation, with intervals), whether it agrees with itself, what
     order, length and instructions in the texts do to its verdict, how many of its quotes stand
     nowhere in the evidence, what a verdict costs, and what all that comes to.

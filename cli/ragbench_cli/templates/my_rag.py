@@ -52,5 +52,5 @@ class MyRAG(RAGInterface):
 
 
 def words(text: str) -> frozenset[str]:
-    """The words that tell one text from another."""
+    """The words that distinguish one text from another."""
     return frozenset(re.findall(r"\w+", text.lower())) - SMALL_WORDS

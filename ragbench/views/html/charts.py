@@ -17,9 +17,9 @@ def forest(
     """A figure with its interval on an axis from ``least`` to ``most``."""
     at = _scale(score, least, most)
     whisker = Markup("")
-    told = f"{score:.3f}"
+    shown = f"{score:.3f}"
     if low is not None and high is not None:
-        told += f", {low:.3f} to {high:.3f}"
+        shown += f", {low:.3f} to {high:.3f}"
         whisker = Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>').format(
             _scale(low, least, most),
             _scale(high, least, most),
@@ -32,7 +32,7 @@ def forest(
     return Markup(
         '<svg class="forest" viewBox="0 0 {} {}" width="{}" height="{}" role="img" '
         'aria-label="{}"><path class="axis" d="M4 9H{}"/>{}{}<circle cx="{}" cy="9" r="4"/></svg>'
-    ).format(_WIDTH, _HEIGHT, _WIDTH, _HEIGHT, told, _WIDTH - 4, zero, whisker, at)
+    ).format(_WIDTH, _HEIGHT, _WIDTH, _HEIGHT, shown, _WIDTH - 4, zero, whisker, at)
 
 
 def differences(
@@ -95,11 +95,11 @@ def bars(counts: Sequence[int], *, label: str) -> Markup:
         for at, count in enumerate(counts)
         if count
     )
-    told = f"{label}: {', '.join(map(str, counts))}"
+    shown = f"{label}: {', '.join(map(str, counts))}"
     return Markup(
         '<svg class="bars" viewBox="0 0 80 18" width="80" height="18" role="img" '
         'aria-label="{}"><path class="axis" d="M0 17.5H80"/>{}</svg>'
-    ).format(told, rects)
+    ).format(shown, rects)
 
 
 def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Markup:
