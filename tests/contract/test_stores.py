@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +19,7 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database
 from ragbench.stores.record import chunk_digest, searched_fields
-from tests.contract.store_engines import ENGINES, EngineUnderTest, start
+from tests.contract.store_engines import ENGINES, Opening, UnderTest
 from tests.unit.core import filter_cases
 
 DIMENSION = 8
@@ -51,8 +51,8 @@ LONG_ID = "é" * 1024
 class Subject:
     """An engine that has been started."""
 
-    engine: EngineUnderTest
-    open: Callable[[], Database]
+    engine: UnderTest[Opening]
+    open: Opening
     database: Database
     names: Iterator[str] = field(default_factory=lambda: (f"t{n}" for n in itertools.count()))
 
@@ -65,9 +65,9 @@ class Subject:
 def subject(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Subject]:
-    engine: EngineUnderTest = request.param
+    engine: UnderTest[Opening] = request.param
     with ExitStack() as closing:
-        opening = start(engine, tmp_path_factory.mktemp("store"), closing)
+        opening = engine.start(tmp_path_factory.mktemp("store"), closing)
         database = opening()
         yield Subject(engine=engine, open=opening, database=database)
         database.close()

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from ragbench import Chunk, Document
 from ragbench.errors import ConfigError, RagbenchWarning, StoreError
-from ragbench.pipeline.chunking import make_chunker
-from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import SparseIndex
-from ragbench.pipeline.stored_words import StoredWordsStrategy, WordsPlace, words_of
+from ragbench.pipeline.stored_words import StoredWordsStrategy, words_of
 from ragbench.stores.collection import WordCollection
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
 from ragbench.stores.words import word_number
-from tests.contract.store_engines import ENGINES, EngineUnderTest, start
-from tests.contract.test_search_over_stores import DOCUMENTS, EMBEDDER, FILTERS
+from tests.contract.store_engines import ENGINES, Opening, UnderTest
+from tests.contract.test_search_over_stores import DOCUMENTS, EMBEDDER, FILTERS, WHOLE, index
 
-WHOLE = make_chunker("whole")
 QUERIES = [
     "rent and fee",
     "付款 合同",
@@ -36,41 +34,31 @@ QUERIES = [
     "zzz",
     "",
 ]
+stored = partial(index, words="store")
 RANKING = [engine for engine in ENGINES if engine.name.startswith("qdrant")]
-
-
-def index(
-    database: Database,
-    documents: list[Document] = DOCUMENTS,
-    words: WordsPlace | None = "store",
-    collection: str = "kb",
-) -> tuple[int, int, int]:
-    result = index_documents(
-        documents,
-        database,
-        collection,
-        embedder=EMBEDDER,
-        embedder_name="hashing:64",
-        chunker=WHOLE,
-        words=words_of(words, database, collection, documents, WHOLE),
-    )
-    return result.written, result.unchanged, result.removed
 
 
 def own(documents: list[Document] = DOCUMENTS) -> RetrievalEngine:
     """The same collection, ranked by ragbench."""
     database = MemoryDatabase()
-    index(database, documents, "here")
+    index(database, documents, words="here")
     return RetrievalEngine(database, embedder=EMBEDDER)
 
 
 @pytest.fixture(params=RANKING, ids=lambda engine: engine.name)
 def opened(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[], Database]]:
-    engine: EngineUnderTest = request.param
+) -> Iterator[Opening]:
+    engine: UnderTest[Opening] = request.param
     with ExitStack() as closing:
-        yield start(engine, tmp_path_factory.mktemp("store"), closing)
+        yield engine.start(tmp_path_factory.mktemp("store"), closing)
+
+
+@pytest.fixture
+def database(opened: Opening) -> Iterator[Database]:
+    database = opened()
+    yield database
+    database.close()
 
 
 @pytest.fixture
@@ -87,7 +75,7 @@ def scores(rankings: list[list[Chunk]]) -> list[float]:
 
 
 def test_the_store_ranks_as_ragbench_s_own_bm25(
-    opened: Callable[[], Database], monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[dict[str, Any]] = [
         {"filters": filters, "strategy": strategy}
@@ -97,8 +85,7 @@ def test_the_store_ranks_as_ragbench_s_own_bm25(
     with own() as engine:
         every = [engine.batch_search("kb", QUERIES, 7, **given) for given in asked]
     monkeypatch.setattr(SparseIndex, "build", lambda *_, **__: pytest.fail("BM25 is built"))
-    database = opened()
-    assert index(database) == (60, 0, 0)
+    assert stored(database) == (60, 0, 0)
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         for given, wanted in zip(asked, every, strict=True):
             found = engine.batch_search("kb", QUERIES, 7, **given)
@@ -107,19 +94,17 @@ def test_the_store_ranks_as_ragbench_s_own_bm25(
             assert scores(found) == pytest.approx(scores(wanted), abs=2e-6)
             assert [one.metadata for one in found[0]] == [one.metadata for one in wanted[0]]
             assert found[0] and found[1] and not found[7] and not found[8]
-    database.close()
 
 
 def test_a_chunk_that_shares_only_function_words_does_not_match(
-    opened: Callable[[], Database], nothing_is_downloaded: None
+    database: Database, nothing_is_downloaded: None
 ) -> None:
     # "of", "the" and "is" are in many of them, and in some more often than "roof" is in any.
     texts = [
         f"{'what is of the ' * (at % 7)} {'roof' if at < 3 else 'fee'} {at}" for at in range(99)
     ]
     documents = [Document(id=f"d{at:02}", text=text) for at, text in enumerate(texts)]
-    database = opened()
-    index(database, documents)
+    stored(database, documents)
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         found = engine.search("kb", "what is the roof of the zebra", 10, strategy="sparse")
         assert sorted(ranked(found)) == ["d00", "d01", "d02"]
@@ -128,11 +113,10 @@ def test_a_chunk_that_shares_only_function_words_does_not_match(
         assert len(engine.search("kb", "what is the", 10, strategy="sparse")) == 10
         limited = engine.search("kb", "what is the roof of the zebra", 10, 0.2, strategy="sparse")
         assert limited == [chunk for chunk in found if (chunk.score or 0.0) >= 0.2]
-    database.close()
 
 
 def test_the_best_is_found_however_many_rank_before_it_by_the_words_that_tell(
-    opened: Callable[[], Database],
+    database: Database,
 ) -> None:
     # "roof" is in nearly all, "what is" in two: one has no roof, the other is the longest one.
     documents = [Document(id=f"d{at:02}", text="roof fee") for at in range(60)]
@@ -140,23 +124,20 @@ def test_the_best_is_found_however_many_rank_before_it_by_the_words_that_tell(
         Document(id="idle", text="what is"),
         Document(id="long", text=f"roof what is {'fee ' * 9}"),
     ]
-    database = opened()
-    index(database, documents)
+    stored(database, documents)
     with own(documents) as one, RetrievalEngine(database, embedder=EMBEDDER) as other:
         for k in (1, 3):
             (found,) = other.batch_search("kb", ["what is the roof"], k, strategy="sparse")
             (wanted,) = one.batch_search("kb", ["what is the roof"], k, strategy="sparse")
             assert ranked(found) == ["long", "d00", "d01"][:k] == ranked(wanted)
             assert scores([found]) == pytest.approx(scores([wanted]), abs=2e-6)
-    database.close()
 
 
 def test_a_word_weighs_its_inverse_document_frequency(
-    opened: Callable[[], Database], nothing_is_downloaded: None
+    database: Database, nothing_is_downloaded: None
 ) -> None:
     texts = ["rent", "rent and fee", "garden", "fee fee fee", "rent"]
-    database = opened()
-    index(database, [Document(id=str(at), text=text) for at, text in enumerate(texts)])
+    stored(database, [Document(id=str(at), text=text) for at, text in enumerate(texts)])
     store = database.open("kb")
     assert isinstance(store, WordCollection)
     # Nine words in five chunks.
@@ -172,22 +153,19 @@ def test_a_word_weighs_its_inverse_document_frequency(
     (found,) = store.search_words([{word_number("garden"): 0.5}], k=2)
     assert ranked(found) == ["2"]
     assert found[0].score == pytest.approx(0.5 * math.log(1 + 4.5 / 1.5) * has, abs=1e-6)
-    database.close()
 
 
 def test_equal_chunks_are_ordered_and_cut_by_id(
-    opened: Callable[[], Database],
+    database: Database,
 ) -> None:
-    database = opened()
-    index(database, [Document(id=f"d{at:03}", text="the rent is due") for at in range(150)])
+    stored(database, [Document(id=f"d{at:03}", text="the rent is due") for at in range(150)])
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         found = engine.search("kb", "rent", 5, strategy="sparse")
     assert ranked(found) == ["d000", "d001", "d002", "d003", "d004"]
-    database.close()
 
 
 def test_what_is_changed_added_and_removed_is_ranked(
-    opened: Callable[[], Database],
+    opened: Opening,
 ) -> None:
     changed = [
         Document(id=DOCUMENTS[0].id, text="A new clause on the boiler."),
@@ -195,11 +173,11 @@ def test_what_is_changed_added_and_removed_is_ranked(
         Document(id="added", text="The boiler and the roof of flat 99 are new."),
     ]
     database = opened()
-    index(database)
+    stored(database)
     database.close()
     database = opened()
     # Nothing said: the collection stays one that the store ranks.
-    assert index(database, changed, None) == (2, 57, 2)
+    assert index(database, changed) == (2, 57, 2)
     assert isinstance(database.open("kb"), WordCollection)
     queries = [*QUERIES, "boiler", "the boiler of the roof"]
     with own(changed) as one, RetrievalEngine(database, embedder=EMBEDDER) as other:
@@ -217,38 +195,33 @@ def test_what_is_changed_added_and_removed_is_ranked(
 
 
 def test_chunks_that_have_become_longer_are_told(
-    opened: Callable[[], Database],
+    database: Database,
 ) -> None:
-    database = opened()
-    index(database)
+    stored(database)
     longer = [replace(one, text=f"{one.text} {'longer ' * 20}") for one in DOCUMENTS]
     with pytest.warns(RagbenchWarning, match="words on average now; BM25 in the store holds long"):
-        index(database, longer)
-    database.close()
+        stored(database, longer)
 
 
-def test_a_collection_stays_as_it_was_made(opened: Callable[[], Database]) -> None:
-    database = opened()
+def test_a_collection_stays_as_it_was_made(database: Database) -> None:
     index(database, words="here", collection="plain")
-    index(database)
+    stored(database)
     assert database.open("plain").info().words is None
     with pytest.raises(ConfigError, match="'plain' was made to be ranked by ragbench by words"):
-        index(database, collection="plain")
+        stored(database, collection="plain")
     with pytest.raises(ConfigError, match="'kb' was made to be ranked by the store by words"):
         index(database, words="here")
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         built = engine.search("plain", "rent and fee", 5, strategy="sparse")
         assert ranked(built) == ranked(engine.search("kb", "rent and fee", 5, strategy="sparse"))
-    database.close()
 
 
 def test_words_of_another_release_are_not_searched_by(
-    opened: Callable[[], Database],
+    database: Database,
 ) -> None:
-    database = opened()
     words = words_of("store", database, "kb", DOCUMENTS, WHOLE)
     assert words is not None
-    index(database, collection="other")
+    stored(database, collection="other")
     identity = database.open("other").info().identity
     store = database.create(
         "kb", dimension=64, identity=identity, words=replace(words, tokeniser="0")
@@ -260,4 +233,3 @@ def test_words_of_another_release_are_not_searched_by(
         pytest.raises(StoreError, match="cut by another release of ragbench"),
     ):
         engine.search("kb", "rent", strategy="sparse")
-    database.close()
