@@ -142,7 +142,7 @@ class _Decoder:
     MAIN: ClassVar[str]
     PREFIX: ClassVar[str]
     """The field without which there is no record; an id is made of it where there is none."""
-    RECOGNISED: ClassVar[Callable[[], Names]]
+    RECOGNISED: ClassVar[staticmethod[[], Names]]
 
     problems: Problems
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -198,7 +198,7 @@ class EntryDecoder(_Decoder):
     KIND: ClassVar[str] = "cases"
     MAIN: ClassVar[str] = "query"
     PREFIX: ClassVar[str] = "q"
-    RECOGNISED: ClassVar[Callable[[], Names]] = staticmethod(entry_fields)
+    RECOGNISED: ClassVar[staticmethod[[], Names]] = staticmethod(entry_fields)
 
     chunks: Retrieved = field(default_factory=Retrieved)
     """How retrieved chunks that are objects are read."""
@@ -255,7 +255,7 @@ class DocumentDecoder(_Decoder):
     KIND: ClassVar[str] = "documents"
     MAIN: ClassVar[str] = "text"
     PREFIX: ClassVar[str] = "d"
-    RECOGNISED: ClassVar[Callable[[], Names]] = staticmethod(document_fields)
+    RECOGNISED: ClassVar[staticmethod[[], Names]] = staticmethod(document_fields)
 
     def decode(self, row: Row) -> Document | None:
         self._count += 1

@@ -25,7 +25,7 @@ from typing import TypeVar
 from ragbench.io.detect import container_rows
 from ragbench.io.fields import FieldMap, case_fields, entry_fields, outcome_fields
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.values import as_list, is_missing, is_object
+from ragbench.io.values import as_list, is_list, is_missing, is_object
 
 Values = Mapping[str, object]
 
@@ -92,7 +92,7 @@ def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 def _deepeval_texts(value: object) -> object:
     if isinstance(value, str) and value and not value.lstrip().startswith("["):
         value = value.split("|")
-    if not isinstance(value, list):
+    if not is_list(value):
         return value
     texts = [_deepeval_text(item) for item in as_list(value)]
     if any(map(is_object, texts)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -18,7 +18,7 @@ from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, Tally
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_text import in_case, json_bytes
-from ragbench.io.values import ValueProblem, check_depth
+from ragbench.io.values import ValueProblem, check_depth, is_object
 
 _CASE_FIELDS = tuple(Case.__dataclass_fields__)
 _EVIDENCE_FIELDS = tuple(Evidence.__dataclass_fields__)
@@ -41,7 +41,7 @@ def encode_document(document: Document) -> dict[str, Any]:
 def _said(record: Case | Document | Evidence, names: Iterable[str]) -> dict[str, Any]:
     values = {name: getattr(record, name) for name in names}
     return {
-        name: dict(value) if isinstance(value, Mapping) else value
+        name: dict(value) if is_object(value) else value
         for name, value in values.items()
         if value is not None and (value not in ((), {}) or name in _KNOWN_NONE)
     }

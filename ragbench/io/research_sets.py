@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from ragbench.io.ids import derived_id
 from ragbench.io.json_files import load, read_json_lines
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.values import as_list, is_object
+from ragbench.io.values import as_list, is_list, is_object
 
 Values = Mapping[str, object]
 
@@ -46,7 +46,7 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
     data = value.get("data") if is_object(value) else None
-    if not isinstance(data, list):
+    if not is_list(data):
         if value is not None:
             problems.add("expected an object with a list under 'data'", path=path)
         return
@@ -54,14 +54,14 @@ def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Parag
         place = f"data[{number}]"
         article: Values = item if is_object(item) else {}
         title, paragraphs = article.get("title"), article.get("paragraphs")
-        if not isinstance(paragraphs, list) or not isinstance(title, (str, type(None))):
+        if not is_list(paragraphs) or not isinstance(title, (str, type(None))):
             problems.add("expected 'title' and a list of 'paragraphs'", path=path, field=place)
             continue
         for position, inner in enumerate(as_list(paragraphs)):
             paragraph: Values = inner if is_object(inner) else {}
             context, questions = paragraph.get("context"), paragraph.get("qas", [])
             inner_place = f"{place}.paragraphs[{position}]"
-            if isinstance(context, str) and isinstance(questions, list):
+            if isinstance(context, str) and is_list(questions):
                 yield _Paragraph(title, context, as_list(questions), inner_place)
             else:
                 message = "expected 'context' as text and a list of 'qas'"
@@ -115,7 +115,7 @@ def _squad_case(
 
 
 def _squad_answers(value: object) -> list[tuple[str, object]] | None:
-    if value is not None and not isinstance(value, list):
+    if value is not None and not is_list(value):
         return None
     answers: list[Values] = [item if is_object(item) else {} for item in as_list(value)]
     found = [(answer.get("text"), answer.get("answer_start")) for answer in answers]
@@ -158,7 +158,7 @@ def flatten_squad_row(values: Values) -> Values:
     """
     answers = cast("Values", values.get("answers"))
     context, texts, starts = values.get("context"), answers.get("text"), answers.get("answer_start")
-    if not isinstance(context, str) or not isinstance(texts, list) or not isinstance(starts, list):
+    if not isinstance(context, str) or not is_list(texts) or not is_list(starts):
         return values
     row = {name: value for name, value in values.items() if name != "context"}
     if isinstance(row.get("title"), str) and "cluster" not in row:

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
 
@@ -47,7 +47,7 @@ def describe(value: object) -> str:
         return f"the number {value!r}"
     if isinstance(value, str):
         return f"'{value if len(value) <= 40 else value[:37] + '...'}'"
-    if isinstance(value, (list, tuple)):
+    if is_list(value):
         return "a list"
     return "an object" if is_object(value) else f"a {type(value).__name__}"
 
@@ -67,9 +67,13 @@ def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
     return type(value) is dict or isinstance(value, Mapping)
 
 
+def is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, (list, tuple))
+
+
 def as_list(value: object) -> list[object]:
     """The list that a value is; an empty one for anything else."""
-    return cast("list[object]", value) if isinstance(value, (list, tuple)) else []
+    return cast("list[object]", value) if is_list(value) else []
 
 
 # --- texts and ids
@@ -116,7 +120,7 @@ def _is_plain(value: object) -> TypeGuard[list[str]]:
 
 
 def _listed(value: object, convert: Callable[[object], _T]) -> tuple[_T, ...]:
-    if isinstance(value, (list, tuple)):
+    if is_list(value):
         return tuple([convert(item) for item in as_list(value) if item is not None])
     return (convert(value),)
 
@@ -165,10 +169,10 @@ def as_contexts(value: object) -> object:
         return (as_text(value),)
     if is_object(value):
         return value
-    if not isinstance(value, (list, tuple)):
+    if not is_list(value):
         raise _expected("a list of texts or objects", value)
     items = as_list(value)
-    if any(is_object(item) or isinstance(item, (list, tuple)) for item in items):
+    if any(is_object(item) or is_list(item) for item in items):
         return items
     return tuple([_written(item) for item in items])
 
@@ -220,7 +224,7 @@ def as_share(value: object) -> float:
 
 def as_numbers(value: object) -> tuple[float, ...]:
     """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out."""
-    if not isinstance(value, (list, tuple)):
+    if not is_list(value):
         raise _expected("a list of numbers", value)
     found = [(item, _number(item)) for item in as_list(value)]
     for item, number in found:
@@ -277,7 +281,7 @@ def as_grades(value: object) -> dict[str, int]:
 
 def as_evidence(value: object) -> tuple[Evidence, ...]:
     """Spans: texts, or objects of text, document_id, start and end."""
-    items = as_list(value) if isinstance(value, (list, tuple)) else [value]
+    items = as_list(value) if is_list(value) else [value]
     return tuple(_as_span(item) for item in items)
 
 
@@ -347,15 +351,15 @@ def parse_cell(target: str, cell: str) -> object:
     Ids and tags may also be separated by ``;`` or ``|``.
     """
     text = cell.strip()
-    is_list = text.startswith("[") and text.endswith("]")
+    in_brackets = text.startswith("[") and text.endswith("]")
     if target in _OBJECT_FIELDS:
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise ValueProblem(f"expected a JSON object: {error.msg}") from error
     if target in _ID_FIELDS:
-        return _parse_list(text) if is_list else _split_ids(target, text)
-    if target not in _LIST_FIELDS or not is_list:
+        return _parse_list(text) if in_brackets else _split_ids(target, text)
+    if target not in _LIST_FIELDS or not in_brackets:
         return cell
     try:
         return _parse_list(text)

@@ -220,7 +220,7 @@ class PostRetrieval:
 
 def _reads_now(operator: Operator) -> bool:
     reranker: Any = getattr(operator, "reranker", None)
-    steps = [operator, *([] if reranker is None else with_members(reranker))]
+    steps: list[object] = [operator, *([] if reranker is None else with_members(reranker))]
     return any(getattr(step, "reads_now", False) for step in steps)
 
 
