@@ -111,9 +111,18 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
 
 
 def _is_known(baseline: Baseline, run: RunScores) -> bool:
-    return run.date is not None and any(
-        (known.date, known.commit) == (run.date, run.commit) for known in baseline.runs
-    )
+    return run.date is not None and any(_is_same(known, _main_run(run)) for known in baseline.runs)
+
+
+def _is_same(known: MainRun, run: MainRun) -> bool:
+    """Older files date runs to the second, in which two may have started."""
+    shared = known.scores.keys() & run.scores.keys()
+    return (known.date, known.commit, known.cases, known.judge) == (
+        run.date,
+        run.commit,
+        run.cases,
+        run.judge,
+    ) and all(known.scores[name] == run.scores[name] for name in shared)
 
 
 def _incomparable(baseline: Baseline, run: RunScores) -> str:

@@ -31,10 +31,10 @@ class RunTables:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else int(row[0])
 
-    def begin(self, setting: bytes, started: str | None = None, notes: Sequence[str] = ()) -> None:
+    def begin(self, setting: bytes, notes: Sequence[str] = ()) -> None:
         """Begins a run, or continues the latest one where that was interrupted."""
-        if started is None:
-            started = datetime.now().astimezone().isoformat(timespec="seconds")
+        # To the microsecond: by it a baseline knows whether it holds a run already.
+        started = datetime.now().astimezone().isoformat(timespec="microseconds")
         with transaction(self._db):
             row = self._db.execute("SELECT value FROM meta WHERE key = 'setting'").fetchone()
             is_new = row is None or row[0] != setting

@@ -108,7 +108,7 @@ def begin(
         journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
     )
     stages = call_stages(system, absent, reuse.identity)
-    journal.runs.begin(_setting(manifest, stages), _local_time(), reuse.notes)
+    journal.runs.begin(_setting(manifest, stages), reuse.notes)
     journal.before_flush = reuse.keep
     return BegunRun(
         manifest=manifest, stages=stages, reuse=reuse, notes=tuple(journal.runs.notes())
@@ -151,10 +151,6 @@ def _setting(manifest: Manifest, stages: Sequence[Stage]) -> bytes:
     asked = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
     setting = (manifest.dataset.fingerprint, asked, judge, manifest.absent)
     return bytes.fromhex(fingerprint(setting))
-
-
-def _local_time() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 class KnownManifest:

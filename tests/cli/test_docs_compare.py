@@ -6,7 +6,6 @@ import contextlib
 import io
 import re
 import shlex
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,8 +40,6 @@ def test_the_commands_print_what_the_page_says(ragbench: Ragbench) -> None:
     assert f"# {printed.getvalue().strip()}" == promised
     for number in (1, 2, 3):
         assert ragbench("eval", "office", "--out", f"run-{number}", "-q").code == 0
-        with contextlib.closing(sqlite3.connect(f"run-{number}/journal.sqlite")) as db, db:
-            db.execute("UPDATE runs SET started = ?", (f"2026-02-0{number}T09:00:00+00:00",))
     for block in others:
         for arguments in commands(block):
             assert ragbench(*arguments).code == 0

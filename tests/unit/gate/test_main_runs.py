@@ -169,6 +169,15 @@ def test_the_same_run_is_not_counted_twice() -> None:
         baseline_of([first, first])
 
 
+def test_two_runs_of_the_same_second_are_two() -> None:
+    """Baseline files of older releases date their runs to the second."""
+    first, other = main_run([1, 0]), main_run([1, 1])
+    assert baseline_of([first, other]).kept == 2
+    assert with_run(baseline_of([first]), other).baseline.kept == 2
+    judged = main_run([1, 0], fingerprints={**SYSTEM, "judge": "other"})
+    assert not with_run(baseline_of([first]), judged).is_known
+
+
 def test_what_cannot_be_a_baseline_is_refused() -> None:
     first = main_run([1, 0], day=1)
     with pytest.raises(ConfigError, match="0 runs"):
