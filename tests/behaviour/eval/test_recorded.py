@@ -10,7 +10,6 @@ import pytest
 from ragbench import (
     Case,
     Entry,
-    Failure,
     GenerationResult,
     Known,
     Outcome,
@@ -76,16 +75,6 @@ def test_what_is_missing_is_skipped_and_never_a_zero(tmp_path: Path) -> None:
 def test_a_recorded_latency_is_that_of_the_file(tmp_path: Path) -> None:
     report = scored([entry("x", "Paris", seconds=2.5)], tmp_path / "run")
     assert [(line.stage, line.mean) for line in report.latencies] == [("generate", 2.5)]
-
-
-def test_a_recorded_failure_is_a_failure(tmp_path: Path) -> None:
-    failure = Failure(type="Timeout", message="after 30 s", stage="generate")
-    bad = Entry(
-        case=entry("x").case, recorded={"generate": Outcome(status=Status.FAILED, failure=failure)}
-    )
-    report = scored([bad, entry("y")], tmp_path / "run")
-    assert figures(report)["token_f1"] == (1.0, 1)
-    assert [(group.type, group.count) for group in report.failures] == [("Timeout", 1)]
 
 
 def test_with_a_rag_only_what_is_missing_is_asked(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,17 +78,6 @@ def calls_made() -> list[str]:
     return found
 
 
-def test_nothing_changed_asks_nothing_and_says_what_was_reused(project: Path) -> None:
-    assert run(project / "run")[1] == 4
-    report, calls = run(project / "run")
-    assert calls == 0
-    assert [(stage.stage, stage.reused) for stage in report.stages] == [
-        ("retrieve", 4),
-        ("generate", 4),
-    ]
-    assert version_of(project / "run").folder == project / "run"
-
-
 def test_a_changed_module_that_the_rag_imports_asks_again_and_says_so(project: Path) -> None:
     report, _ = run(project / "run")
     assert report.summaries[0].score == 1.0
@@ -102,19 +90,6 @@ def test_a_changed_module_that_the_rag_imports_asks_again_and_says_so(project: P
     assert (report.summaries[0].score, calls) == (0.0, 4)
     assert "retrieve and generate asked again: reuse_prompts.py changed" in report.notes
     assert all(stage.reused == 0 for stage in report.stages)
-
-
-def test_an_edit_in_the_second_of_the_run_is_not_answered_by_what_was_compiled(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    prompts = project / "reuse_prompts.py"
-    run(project / "run")
-    times = prompts.stat()
-    write(project, "v2")
-    os.utime(prompts, ns=(times.st_atime_ns, times.st_mtime_ns))
-    report, calls = run(project / "run")
-    assert (report.summaries[0].score, calls) == (0.0, 4)
 
 
 def test_the_note_outlives_an_interruption(project: Path) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,43 +37,30 @@ def make_run(path: Path) -> RunFolder:
     return RunFolder(path=path)
 
 
-def test_a_second_process_is_refused_with_the_holder_of_the_folder(tmp_path: Path) -> None:
-    path = tmp_path / "run"
+@contextmanager
+def another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that works on a folder until it is ended."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-    ) as holder:
+    command, pipe = [sys.executable, "-c", HOLD, str(path)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with (
-            pytest.raises(RunLockedError, match=rf"process \(pid {holder.pid}\) is working on"),
-            RunFolder(path=path).locked(),
-        ):
+        yield holder
+
+
+@pytest.mark.parametrize("end", ["done", "killed"])
+def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path: Path, end: str) -> None:
+    folder = RunFolder(path=tmp_path / "run")
+    with another_process(folder.path) as holder:
+        message = rf"process \(pid {holder.pid}\) is working on"
+        with pytest.raises(RunLockedError, match=message), folder.locked():
             pass
-        holder.communicate("done")
-    with RunFolder(path=path).locked():
+        if end == "killed":
+            holder.kill()
+        else:
+            holder.communicate(end)
+    with folder.locked():
         pass  # free again
-
-
-def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-    ) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        holder.kill()
-    with RunFolder(path=path).locked():
-        pass
 
 
 def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:

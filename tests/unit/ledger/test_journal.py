@@ -93,12 +93,6 @@ def test_a_text_is_stored_once(path: Path) -> None:
     reader.close()
 
 
-# --- runs and epochs
-
-
-# --- views
-
-
 # --- cells
 
 

@@ -17,11 +17,6 @@ def measured(value: Any) -> Outcome[Any]:
     return Outcome(status=Status.MEASURED, value=value)
 
 
-def test_everything_is_unknown_at_first() -> None:
-    assert set(SampleRow().as_mapping().values()) == {None}
-    assert len(SampleRow().as_mapping()) == 12
-
-
 def test_every_field_of_a_full_trace_is_found_and_lists_are_not_copied() -> None:
     contexts, ids, candidates = ["one", "two"], ["1", "2"], ["a", "b"]
     case = Case(

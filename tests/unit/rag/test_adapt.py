@@ -125,11 +125,6 @@ def test_a_function_is_given_the_number_by_its_own_name_for_it(
     assert plain(as_rag(retrieve=function, top_k=6)).batch_retrieve(["q"]) == [["6"]]
 
 
-def test_a_function_that_takes_no_number_says_so() -> None:
-    with pytest.raises(InterfaceError, match="find takes no top_k"):
-        plain(as_rag(retrieve=find)).retrieve("q", top_k=4)
-
-
 def test_parts_of_rags_can_be_put_together() -> None:
     rag = plain(as_rag(retrieve=Ours(), generate=Duck()))
     assert rag.retrieve("q", top_k=3) == ["q 3"]

@@ -125,13 +125,3 @@ def test_coroutines_are_asked_once_too() -> None:
 
     assert asyncio.run(both()) == [f"answer to {q}" for q in "abc"]
     assert system.asked == ["a", "b", "c", "a"]
-
-
-def test_top_k_goes_to_a_function_that_takes_it() -> None:
-    def ask(query: str, top_k: int = 2) -> Any:
-        return "a", ["c"] * top_k
-
-    assert len(rag_of(ask).retrieve("q")) == 2
-    assert len(rag_of(ask).retrieve("q", top_k=3)) == 3
-    with pytest.raises(InterfaceError, match="System takes no top_k"):
-        rag_of(System()).retrieve("q", top_k=3)

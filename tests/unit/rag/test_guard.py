@@ -12,23 +12,13 @@ from ragbench.errors import InterfaceError
 
 
 @pytest.mark.parametrize("base", [RAGInterface, AsyncRAGInterface])
-def test_a_class_with_nothing_is_refused(base: Any) -> None:
-    with pytest.raises(InterfaceError, match="class Empty has no generation: write one of") as told:
-        type("Empty", (base,), {})
-    assert "abstract=True" in str(told.value)
-
-
-def test_a_missing_family_is_named_with_the_ways_out() -> None:
-    with pytest.raises(InterfaceError) as told:
-
-        class Half(RAGInterface):
-            def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-                return []
-
-    message = str(told.value)
-    assert "class Half has no generation" in message
+def test_a_missing_family_is_named_with_the_ways_out(base: Any) -> None:
+    with pytest.raises(InterfaceError, match="class Half has no generation") as caught:
+        type("Half", (base,), {"retrieve": lambda self, query: []})
+    message = str(caught.value)
     assert "generate, generate_with_metadata, batch_generate" in message
     assert "families=('retrieval',)" in message
+    assert "abstract=True" in message
 
 
 def test_a_system_of_one_family_says_so() -> None:

@@ -344,10 +344,6 @@ def test_a_server_that_names_none_is_its_address(
     assert make(server.url).stage_identity("retrieve") == {"url": server.url}
 
 
-def test_a_server_that_is_not_there_names_none() -> None:
-    assert HTTPRag("http://127.0.0.1:1").stage_identity("retrieve") == {"url": "http://127.0.0.1:1"}
-
-
 def origin(rag: Any) -> Origin:
     description = describe_rag(rag, "http://rag")
     project = Project([rag, *getattr(rag, "adapts", ())], watch=Watch())

@@ -165,15 +165,6 @@ class NewRetrieval(RAGInterface, families=("retrieval",)):
         return RetrievalResult(["new"], context_ids=["1"])
 
 
-class OldGeneration(RAGInterface, families=("generation",)):
-    def generate(self, query: str, contexts: list[str]) -> str:
-        return contexts[0]
-
-
-class Both(NewRetrieval, OldGeneration, families=("retrieval", "generation")):
-    pass
-
-
 def test_an_old_child_of_a_new_base_is_warned_where_its_class_stands() -> None:
     with pytest.warns(UserWarning, match="OldChild.retrieve is never called by ragbench") as caught:
 

@@ -26,7 +26,6 @@ from ragbench import (
 from ragbench.core.attribution import Basis, Cause, CorpusGold
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.validation import RetrievalQuality, Verdict
-from ragbench.metrics.answer import answer_is_right
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_corpus_gold
@@ -128,11 +127,6 @@ def test_what_was_retrieved_and_answered_comes_to_one_cause(
     assert stage is None or result.stage == stage
 
 
-def test_only_what_a_stage_has_lost_names_a_stage() -> None:
-    assert attribute(declined(trace(case=UNANSWERABLE))).stage is None
-    assert attribute(trace("12", case=REFERENCE)).basis.is_estimate
-
-
 def test_shown_and_wrong_was_not_used() -> None:
     result = attribute(trace("Parking costs 40 euros."))
 
@@ -175,57 +169,33 @@ def test_a_stage_that_failed_is_the_cause() -> None:
     assert "Timeout" in result.detail
 
 
-@pytest.mark.parametrize(
-    ("present", "response", "expected"),
-    [
-        (True, "27 days", Cause.SHOWN),
-        (False, "27 days", Cause.ANSWERED_WITHOUT),
-    ],
-)
-def test_without_any_gold_the_validator_decides_and_is_named(
-    present: bool, response: str, expected: Cause
-) -> None:
-    case = Case(id="leave", query=CASE.query)
-    result = attribute(trace(response, case=case, validation=judged(present)))
-
-    assert (result.cause, result.basis) == (expected, Basis.VALIDATOR)
-    assert result.probability == pytest.approx(0.9 if present else 0.1)
-    assert "lexical" in result.detail
+ASKED = Case(id="leave", query=CASE.query)
+LETTER = Case(id="q", query="Which?", reference="B")
+"""Too short to be looked for in chunks; answers are compared with it."""
 
 
 @pytest.mark.parametrize(
-    ("gold_at", "present", "expected", "basis"),
+    ("case", "response", "gold_at", "present", "cause", "basis"),
     [
-        (1, False, Cause.NOT_USED, Basis.REFERENCE),  # the words are there
-        (None, True, Cause.NOT_USED, Basis.VALIDATOR),  # the answer stands in other words
-        (None, False, Cause.NOT_RETRIEVED, Basis.REFERENCE),
+        (ASKED, "27 days", 1, True, Cause.SHOWN, Basis.VALIDATOR),
+        (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
+        (REFERENCE, "12 weeks", 1, False, Cause.NOT_USED, Basis.REFERENCE),  # its words are there
+        (REFERENCE, "12 weeks", None, True, Cause.NOT_USED, Basis.VALIDATOR),  # in other words
+        (REFERENCE, "12 weeks", None, False, Cause.NOT_RETRIEVED, Basis.REFERENCE),
+        (LETTER, "A", 1, True, Cause.NOT_USED, Basis.VALIDATOR),
+        (LETTER, "B", 1, True, Cause.RIGHT, Basis.VALIDATOR),
+        (LETTER, "B", 1, False, Cause.RIGHT_WITHOUT, Basis.VALIDATOR),
+        (LETTER, "A", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
     ],
 )
-def test_a_validator_finds_what_the_words_of_a_reference_do_not(
-    gold_at: int | None, present: bool, expected: Cause, basis: Basis
+def test_a_validator_decides_where_no_gold_does_and_is_named(
+    case: Case, response: str, gold_at: int | None, present: bool, cause: Cause, basis: Basis
 ) -> None:
-    case = replace(CASE, reference_context_ids=None, evidence=())
-    result = attribute(trace("12 weeks", case=case, gold_at=gold_at, validation=judged(present)))
-    assert (result.cause, result.basis) == (expected, basis)
-
-
-@pytest.mark.parametrize(
-    ("present", "response", "cause", "stage"),
-    [
-        (True, "12 weeks", Cause.NOT_USED, "generate"),
-        (True, "27 days", Cause.RIGHT, None),
-        (False, "27 days", Cause.RIGHT_WITHOUT, None),
-        (False, "12 weeks", Cause.ANSWERED_WITHOUT, None),
-    ],
-)
-def test_what_a_verdict_and_an_answer_come_to(
-    present: bool, response: str, cause: Cause, stage: str | None
-) -> None:
-    """A reference of one letter cannot be looked for in chunks; answers are held against it."""
-    case = Case(id="q", query="Which?", reference="B")
-    answer = {"27 days": "B", "12 weeks": "A"}[response]
-    result = attribute(trace(answer, case=case, validation=judged(present)))
-    assert (result.cause, result.stage) == (cause, stage)
+    result = attribute(trace(response, case=case, gold_at=gold_at, validation=judged(present)))
+    assert (result.cause, result.basis) == (cause, basis)
+    if basis is Basis.VALIDATOR:
+        assert result.probability == pytest.approx(0.9 if present else 0.1)
+        assert "lexical" in result.detail
 
 
 def test_chunks_that_hold_a_reference_are_followed_to_the_operator_that_dropped_them() -> None:
@@ -252,46 +222,10 @@ def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_report
     case = replace(CASE, reference_context_ids=("handbook", "gone"))
     result = attribute(trace("It is 12 weeks.", case=case))
     assert (result.shown, result.golds) == (1, 2)
-    assert result.detail == (
-        "Shown at rank 1, and the answer is wrong; no other shown chunk holds it; 1 of 2 gold "
-        "contexts were not shown."
-    )
+    assert "no other shown chunk holds it; 1 of 2 gold contexts were not shown" in result.detail
     short = attribute(trace("No"))
     assert short.supported is None
     assert short.detail == "Shown at rank 1, and the answer is wrong."
-    assert attribute(trace("27 days", case=case)).detail == (
-        "Shown at rank 1, and the answer is right."
-    )
-
-
-@pytest.mark.parametrize(
-    ("response", "reference", "expected"),
-    [
-        ("27 days", "27 days", True),
-        ("You get 27 days of leave a year, whatever your contract says.", "27 days", True),
-        ("25 days", "27 days", False),
-        ("Paris is the capital", "The capital is Paris", True),
-        ("Berlin", "Paris", False),
-        ("No, it is not.", "No", True),
-        ("Yes.", "No", False),
-        ("It was not allowed.", "No", None),  # words cannot tell
-        (  # a paraphrase, or a mistake: words cannot tell
-            "Staff may stay at home for two days each week once their lead has agreed",
-            "Employees are allowed to work from home up to two days a week if the team lead agrees",
-            None,
-        ),
-        (
-            "The cup was won by Hungary in the final against the hosts",
-            "Employees are allowed to work from home up to two days a week if the team lead agrees",
-            False,
-        ),
-        ("in 1999 the firm was founded by two people", "the firm was founded in 1998", False),
-    ],
-)
-def test_whether_an_answer_is_right_by_its_words(
-    response: str, reference: str, expected: bool | None
-) -> None:
-    assert answer_is_right(response, reference) is expected
 
 
 def test_gold_is_looked_for_in_the_documents_by_id_and_by_text() -> None:
@@ -303,12 +237,8 @@ def test_gold_is_looked_for_in_the_documents_by_id_and_by_text() -> None:
 
     assert result.documents == 1
     assert dict(result.absent) == {"lost": ("gone",)}  # the span of `moved` stands in a document
-
-
-def test_gold_ids_of_another_kind_say_nothing_about_the_corpus() -> None:
-    case = replace(CASE, reference_context_ids=("handbook#3",), evidence=())
-
-    assert not corpus_gold([case], [Document(id="handbook", text=LEAVE)], Matching.AUTO).absent
+    other = replace(CASE, reference_context_ids=("handbook#3",), evidence=())  # another kind of id
+    assert not corpus_gold([other], [Document(id="handbook", text=LEAVE)], Matching.AUTO).absent
 
 
 def test_what_the_corpus_holds_is_kept_for_the_same_run_only(tmp_path: Any) -> None:
@@ -336,7 +266,13 @@ def test_causes_are_counted_in_the_order_of_the_stages() -> None:
     assert counts[0].examples == ("b", "c")
 
 
-FAULTS = ("removed", "top_k", "operator", "corrupted", "declined")
+FAULTS = {
+    "removed": (Cause.NOT_IN_CORPUS, ""),
+    "top_k": (Cause.DROPPED, "top_k"),
+    "operator": (Cause.DROPPED, "threshold"),
+    "corrupted": (Cause.NOT_USED, "generate"),
+    "declined": (Cause.DECLINED, "generate"),
+}
 
 
 def _faulty(fault: str, number: int) -> tuple[Trace, CorpusGold]:
@@ -364,10 +300,8 @@ def _faulty(fault: str, number: int) -> tuple[Trace, CorpusGold]:
     if fault == "operator":
         operators.append(build_operator(cut))
     after = post_retrieved(PostRetrieval(operators=tuple(operators)), case.query, retrieval)
-    answer = said(f"It is {number + 11} hours.")
-    if fault in ("corrupted", "removed", "top_k", "operator"):
-        answer = said(f"It is {number + 77} weeks.")
-    elif fault == "declined":
+    answer = said(f"It is {number + 77} weeks.")
+    if fault == "declined":
         answer = said("I don't know.", abstained=True)
     made = Trace(
         case=case,
@@ -381,19 +315,10 @@ def _faulty(fault: str, number: int) -> tuple[Trace, CorpusGold]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_that_are_put_in_are_found_with_their_stage(fault: str) -> None:
-    expected = {
-        "removed": (Cause.NOT_IN_CORPUS, None),
-        "top_k": (Cause.DROPPED, "top_k"),
-        "operator": (Cause.DROPPED, "threshold"),
-        "corrupted": (Cause.NOT_USED, "generate"),
-        "declined": (Cause.DECLINED, "generate"),
-    }[fault]
-
+    cause, stage = FAULTS[fault]
     right = 0
     for number in range(40):
         made, corpus = _faulty(fault, number)
         result = attribute(made, corpus=corpus)
-        named = expected[1] is None or expected[1] in (result.stage or "")
-        right += result.cause is expected[0] and named
-
+        right += result.cause is cause and stage in (result.stage or "")
     assert right >= 38  # 95 %

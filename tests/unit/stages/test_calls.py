@@ -120,14 +120,6 @@ def test_a_cancelled_task_of_the_rag_does_not_lose_its_batch() -> None:
     assert outcome.status is Status.FAILED
 
 
-def test_ctrl_c_passes_through() -> None:
-    def call(_: Sequence[int]) -> list[int]:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        list(attempt(call, [1, 2], Manner(stage="retrieve")))
-
-
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_every_call_for_several_items_that_fails_is_reported(concurrency: int) -> None:
     reported: list[tuple[int, str]] = []
@@ -162,23 +154,6 @@ def test_calls_that_are_split_are_warned_of_once_per_stage() -> None:
 
 PATIENCE = 30.0
 """Seconds after which a test that waits for another thread gives up."""
-
-
-def echo(items: Sequence[int]) -> list[int]:
-    return list(items)
-
-
-def collect(
-    batches: Sequence[Sequence[int]], concurrency: int = 1
-) -> list[tuple[list[int], list[int | None]]]:
-    done = run_plain(echo, batches, Manner(stage="retrieve", concurrency=concurrency))
-    return [(list(part), [o.value for o in outcomes]) for part, outcomes in done]
-
-
-@pytest.mark.parametrize("concurrency", [2, 3, 50])
-def test_threads_lose_no_batch(concurrency: int) -> None:
-    found = collect([[n] for n in range(20)], concurrency)
-    assert sorted(found) == [([n], [n]) for n in range(20)]
 
 
 def test_no_more_threads_than_allowed() -> None:

@@ -147,17 +147,6 @@ def test_failures_are_counted_by_what_they_say() -> None:
     assert [count for _, count in report.failures] == [2]
 
 
-def test_an_operator_that_fails_is_passed_over_and_counted() -> None:
-    answers = Prepared({"q0": answered(), "q1": answered()})
-    report = tried(traces(2), answers, PostRetrieval(operators=(Broken(),))).report(
-        (), is_first=True
-    )
-    # Both chunks are left: of 3 and 1 words, of 4 and 1.
-    assert (report.chunks, report.tokens, report.tokens_p95) == (2.0, 4.5, 5.0)
-    assert (report.passed_over, report.failed) == (2, 0)
-    assert [count for _, count in report.failures] == [2]
-
-
 def test_where_post_retrieval_fails_nothing_is_generated() -> None:
     answers = Prepared({})
     stage = PostRetrieval(operators=(Broken(),), on_error="raise")
