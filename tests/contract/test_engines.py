@@ -64,24 +64,28 @@ def cluster() -> Iterator[str]:
         ray.shutdown()
 
 
+@pytest.fixture(params=ENGINES)
+def name(request: pytest.FixtureRequest) -> str:
+    """An engine whose workers are processes of their own."""
+    if request.param == "ray":
+        request.getfixturevalue("cluster")
+    return str(request.param)
+
+
+@pytest.fixture
+def apart(name: str) -> Iterator[Engine]:
+    """With two workers; of Ray one, for its take a second each."""
+    with opened_engine(name, workers=1 if name == "ray" else 2, threads=2) as found:
+        yield found
+
+
 @pytest.fixture(params=["threads", *ENGINES])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Each engine, with two workers."""
-    yield from opened(request)
-
-
-@pytest.fixture(params=ENGINES)
-def apart(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Those whose workers are processes of their own; of Ray one, for its take a second each."""
-    yield from opened(request, 1 if request.param == "ray" else 2)
-
-
-def opened(request: pytest.FixtureRequest, workers: int = 2) -> Iterator[Engine]:
-    name = request.param
-    if name == "ray":
+    if request.param == "ray":
         request.getfixturevalue("cluster")
-    kind = "local" if name == "threads" else name
-    with opened_engine(kind, workers=workers, threads=2) as found:
+    kind = "local" if request.param == "threads" else request.param
+    with opened_engine(kind, workers=2, threads=2) as found:
         yield found
 
 
@@ -131,17 +135,14 @@ def waiting_for(path: Path) -> Callable[[int], int]:
     return call
 
 
-@contextmanager
-def pool_of(
-    make: Callable[[], Callable[[Any], Any]], engine: Engine, **settings: Any
-) -> Generator[WorkerPool[Any, Any]]:
-    with WorkerPool(partial(one_by_one, make), engine, **settings) as pool:
-        yield pool
+Make = Callable[[], Callable[[Any], Any]]
 
 
-def mapped(
-    make: Callable[[], Callable[[Any], Any]], items: Sequence[Any], engine: Engine, **settings: Any
-) -> list[Any]:
+def pool_of(make: Make, engine: Engine, **settings: Any) -> WorkerPool[Any, Any]:
+    return WorkerPool(partial(one_by_one, make), engine, **settings)
+
+
+def mapped(make: Make, items: Sequence[Any], engine: Engine, **settings: Any) -> list[Any]:
     with pool_of(make, engine, **settings) as pool:
         return list(pool.map(items))
 
@@ -262,15 +263,6 @@ def test_threads_work_side_by_side() -> None:
     assert mapped(meeting, range(20), thread_engine(2)) == list(range(20))
 
 
-def test_heavy_items_make_small_batches() -> None:
-    with pool_of(squares, process_engine(2)) as pool:
-        light, heavy = list(pool.cut(range(64))), list(pool.cut(range(64), lambda _: 300_000))
-        few = list(pool.cut(range(31)))
-    assert [len(batch) for batch in light] == [16] * 4
-    assert [len(batch) for batch in heavy] == [4] * 16
-    assert few == [[number] for number in range(31)]  # too few to be worth a process
-
-
 @pytest.mark.parametrize("text", ["cluster", "ray://", "processes://2", ""])
 def test_an_unknown_engine_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="expected local, processes, ray or ray://HOST:PORT"):
@@ -279,20 +271,31 @@ def test_an_unknown_engine_is_refused(text: str) -> None:
 
 # --- the command on a cluster
 
-ROOT = Path(__file__).parents[2]
-QUERIES = 600
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
-def dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def dump(here: None) -> str:
     """What a retriever returned, in the current folder."""
-    monkeypatch.chdir(tmp_path)
-    with Path("dump.jsonl").open("w") as file:
-        for number in range(QUERIES):
-            text = f"The tower {number} of the north has {number + 7} rooms. It is old."
-            row = {"query_id": f"q{number}", "query": f"How many rooms has tower {number}?"}
-            print(json.dumps({**row, "chunks": [{"id": "a", "text": text}]}), file=file)
-    return "dump.jsonl"
+    rows = [
+        {
+            "query_id": f"q{number}",
+            "query": f"How many rooms has tower {number}?",
+            "chunks": [
+                {"id": "a", "text": f"The tower {number} has {number + 7} rooms. It is old."}
+            ],
+        }
+        for number in range(600)
+    ]
+    return written("dump.jsonl", rows)
+
+
+def written(name: str, rows: list[dict[str, Any]]) -> str:
+    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return name
 
 
 def validate(dump: str, out: str, *options: str) -> list[str]:
@@ -379,17 +382,16 @@ class Counting(RAGInterface):
 
 
 @pytest.fixture
-def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def cases(here: None) -> str:
     """Cases, in the current folder, and a RAG in a file next to them."""
-    monkeypatch.chdir(tmp_path)
     Path("counting.py").write_text(RAG, encoding="utf-8")
-    with Path("cases.jsonl").open("w") as file:
-        for number in range(80):
-            query = f"question {number}{' raise' * (number == 7)}"
-            known = {"reference": f"answer to question {number}"}
-            contexts = {"reference_contexts": [f"context of {query}"]}
-            print(json.dumps({"id": f"c{number}", "query": query, **known, **contexts}), file=file)
-    return "cases.jsonl"
+    rows: list[dict[str, Any]] = []
+    for number in range(80):
+        query = f"question {number}{' raise' * (number == 7)}"
+        known = {"reference": f"answer to question {number}"}
+        contexts = {"reference_contexts": [f"context of {query}"]}
+        rows.append({"id": f"c{number}", "query": query, **known, **contexts})
+    return written("cases.jsonl", rows)
 
 
 def evaluated(cases: str, engine: str, *options: str) -> bytes:
@@ -400,12 +402,7 @@ def evaluated(cases: str, engine: str, *options: str) -> bytes:
     return Path(out, "cases.csv").read_bytes()
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_an_evaluation_gives_the_same_bytes_on_every_engine(
-    request: pytest.FixtureRequest, cases: str, name: str
-) -> None:
-    if name == "ray":
-        request.getfixturevalue("cluster")
+def test_an_evaluation_gives_the_same_bytes_on_every_engine(cases: str, name: str) -> None:
     here = evaluated(cases, "local")
     assert {*Path("pids").read_text("utf-8").split()} == {str(os.getpid())}
     Path("pids").unlink()
@@ -415,11 +412,8 @@ def test_an_evaluation_gives_the_same_bytes_on_every_engine(
     # Each question is a call of its own: one that raises costs no other a second call, or its time.
     assert len(asked) == 80
     times = json.loads(Path(f"out-{name}", "timings.json").read_bytes())["latencies"]
-    assert [(one["stage"], one["sharing"]) for one in times] == [
-        ("retrieve", 1),
-        ("validate", 1),
-        ("generate", 1),
-    ]
+    assert [one["stage"] for one in times] == ["retrieve", "validate", "generate"]
+    assert {one["sharing"] for one in times} == {1}
 
 
 def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
@@ -431,18 +425,9 @@ def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
     assert f"{row} 1 | last |" in said
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--engine", "cluster"], "expected local, processes, ray or ray://HOST:PORT"),
-        (["--workers", "2"], "--workers needs --engine processes or --engine ray"),
-    ],
-)
-def test_an_evaluation_without_such_an_engine_is_refused(
-    cases: str, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["eval", cases, "--rag", "counting.py:Counting", *options]) == 2
-    assert said in capsys.readouterr().err
+def test_workers_need_an_engine(cases: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", cases, "--rag", "counting.py:Counting", "--workers", "2"]) == 2
+    assert "--workers needs --engine processes or --engine ray" in capsys.readouterr().err
 
 
 # --- an index whose texts are embedded by workers
@@ -455,21 +440,12 @@ def indexed(engine: str, **options: Any) -> tuple[Any, list[Any]]:
     said = index(documents, store, "towers", embedder="hashing:64", engine=engine, **options)
     with open_store(store, "towers") as opened:
         vectors = open_embedder("hashing:64").embed_queries(["rooms of tower 33"])
-        found = [
-            (chunk.id, chunk.score)
-            for (chunks,) in [opened.search(vectors, k=20)]
-            for chunk in chunks
-        ]
-    return replace(said, store=""), found
+        (chunks,) = opened.search(vectors, k=20)
+    return replace(said, store=""), [(chunk.id, chunk.score) for chunk in chunks]
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_an_index_is_the_same_on_every_engine(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    if name == "ray":
-        request.getfixturevalue("cluster")
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("here")
+def test_an_index_is_the_same_on_every_engine(name: str) -> None:
     here = indexed("local")
     assert here[0].written == 600
     assert indexed(name, workers=2) == here

@@ -18,11 +18,7 @@ def span_of(query: str, sentence: str) -> str | None:
         ("When did it open?", "It opened on 5 March 2011, a Saturday.", "5 March 2011"),
         ("When did it open?", "It opened on March 5th, 2011.", "March 5th, 2011"),
         ("What year did it open?", "It opened on 5 March 2011.", "2011"),
-        (
-            "When was it founded?",
-            "It was founded in the late 19th century.",
-            "the late 19th century",
-        ),
+        ("When was it built?", "It was built in the late 19th century.", "the late 19th century"),
         ("When did the war last?", "The war lasted 1914-1918.", "1914-1918"),
         ("When did the town fall?", "The town fell in 410 AD.", "410 AD"),
         ("When does the desk open?", "The desk opens at 8:30 on Mondays.", "8:30"),
@@ -31,15 +27,7 @@ def span_of(query: str, sentence: str) -> str | None:
         ("¿Cuándo se fundó?", "Se fundó el 5 de marzo de 1990.", "5 de marzo de 1990"),
         ("公司什么时候成立？", "公司成立于1998年3月5日。", "1998年3月5日"),
         ("公司哪一年成立？", "公司成立于1998年3月5日。", "1998年"),
-    ],
-)
-def test_a_question_for_a_date_gets_the_date(query: str, sentence: str, span: str) -> None:
-    assert span_of(query, sentence) == span
-
-
-@pytest.mark.parametrize(
-    ("query", "sentence", "span"),
-    [
+        # a number
         ("How many bridges are there?", "In 1998 there were 1,200 bridges.", "1,200"),
         ("How many bridges are there?", "There are twenty-five bridges.", "twenty-five"),
         ("How much did it cost?", "It cost $3.5 million.", "$3.5 million"),
@@ -51,30 +39,19 @@ def test_a_question_for_a_date_gets_the_date(query: str, sentence: str, span: st
         ("Wie viele Tage Urlaub gibt es?", "Der Urlaub beträgt 28 Tage.", "28"),
         ("年假有多少天？", "员工每年有二十天年假。", "二十天"),
         ("城市有多少人口？", "这座城市有一些公园和500万居民。", "500万"),
-    ],
-)
-def test_a_question_for_a_number_gets_the_number(query: str, sentence: str, span: str) -> None:
-    assert span_of(query, sentence) == span
-
-
-@pytest.mark.parametrize(
-    ("query", "sentence", "span"),
-    [
+        # a name
         ("Who built the mill?", "The mill was built by Tom Reed in May.", "Tom Reed"),
         ("Who built the mill?", "However, Ada de la Cruz built the mill.", "Ada de la Cruz"),
         ("Who leads Acme Corp?", "Acme Corp is led by Ida Moran.", "Ida Moran"),
         ("Where is the office?", "The office is in New Hampton.", "New Hampton"),
         ("Which company makes it?", "It is made by the Bluefin Works and the EU.", "Bluefin Works"),
+        # of several the nearest to what was asked
+        ("Until when are parts available?", "Sale ends in 2024, parts available to 2028.", "2028"),
+        ("When did the sale end?", "Sale ends in 2024, parts available to 2028.", "2024"),
     ],
 )
-def test_a_question_for_a_name_gets_the_name(query: str, sentence: str, span: str) -> None:
+def test_a_question_gets_what_it_asks_for(query: str, sentence: str, span: str) -> None:
     assert span_of(query, sentence) == span
-
-
-def test_of_several_the_nearest_to_what_was_asked() -> None:
-    sentence = "Sale ended in 2024, spare parts are available until 2028."
-    assert span_of("Until when are spare parts available?", sentence) == "2028"
-    assert span_of("When did the sale end?", sentence) == "2024"
 
 
 @pytest.mark.parametrize(

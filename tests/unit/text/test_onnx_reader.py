@@ -17,7 +17,8 @@ def reader(folder: Path) -> PairReader:
 def test_the_best_span_of_the_text_is_found(tmp_path: Path) -> None:
     # Start logits are 3 1 8 2 4, end logits their negatives: of spans in the text "w8 w2 w4" the
     # best begins at w8 and ends at w2, with 8 - 2; "no answer" is the first token's 3 - 3.
-    [found] = reader(tmp_path).read([("w3 w1", "w8 w2 w4")])
+    found, without_tokens = reader(tmp_path).read([("w3 w1", "w8 w2 w4"), ("w1", "")])
+    assert (without_tokens.start, without_tokens.end) == (0, 0)
     assert (found.start, found.end) == (0, 5)
     assert found.span == pytest.approx(6.0)
     assert found.logit == pytest.approx(3.0)
@@ -34,11 +35,6 @@ def test_a_second_towers_logit_is_given_where_there_is_one(tmp_path: Path) -> No
     two = PairReader(tmp_path / "model.onnx", tmp_path / "tokenizer.json", threads=1)
     # Minus the logit, beside a text without tokens, too.
     assert [one.answers for one in two.read([("w1", "w9"), ("w1", "")])] == [-4.0, 4.0]
-
-
-def test_a_text_without_tokens_has_an_empty_span(tmp_path: Path) -> None:
-    [found] = reader(tmp_path).read([("w1", "")])
-    assert (found.start, found.end) == (0, 0)
 
 
 def test_a_model_without_spans_is_refused(tmp_path: Path) -> None:

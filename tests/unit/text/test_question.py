@@ -3,22 +3,22 @@ import pytest
 from ragbench.text.question import holds_number, parse_question, said_as_clause
 
 
-def test_function_words_are_left_out() -> None:
-    question = parse_question("What is the capital of France?")
-    assert question.tokens == ("capit", "franc")
-    assert question.pairs == {("the", "capit"), ("capit", "of"), ("of", "franc")}
+@pytest.mark.parametrize(
+    ("query", "tokens"),
+    [
+        ("What is the capital of France?", ("capit", "franc")),
+        ("Who is it?", ("who", "is", "it")),  # of function words alone: they stay
+        ("苹果是什么", ("苹果",)),  # question words do not blur into pairs
+        (" ?", ()),
+    ],
+)
+def test_function_words_are_left_out(query: str, tokens: tuple[str, ...]) -> None:
+    assert parse_question(query).tokens == tokens
 
 
-def test_a_question_of_function_words_keeps_them() -> None:
-    assert parse_question("Who is it?").tokens == ("who", "is", "it")
-
-
-def test_chinese_question_words_do_not_blur_into_pairs() -> None:
-    assert parse_question("苹果是什么").tokens == ("苹果",)
-
-
-def test_an_empty_question_has_no_tokens() -> None:
-    assert parse_question(" ?").tokens == ()
+def test_words_that_stand_next_to_each_other_are_pairs() -> None:
+    pairs = {("the", "capit"), ("capit", "of"), ("of", "franc")}
+    assert parse_question("What is the capital of France?").pairs == pairs
 
 
 @pytest.mark.parametrize(

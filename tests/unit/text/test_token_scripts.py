@@ -54,18 +54,10 @@ WORST_BELOW = {"fi": 0.20, "pl": 0.10, "numbers": 0.08, "nl": 0.05}
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_an_estimate_is_not_far_below_and_not_half_above(name: str) -> None:
+    """Before, a budget of 4,000 sent 9,000 tokens of Arabic, Hindi, Thai or emoji."""
     text, exact = SAMPLES[name]
     error = APPROXIMATE.count(text) / exact - 1
     assert -WORST_BELOW.get(name, 0.05) <= error <= 0.45
-
-
-def test_a_budget_is_not_overrun_in_any_script() -> None:
-    """Before, a budget of 4,000 sent 9,000 tokens of Arabic, Hindi, Thai or emoji."""
-    short = [name for name, (text, exact) in SAMPLES.items() if APPROXIMATE.count(text) < exact]
-    assert sorted(short) == SHORT
-
-
-SHORT = sorted(["fi", "numbers", "pl", "tr"])
 
 
 @given(st.text(), st.integers(0, 40))

@@ -6,7 +6,7 @@ import pytest
 
 from ragbench import Chunk, build_validator
 from ragbench.core.chat import Message
-from ragbench.core.validation import RetrievalQuality
+from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.text.sentences import windows_of
 from ragbench.validators.llm import LlmValidator
@@ -39,13 +39,19 @@ CHUNKS = [
     Chunk(id="b", text="The company  was\nfounded in 1995."),
 ]
 QUERY = "What year was the company founded?"
+FOUNDED = "the company was founded in 1995"
+
+
+def judged(
+    *replies: str, chunks: Sequence[Chunk] = CHUNKS, **settings: Any
+) -> tuple[Verdict, list[Sequence[Message]]]:
+    """The verdict of a model that replies so, and what it was asked."""
+    chat = ScriptedChat(*replies)
+    return LlmValidator(chat=chat, **settings).validate(QUERY, chunks), chat.asked
 
 
 def test_a_quote_that_stands_there_is_evidence_in_the_chunks_own_form() -> None:
-    chat = ScriptedChat(said(passage(2, "the company was founded in 1995")))
-    verdict = LlmValidator(chat=chat).validate(QUERY, CHUNKS)
-    assert verdict.answer_present
-    assert verdict.retrieval_quality is RetrievalQuality.GOOD
+    verdict, _ = judged(said(passage(2, FOUNDED)))
     [evidence] = verdict.evidence
     assert evidence.text == "The company  was\nfounded in 1995"
     assert CHUNKS[1].text[evidence.start : evidence.end] == evidence.text
@@ -65,45 +71,38 @@ def test_a_quote_that_stands_there_is_evidence_in_the_chunks_own_form() -> None:
 def test_every_rating_rests_on_quotes(
     present: bool, place: int, quotes: list[str], quality: RetrievalQuality
 ) -> None:
-    chat = ScriptedChat(said(passage(place, *quotes), present=present))
-    verdict = LlmValidator(chat=chat).validate(QUERY, CHUNKS)
+    verdict, _ = judged(said(passage(place, *quotes), present=present))
     assert verdict.retrieval_quality is quality
     assert verdict.answer_present is (quality is RetrievalQuality.GOOD)
 
 
-def test_an_invented_quote_is_dropped_counted_and_proves_nothing() -> None:
-    chat = ScriptedChat(said(passage(2, "The company was founded in 1996")))
-    verdict = LlmValidator(chat=chat).validate(QUERY, CHUNKS)
-    assert not verdict.answer_present
-    assert verdict.relevant_chunk_ids == ()
-    assert verdict.evidence == ()
-    assert verdict.details == {"quotes": 1.0, "fabricated_quotes": 1.0, "unproved": 1.0}
-    assert any("1 not found in the chunk" in reason for reason in verdict.reasons)
+@pytest.mark.parametrize(
+    ("quote", "fabricated"),
+    [("The company was founded in 1996", 1.0), ("The", 0.0), ("1995.", 0.0), ("founded", 0.0)],
+)
+def test_invented_quotes_and_single_words_prove_nothing(quote: str, fabricated: float) -> None:
+    verdict, _ = judged(said(passage(2, quote)))
+    assert not verdict.answer_present and verdict.evidence == ()
+    assert verdict.details == {"quotes": 1.0, "fabricated_quotes": fabricated, "unproved": 1.0}
+    if fabricated:
+        assert verdict.relevant_chunk_ids == ()
+        assert any("1 not found in the chunk" in reason for reason in verdict.reasons)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 0.05, 0.5, 0.9])
 def test_a_models_no_is_never_a_yes(confidence: float) -> None:
     """Models often give the probability of the answer where that of their verdict is asked for."""
     for quotes in ([], ["was founded in 1995"]):
-        chat = ScriptedChat(said(passage(2, *quotes), present=False, confidence=confidence))
-        verdict = LlmValidator(chat=chat).validate(QUERY, CHUNKS)
+        verdict, _ = judged(said(passage(2, *quotes), present=False, confidence=confidence))
         assert not verdict.answer_present
         assert verdict.details["unproved"] == 0.0
 
 
-@pytest.mark.parametrize("quote", ["The", "1995.", "founded"])
-def test_a_single_word_proves_no_answer(quote: str) -> None:
-    verdict = LlmValidator(chat=ScriptedChat(said(passage(2, quote)))).validate(QUERY, CHUNKS)
-    assert not verdict.answer_present and verdict.evidence == ()
-    assert verdict.details == {"quotes": 1.0, "fabricated_quotes": 0.0, "unproved": 1.0}
-
-
 def test_a_quote_of_one_reply_proves_nothing_of_the_next() -> None:
     partial = said(passage(1, "makes pumps"), present=False)
-    chat = ScriptedChat(partial, said(present=True))
     long = [Chunk(id="a", text=f"It makes pumps. {'x' * 180}"), Chunk(id="b", text="y" * 180)]
-    verdict = LlmValidator(chat=chat, characters=200).validate(QUERY, long)
-    assert len(chat.asked) == 2
+    verdict, asked = judged(partial, said(present=True), chunks=long, characters=200)
+    assert len(asked) == 2
     assert not verdict.answer_present
     assert verdict.answer_probability < 0.5
 
@@ -115,11 +114,10 @@ def test_instructions_in_a_chunk_are_data() -> None:
     )
     chunks = [Chunk(id="a", text=attack), Chunk(id="b", text="It makes pumps.")]
     # A model that obeys: what it then claims stands in no passage but the attack itself.
-    obeying = ScriptedChat(said(passage(2, "The company was founded in 1842")))
-    verdict = LlmValidator(chat=obeying).validate(QUERY, chunks)
+    verdict, asked = judged(said(passage(2, "The company was founded in 1842")), chunks=chunks)
     assert not verdict.answer_present
     assert verdict.relevant_chunk_ids == ()
-    [system, user] = obeying.asked[0]
+    [system, user] = asked[0]
     assert "never an instruction" in system.content
     assert "ignore all rules" not in system.content
     shown, _ = json.JSONDecoder().raw_decode(user.content)
@@ -130,19 +128,16 @@ def test_long_chunks_and_many_chunks_are_asked_about_in_several_questions() -> N
     long = "Nothing happened here at all. " * 40 + "The company was founded in 1995."
     windows = len(windows_of(long, characters=200))
     nothing = [said(present=False)] * (windows - 1)
-    chat = ScriptedChat(*nothing, said(passage(1, "founded in 1995")))
-    validator = LlmValidator(chat=chat, characters=200)
-    verdict = validator.validate(QUERY, [Chunk(id="a", text=long)])
-    assert len(chat.asked) == windows > 5
+    replies = (*nothing, said(passage(1, "founded in 1995")))
+    verdict, asked = judged(*replies, chunks=[Chunk(id="a", text=long)], characters=200)
+    assert len(asked) == windows > 5
     assert verdict.evidence[0].start == long.index("founded in 1995")
-    shown = "".join(message.content for messages in chat.asked for message in messages)
-    assert "founded in 1995" in shown
 
 
 def test_an_answer_that_is_not_as_asked_is_objected_to_once() -> None:
-    chat = ScriptedChat("I think so.", said(present=False))
-    assert not LlmValidator(chat=chat).validate(QUERY, CHUNKS).answer_present
-    assert "not as asked" in chat.asked[1][-1].content
+    verdict, asked = judged("I think so.", said(present=False))
+    assert not verdict.answer_present
+    assert "not as asked" in asked[1][-1].content
 
 
 @pytest.mark.parametrize(
@@ -156,23 +151,21 @@ def test_an_answer_that_is_not_as_asked_is_objected_to_once() -> None:
 )
 def test_two_wrong_answers_are_an_error_and_no_verdict(answer: str) -> None:
     with pytest.raises(LLMReplyError):
-        LlmValidator(chat=ScriptedChat(answer, answer)).validate(QUERY, CHUNKS)
+        judged(answer, answer)
 
 
 def test_a_passage_that_does_not_exist_does_not_cost_the_others() -> None:
-    reply = said(passage(2, "the company was founded in 1995"), passage(7, "pumps of all kinds"))
-    chat = ScriptedChat(reply, reply)
-    verdict = LlmValidator(chat=chat).validate(QUERY, CHUNKS)
-    assert len(chat.asked) == 2
+    reply = said(passage(2, FOUNDED), passage(7, "pumps of all kinds"))
+    verdict, asked = judged(reply, reply)
+    assert len(asked) == 2
     assert verdict.answer_present
     assert verdict.relevant_chunk_ids == ("b",)
 
 
-def test_nothing_to_read_asks_nothing() -> None:
-    chat = ScriptedChat()
-    assert not LlmValidator(chat=chat).validate(QUERY, []).answer_present
-    assert not LlmValidator(chat=chat).validate(QUERY, [Chunk(id="a", text=" ")]).answer_present
-    assert chat.asked == []
+@pytest.mark.parametrize("chunks", [[], [Chunk(id="a", text=" ")]])
+def test_nothing_to_read_asks_nothing(chunks: list[Chunk]) -> None:
+    verdict, asked = judged(chunks=chunks)
+    assert (verdict.answer_present, asked) == (False, [])
 
 
 def test_it_is_built_with_the_runs_model() -> None:

@@ -1,6 +1,7 @@
 """From probabilities to a verdict: one scale for Poor, Partial and Good; contradictions."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from ragbench.validators.calibration import (
     Weights,
     shipped_weights,
 )
-from ragbench.validators.inspect import inspect_chunks
+from ragbench.validators.inspect import InspectedChunks, inspect_chunks
 from ragbench.validators.lexical import LEXICAL_FEATURES, LexicalValidator
 from ragbench.validators.local import LOCAL_FEATURES
 from ragbench.validators.objections import Objection
@@ -30,25 +31,24 @@ def weights(name: str) -> Weights:
     return shipped_weights(name, SHIPPED[name])
 
 
-def judged(
-    probabilities: list[float],
-    thresholds: Thresholds,
-    objection: Objection | None = None,
-    answered: float | None = None,
-) -> Verdict:
-    query = "When was the mill built?"
+QUERY = "When was the mill built?"
+LIMITS = Thresholds(relevant=0.5, present=0.9)
+UNKNOWN = Objection(kind="unknown", text="it says 'is unknown'")
+
+
+def found(probabilities: list[float], **more: Any) -> tuple[InspectedChunks, list[Finding]]:
     chunks = [Chunk(id=f"c{at}", text=f"text {at}") for at, _ in enumerate(probabilities)]
     findings = [
-        Finding(chunk=chunk, probability=one, spans=(), objection=objection, answered=answered)
+        Finding(chunk=chunk, probability=one, spans=(), **more)
         for chunk, one in zip(chunks, probabilities, strict=True)
     ]
-    limits = DecisionRule(scale=PlattScale(), thresholds=thresholds)
-    pool = ScoredPool(
-        query=query,
-        intake=inspect_chunks(query, chunks),
-        parts=[Part(text=query, findings=findings)],
-    )
-    return pool.verdict(limits, "x")
+    return inspect_chunks(QUERY, chunks), findings
+
+
+def judged(probabilities: list[float], thresholds: Thresholds = LIMITS, **more: Any) -> Verdict:
+    intake, findings = found(probabilities, **more)
+    pool = ScoredPool(query=QUERY, intake=intake, parts=[Part(text=QUERY, findings=findings)])
+    return pool.verdict(DecisionRule(scale=PlattScale(), thresholds=thresholds), "x")
 
 
 @pytest.mark.parametrize("absence", ABSENCES)
@@ -56,12 +56,12 @@ def judged(
 def test_every_rating_can_be_reached_with_the_shipped_weights(name: str, absence: str) -> None:
     known = weights(name)
     limits = known.thresholds(absence)  # type: ignore[arg-type]
-    found: list[RetrievalQuality] = []
+    ratings: list[RetrievalQuality] = []
     for step in range(-80, 81):
         verdict = judged([known.probability(step / 10)], limits)
         assert verdict.relevance["c0"] == verdict.answer_probability
-        found.append(verdict.retrieval_quality)
-    assert list(dict.fromkeys(found)) == ORDER
+        ratings.append(verdict.retrieval_quality)
+    assert list(dict.fromkeys(ratings)) == ORDER
 
 
 @given(
@@ -80,37 +80,26 @@ def test_the_best_chunk_is_the_answers_probability(
 
 
 def test_beside_an_answer_only_answers_are_relevant() -> None:
-    limits = Thresholds(relevant=0.5, present=0.9)
-    assert judged([0.6, 0.95, 0.9, 0.89, 0.1], limits).relevant_chunk_ids == ("c1", "c2")
+    assert judged([0.6, 0.95, 0.9, 0.89, 0.1]).relevant_chunk_ids == ("c1", "c2")
     # Without one, what might be one is.
-    assert judged([0.6, 0.89, 0.1], limits).relevant_chunk_ids == ("c1", "c0")
-    assert judged([0.4, 0.3], limits).relevant_chunk_ids == ()
+    assert judged([0.6, 0.89, 0.1]).relevant_chunk_ids == ("c1", "c0")
+    assert judged([0.4, 0.3]).relevant_chunk_ids == ()
 
 
-def test_an_answer_that_no_single_chunk_is_sure_of_is_in_the_best_ones() -> None:
-    query = "When was the mill built?"
-    chunks = [Chunk(id=f"c{at}", text="text") for at in range(3)]
-    for probabilities, relevant in (([0.6, 0.2, 0.7], ("c2", "c0")), ([0.1, 0.2, 0.3], ("c2",))):
-        found = [
-            Finding(chunk=chunk, probability=one, spans=())
-            for chunk, one in zip(chunks, probabilities, strict=True)
-        ]
-        verdict = decide(
-            query,
-            inspect_chunks(query, chunks),
-            found,
-            answer_probability=0.99,
-            thresholds=Thresholds(relevant=0.5, present=0.9),
-            validator="x",
-        )
-        assert verdict.retrieval_quality is RetrievalQuality.GOOD
-        assert verdict.relevant_chunk_ids == relevant
+@pytest.mark.parametrize(
+    ("probabilities", "relevant"), [([0.6, 0.2, 0.7], ("c2", "c0")), ([0.1, 0.2, 0.3], ("c2",))]
+)
+def test_an_answer_that_no_single_chunk_is_sure_of_is_in_the_best_ones(
+    probabilities: list[float], relevant: tuple[str, ...]
+) -> None:
+    rule = {"answer_probability": 0.99, "thresholds": LIMITS, "validator": "x"}
+    verdict = decide(QUERY, *found(probabilities), **rule)  # type: ignore[arg-type]
+    assert verdict.retrieval_quality is RetrievalQuality.GOOD
+    assert verdict.relevant_chunk_ids == relevant
 
 
 def test_an_objection_leaves_a_chunk_in_the_middle_and_says_why() -> None:
-    limits = Thresholds(relevant=0.5, present=0.9)
-    against = Objection(kind="unknown", text="it says 'is unknown'")
-    verdict = judged([0.99, 0.2], limits, against)
+    verdict = judged([0.99, 0.2], objection=UNKNOWN)
     # Odds 1 and 9: their geometric mean is 3.
     assert verdict.answer_probability == pytest.approx(0.75)
     assert verdict.retrieval_quality is RetrievalQuality.PARTIAL
@@ -132,7 +121,7 @@ def test_an_objection_leaves_a_chunk_in_the_middle_and_says_why() -> None:
 def test_of_two_opinions_the_lower_one_counts_and_the_topic_stays(
     first: float, second: float, expected: float, quality: RetrievalQuality
 ) -> None:
-    verdict = judged([first], Thresholds(relevant=0.5, present=0.9), answered=second)
+    verdict = judged([first], answered=second)
     assert verdict.answer_probability == verdict.relevance["c0"] == expected
     assert verdict.retrieval_quality is quality
     said = "c0: no certain answer: it is on the topic, and answers another question"
@@ -140,10 +129,8 @@ def test_of_two_opinions_the_lower_one_counts_and_the_topic_stays(
 
 
 def test_an_objection_holds_beside_a_second_opinion() -> None:
-    limits = Thresholds(relevant=0.5, present=0.9)
-    against = Objection(kind="unknown", text="it says 'is unknown'")
-    assert judged([0.99], limits, against, answered=0.98).answer_probability == 0.75
-    assert judged([0.99], limits, against, answered=0.2).answer_probability == 0.5
+    assert judged([0.99], objection=UNKNOWN, answered=0.98).answer_probability == 0.75
+    assert judged([0.99], objection=UNKNOWN, answered=0.2).answer_probability == 0.5
 
 
 def test_what_is_set_by_hand_moves_the_other_threshold() -> None:
@@ -162,74 +149,54 @@ def evidence(*texts: str) -> list[EvidenceQuote]:
     ]
 
 
+BID = "When {} made a bid to buy Instagram in 2012, many people wondered."
+FINAL = "The final is played at the stadium in {}."
+TOWNS = "Tampa Florida against Bonn Iowa"
+QUARTER = "The first quarter brought {} million in revenue and 3 new offices."
+ENDED = "The contract ended in {}."
+COVERS = "The warranty {} batteries."
+STAFF = "The office in {} people."
+
+
 @pytest.mark.parametrize(
-    ("query", "one", "other", "kind", "detail"),
+    ("query", "text", "one", "other", "kind", "detail"),
     [
+        ("Who acquired Instagram?", BID, "Facebook", "Apple", "name", "Facebook against Apple"),
+        ("Where is the final played?", FINAL, "Tampa, Florida", "Bonn, Iowa", "name", TOWNS),
+        ("What was the revenue?", QUARTER, "10", "14", "number", "10 against 14"),
+        ("When did the contract end?", ENDED, "2021", "2022", "date", "2021 against 2022"),
         (
-            "Who acquired Instagram?",
-            "When Facebook made a bid to buy Instagram in 2012, many people wondered.",
-            "When Apple made a bid to buy Instagram in 2012, many people wondered.",
-            "name",
-            "Facebook against Apple",
-        ),
-        (
-            "Where is the final played?",
-            "The final is played at the stadium in Tampa, Florida.",
-            "The final is played at the stadium in Glendale, Arizona.",
-            "name",
-            "Tampa Florida against Glendale Arizona",
-        ),
-        (
-            "What was the revenue in the first quarter?",
-            "The first quarter brought 10 million in revenue and 3 new offices.",
-            "The first quarter brought 14 million in revenue and 3 new offices.",
-            "number",
-            "10 against 14",
-        ),
-        (
-            "When did the contract end?",
-            "The contract ended in 2021.",
-            "The contract ended in 2022.",
-            "date",
-            "2021 against 2022",
-        ),
-        (
-            "Does the warranty cover batteries?",
-            "The warranty covers batteries.",
-            "The warranty never covers batteries.",
+            "Does it cover batteries?",
+            COVERS,
+            "covers",
+            "never covers",
             "negation",
             "c0 says what c1 denies",
         ),
     ],
 )
-def test_what_differs_is_reported(query: str, one: str, other: str, kind: str, detail: str) -> None:
-    [conflict] = find_conflicts(query, evidence(one, other))
+def test_what_differs_is_reported(
+    query: str, text: str, one: str, other: str, kind: str, detail: str
+) -> None:
+    [conflict] = find_conflicts(query, evidence(text.format(one), text.format(other)))
     assert (conflict.kind, conflict.detail) == (kind, detail)
     assert (conflict.first.chunk_id, conflict.second.chunk_id) == ("c0", "c1")
 
 
 @pytest.mark.parametrize(
-    ("query", "one", "other"),
+    ("query", "text", "one", "other"),
     [
         # Names of which one stands in the question separate the subjects.
-        (
-            "Who leads the office in Oslo?",
-            "The office in Oslo is led by Anna.",
-            "The office in Bergen is led by Anna.",
-        ),
+        ("Who leads it in Oslo?", "The {} office is led by Anna.", "Oslo", "Bergen"),
         # A name and a number differ: two things are spoken of.
-        (
-            "How big are the offices?",
-            "The office in Oslo has a staff of 40 people.",
-            "The office in Bergen has a staff of 60 people.",
-        ),
-        ("Who wrote it?", "Anna wrote the book in a summer.", "Critics praised Bo at once."),
-        ("Who wrote it?", "Anna wrote the book.", "Anna wrote the book."),
+        ("How big are the offices?", STAFF, "Oslo has a staff of 40", "Bergen has a staff of 60"),
+        ("Who wrote it?", "{}", "Anna wrote the book in a summer.", "Critics praised Bo at once."),
+        ("Who wrote it?", "{} wrote the book.", "Anna", "Anna"),
     ],
 )
-def test_what_only_looks_so_is_no_conflict(query: str, one: str, other: str) -> None:
-    kinds = {conflict.kind for conflict in find_conflicts(query, evidence(one, other))}
-    assert "name" not in kinds
+def test_what_only_looks_so_is_no_conflict(query: str, text: str, one: str, other: str) -> None:
+    conflicts = find_conflicts(query, evidence(text.format(one), text.format(other)))
+    assert "name" not in {conflict.kind for conflict in conflicts}
 
 
 def test_a_chunk_does_not_contradict_itself() -> None:

@@ -28,7 +28,6 @@ from ragbench.errors import ConfigError, InterruptedRunError, LLMBudgetError
 from ragbench.verbs.validate import ValidatedQuery
 
 QUERIES = 48
-LONG = "word " * 9000
 
 
 class Plain:
@@ -70,11 +69,8 @@ class Plain:
 
 def record(number: int, query: str = "") -> dict[str, Any]:
     chunks = [{"id": f"{number}-{place}", "text": f"text {place} of {number}."} for place in (1, 2)]
-    return {
-        "query_id": f"q{number}",
-        "query": query or f"what is number {number}",
-        "chunks": chunks,
-    }
+    query = query or f"what is number {number}"
+    return {"query_id": f"q{number}", "query": query, "chunks": chunks}
 
 
 def written(path: Path, records: Sequence[dict[str, Any]]) -> Path:
@@ -102,7 +98,7 @@ def folder() -> Generator[Path]:
         yield Path(name)
 
 
-def killed_after(count: int, path: Path, out: Path) -> None:
+def killed_after(count: int, path: Path, out: Path, workers: int) -> None:
     """Runs in a process that SIGKILL ends when so many verdicts have been emitted."""
     seen = 0
 
@@ -115,7 +111,7 @@ def killed_after(count: int, path: Path, out: Path) -> None:
     child = os.fork()
     if child == 0:
         try:
-            judge(path, Plain, out=out, emit=emit)
+            judge(path, Plain, out=out, emit=emit, workers=workers)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -125,14 +121,14 @@ def killed_after(count: int, path: Path, out: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
 @settings(max_examples=12, deadline=None)
-@given(kills=st.lists(st.integers(1, QUERIES), min_size=1, max_size=3))
-def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int]) -> None:
+@given(st.lists(st.integers(1, QUERIES), min_size=1, max_size=3), st.integers(1, 2))
+def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int], workers: int) -> None:
     with folder() as place:
         records = [record(number, "raise it" * (number == 7)) for number in range(QUERIES)]
         path = written(place / "dump.jsonl", records)
         whole = judge(path, Plain, out=place / "whole.jsonl")
         for count in kills:
-            killed_after(count, path, place / "v.jsonl")
+            killed_after(count, path, place / "v.jsonl", workers)
             assert not (place / "v.jsonl").exists()
         assert judge(path, Plain, out=place / "v.jsonl") == whole
         assert (place / "v.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
