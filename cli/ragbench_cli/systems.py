@@ -343,6 +343,9 @@ def run_folder(
         known = "changed since" if version.is_changed else "no telling what changed since"
         console.say(f"{known} {version.earlier}: {'; '.join(reasons)}")
         console.say(f"This run goes to {version.folder}; --reuse keeps the stored answers instead.")
+        console.say(
+            f"Other metrics of those, asking nothing: ragbench eval {version.earlier} -m ..."
+        )
         console.say(f"Compare them with: ragbench compare {version.earlier} {version.folder}")
     return version.folder
 

@@ -147,7 +147,8 @@ class Project:
         return OriginPart(_kind(name), name, *file_content(path, before=self._before.get(name)))
 
     def _name(self, path: str | Path) -> str:
-        return name_of(Path(path), self._here)
+        # Names of files may hold bytes that are no text: JSON takes them escaped.
+        return name_of(Path(path), self._here).encode("utf-8", "backslashreplace").decode()
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
         """What the outcomes of a stage came from, as far as it is known by now."""

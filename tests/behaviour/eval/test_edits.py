@@ -228,6 +228,17 @@ def test_after_a_variable_changed_it_is_asked_again(
     assert [*asked, command()[0]] == [3, 3, 3, 3]
 
 
+def test_files_that_no_text_names_and_that_nothing_can_read_are_no_hindrance(project: Path) -> None:
+    Path(os.fsdecode(b"name-\xff.txt")).write_text("bytes in its name")
+    os.mkfifo("pipe")
+    Path("loop").symlink_to(".", target_is_directory=True)
+    Path("nowhere").symlink_to("gone.txt")
+    assert command()[0] == 3
+    assert command()[0] == 0
+    Path(os.fsdecode(b"name-\xff.txt")).write_text("other bytes")
+    assert command()[0] == 3
+
+
 def test_an_argument_asks_again_and_what_is_ignored_does_not(project: Path) -> None:
     assert command()[0] == 3
     assert command(weight=2.0)[0] == 3
