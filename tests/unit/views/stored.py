@@ -12,8 +12,6 @@ from ragbench.core.report import Report
 from ragbench.views.write import write_reports
 from tests.behaviour.rags import NotingRAG, run
 
-__all__ = ["HOSTILE", "HostileRAG", "hostile_cases", "hostile_report", "table_of", "written"]
-
 HOSTILE = [
     "plain",
     "=cmd|' /C calc'!A0",

@@ -19,10 +19,12 @@ from tests.unit.views.stored import hostile_report
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, CaseRow]:
+    """A report with hostile texts, and a row of it that has a cause."""
     folder = tmp_path_factory.mktemp("stored") / "run"
     hostile_report(folder)
-    return report_of(folder)
+    report = report_of(folder)
+    return report, next(row for row in report.rows() if row.attribution is not None)
 
 
 class _Elements(HTMLParser):
@@ -69,10 +71,11 @@ def against(row: CaseRow, text: str) -> Against:
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_what_judges_and_a_baseline_say_becomes_no_markup(report: Report, payload: str) -> None:
-    row = next(row for row in report.rows() if row.attribution is not None)
-    blocks = CaseBlocks(report.metrics, Chunks(), against(row, payload))
-    block = blocks.block(claimed(row, payload))
+def test_what_judges_and_a_baseline_say_becomes_no_markup(
+    shown: tuple[Report, CaseRow], payload: str
+) -> None:
+    report, row = shown
+    block = CaseBlocks(report.metrics, Chunks(), against(row, payload)).block(claimed(row, payload))
     parser = _Elements()
     parser.feed(block)
     assert {tag for tag, _ in parser.found} <= OWN
@@ -82,26 +85,18 @@ def test_what_judges_and_a_baseline_say_becomes_no_markup(report: Report, payloa
     assert "<div class=claims>" in block
 
 
-def test_an_answer_is_compared_with_that_of_the_baseline(report: Report) -> None:
-    row = next(row for row in report.rows() if row.attribution is not None)
+def test_a_case_is_shown_with_what_the_baseline_knows_of_it(shown: tuple[Report, CaseRow]) -> None:
+    report, row = shown
     row = replace(row, response="You get 27 days.")
-    block = CaseBlocks(report.metrics, Chunks(), against(row, "You get 30 days.")).block(row)
-    assert "You get <u>30 </u>days." in block
-    assert re.search(r"In the baseline: shown, declined\. .* 1 → skipped", block)
 
+    def block(before: Against | None = None) -> str:
+        return CaseBlocks(report.metrics, Chunks(), before).block(row)
 
-def test_a_baseline_that_keeps_no_texts_shows_scores_alone(report: Report) -> None:
-    row = next(row for row in report.rows() if row.attribution is not None)
-    found = against(row, "x")
+    found = against(row, "You get 30 days.")
+    assert "You get <u>30 </u>days." in block(found)
+    assert re.search(r"In the baseline: shown, declined\. .* 1 → skipped", block(found))
     bare = replace(found.cases[row.id], tells_texts=False, response=None, ids=None)
-    blocks = CaseBlocks(report.metrics, Chunks(), replace(found, cases={row.id: bare}))
-    block = blocks.block(row)
-    assert "<h3>In the baseline</h3>" not in block
-    assert "x 1 → skipped" in block
-
-
-def test_without_a_baseline_or_a_judge_nothing_is_said_of_them(report: Report) -> None:
-    row = next(row for row in report.rows() if row.attribution is not None)
-    block = CaseBlocks(report.metrics, Chunks()).block(row)
-    assert "baseline" not in block
-    assert "class=claims" not in block
+    without_texts = block(replace(found, cases={row.id: bare}))
+    assert "<h3>In the baseline</h3>" not in without_texts
+    assert "You get 30 days. 1 → skipped" in without_texts
+    assert not re.search("baseline|class=claims", block())

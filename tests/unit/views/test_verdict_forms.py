@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
+from importlib.resources import files
 from xml.etree import ElementTree as Tree
 
 import jsonschema
@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ragbench.views.gate as verdict_json
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.attribution import Cause, CauseCount
-from ragbench.core.gate_result import GateOutcome, GateResult
+from ragbench.core.gate_result import GateResult
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import ScoredCase
 from ragbench.gate.compare import cases_beside
+from ragbench.gate.gate import gate
 from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
 from ragbench.views.gate import (
     github_annotations,
@@ -26,12 +27,31 @@ from ragbench.views.gate import (
     verdict_object,
 )
 from ragbench.views.gate_markdown import comment_marker, verdict_markdown
-from tests.unit.gate.builders import column, run_of
-from tests.unit.views.verdicts import failed_verdict, refused_verdict
+from tests.unit.gate.builders import column, run, run_of
 
 NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
-SCHEMA = json.loads(Path(verdict_json.__file__).with_name("verdict.schema.json").read_text("utf-8"))
+SCHEMA = json.loads(files("ragbench.views").joinpath("verdict.schema.json").read_text("utf-8"))
 texts = st.text(st.characters(), max_size=40)
+
+
+def failed_verdict(*, id: str = "case", text: str = "text", metric: str = "m") -> GateResult:
+    """A drop that is shown, one that is not, a floor that holds, and a failed case."""
+    now = run({metric: ["failed"] + [0.0] * 9, "n": [1, 0] * 5}, dataset=text, source=text)
+    first: ScoredCase = now.cases[0]
+    cell = replace(first.scores[metric], reason=text)
+    broken = replace(first, id=id, query=text, scores={**first.scores, metric: cell})
+    now = replace(now, cases=(broken, *now.cases[1:]))
+    before = run({metric: [1.0] * 10, "n": [0, 1] * 5})
+    before = replace(before, cases=(replace(before.cases[0], id=id), *before.cases[1:]))
+    falls = FigureLimits(max_drop=0.02)
+    limits = {metric: MetricGate(limits=falls), "n": MetricGate(limits=replace(falls, minimum=0.5))}
+    return gate(now, before, GateConfig(max_error_rate=0.2, metrics=limits), notes=(text,))
+
+
+def refused_verdict() -> GateResult:
+    """Of runs whose chunks were matched in two ways."""
+    config = GateConfig(metrics={"m": MetricGate(limits=FigureLimits(max_drop=0.02))})
+    return gate(run({"m": [1]}), run({"m": [1]}, matching="text"), config)
 
 
 @pytest.fixture(params=["plain", "nasty", "refused"])
@@ -45,44 +65,29 @@ def verdict(request: pytest.FixtureRequest) -> GateResult:
 
 
 def test_the_object_fits_its_schema(verdict: GateResult) -> None:
+    found = verdict_object(verdict)
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(verdict_object(verdict), SCHEMA)
-    assert json.loads(json.dumps(verdict_object(verdict))) == verdict_object(verdict)
-
-
-def test_the_schema_knows_every_field_and_outcome() -> None:
-    found = verdict_object(failed_verdict())
-    assert set(SCHEMA["properties"]) == set(found)
-    assert set(SCHEMA["$defs"]["check"]["properties"]) == set(found["checks"][0])
-    assert set(SCHEMA["$defs"]["drop"]["properties"]) == set(found["checks"][0]["drop"])
-    assert SCHEMA["$defs"]["outcome"]["enum"] == [outcome.value for outcome in GateOutcome]
-
-
-def test_the_exit_code_is_the_verdicts_own() -> None:
-    assert verdict_object(failed_verdict())["exit_code"] == 1
-    assert verdict_object(refused_verdict())["exit_code"] == 3
+    jsonschema.validate(found, SCHEMA)
+    assert json.loads(json.dumps(found)) == found
 
 
 # --- JUnit
 
-ALLOWED = {
-    "testsuites": ({"name", "tests", "failures", "errors", "time"}, {"testsuite"}),
-    "testsuite": (
-        {"name", "tests", "failures", "errors", "skipped", "time"},
-        {"properties", "testcase"},
-    ),
+COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+SUITE = {"name", "tests", "failures", "errors", "time"}
+RESULTS = {"failure", "error", "skipped", "system-out"}
+# What the JUnit schema of CI servers allows, as far as it is used here: attributes, children.
+ALLOWED: dict[str, tuple[set[str], set[str]]] = {
+    "testsuites": (SUITE, {"testsuite"}),
+    "testsuite": (SUITE | {"skipped"}, {"properties", "testcase"}),
     "properties": (set(), {"property"}),
     "property": ({"name", "value"}, set()),
-    "testcase": (
-        {"classname", "name", "time"},
-        {"failure", "error", "skipped", "system-out"},
-    ),
+    "testcase": ({"classname", "name", "time"}, RESULTS),
     "failure": ({"message", "type"}, set()),
     "error": ({"message", "type"}, set()),
     "skipped": ({"message"}, set()),
     "system-out": (set(), set()),
 }
-"""What the JUnit schema of CI servers allows, as far as it is used here."""
 
 
 def check_junit(element: Tree.Element) -> None:
@@ -94,11 +99,7 @@ def check_junit(element: Tree.Element) -> None:
     if element.tag == "testsuite":
         cases = element.findall("testcase")
         assert [child.tag for child in element] == ["properties", *["testcase"] * len(cases)]
-        for attribute, tag in (
-            ("failures", "failure"),
-            ("errors", "error"),
-            ("skipped", "skipped"),
-        ):
+        for attribute, tag in COUNTED.items():
             assert int(element.attrib[attribute]) == len(element.findall(f"testcase/{tag}"))
         assert int(element.attrib["tests"]) == len(cases)
     if element.tag == "testcase":
@@ -123,9 +124,15 @@ def test_junit_has_a_test_case_per_check() -> None:
     ]
 
 
-def test_a_refusal_is_an_error_for_junit() -> None:
-    (case,) = Tree.fromstring(junit_report(refused_verdict())).findall("testsuite/testcase[error]")
+def test_a_refusal_is_no_failed_check_in_any_form() -> None:
+    verdict = refused_verdict()
+    (case,) = Tree.fromstring(junit_report(verdict)).findall("testsuite/testcase[error]")
     assert case.attrib["name"] == "comparable: matching"
+    assert verdict_object(verdict)["exit_code"] == 3
+    assert "::warning title=ragbench matching::" in github_annotations(verdict)
+    page = verdict_markdown(verdict)
+    assert "cannot tell" in page
+    assert "set a new one with: ragbench baseline set RUN" in page
 
 
 @given(texts)
@@ -157,32 +164,9 @@ def test_the_decision_stands_first_and_newly_failed_cases_before_others() -> Non
     assert lines[cases + 3] == "| q10 | `m` | 1.000 | 0.000 |  |"
 
 
-def test_a_refusal_says_what_to_do() -> None:
-    page = verdict_markdown(refused_verdict())
-    assert "cannot tell" in page
-    assert "- Not compared (matching): relevant chunks were recognised by id" in page
-    assert "set a new one with: ragbench baseline set RUN" in page
-
-
-def test_no_text_breaks_a_table_or_a_line() -> None:
-    plain = verdict_markdown(failed_verdict()).splitlines()
-    nasty = verdict_markdown(failed_verdict(id=NASTY, text=NASTY)).splitlines()
-    assert len(nasty) == len(plain)
-    for one, other in zip(plain, nasty, strict=True):
-        unescaped = re.compile(r"(?<!\\)\|")
-        assert len(unescaped.findall(one)) == len(unescaped.findall(other))
-
-
 def test_a_long_comment_stays_below_the_limit_of_forges() -> None:
     verdict = failed_verdict(id="x" * 5000, text="y" * 5000)
-    long = GateResult(
-        outcome=verdict.outcome,
-        headline=verdict.headline,
-        run=verdict.run,
-        baseline=None,
-        checks=verdict.checks * 50,
-        lost=verdict.lost * 50,
-    )
+    long = replace(verdict, baseline=None, checks=verdict.checks * 50, lost=verdict.lost * 50)
     page = verdict_markdown(long)
     assert len(page) < 65_536
     assert "... and 290 more checks." in page
@@ -213,12 +197,13 @@ def story(text: str = "text", *, cases: int = 7) -> list[str]:
 
 def test_the_story_holds_the_waterfall_the_flow_and_the_first_cases() -> None:
     lines = story()
-    assert "#### Where the answers were lost" in lines
+    page = "\n".join(lines)
+    parts = ("| check |", "#### Where the answers were lost", "#### Cases that went")
+    assert sorted(parts, key=page.index) == [*parts]
+    assert "#### Cases that lost" not in page  # they stand there once
     assert "| retrieved, then dropped | 3 | 100% | 0 | text 3 |" in lines
     assert "| right | not retrieved | 7 |" in lines
-    assert "7 newly failing, 0 newly fixed; 7 with other retrieved ids; 7 with another " in (
-        " ".join(lines)
-    )
+    assert "7 newly failing, 0 newly fixed; 7 with other retrieved ids; 7 with another " in page
     shown = [line for line in lines if line.startswith("| text")]
     changed = r"newly failing: recall@5 1.000 -\> 0.000"
     retrieved = r"lost text (1); gained b (1)"
@@ -227,21 +212,17 @@ def test_the_story_holds_the_waterfall_the_flow_and_the_first_cases() -> None:
     assert "... and 2 more cases: the page shows them." in lines
 
 
-def test_no_text_breaks_the_story_and_it_leaves_room_for_the_rest() -> None:
-    plain, nasty = story(), story(NASTY)
-    assert len(nasty) == len(plain)
-    unescaped = re.compile(r"(?<!\\)\|")
-    for one, other in zip(plain, nasty, strict=True):
-        assert len(unescaped.findall(one)) == len(unescaped.findall(other))
-    assert len("\n".join(story("y" * 5000, cases=500))) < 12_000
-
-
-def test_cases_that_went_another_way_stand_behind_the_checks_and_once() -> None:
-    page = "\n".join(story())
-    assert (
-        page.index("| check |") < page.index("#### Where the") < page.index("#### Cases that went")
-    )
-    assert "#### Cases that lost" not in page
+def test_no_text_breaks_a_table_or_a_line() -> None:
+    cell = re.compile(r"(?<!\\)\|")
+    hostile = failed_verdict(id=NASTY, text=NASTY)
+    for plain, nasty in (
+        (verdict_markdown(failed_verdict()).splitlines(), verdict_markdown(hostile).splitlines()),
+        (story(), story(NASTY)),
+    ):
+        assert [len(cell.findall(line)) for line in plain] == [
+            len(cell.findall(line)) for line in nasty
+        ]
+    assert len("\n".join(story("y" * 5000, cases=500))) < 12_000  # room for the rest
 
 
 @given(texts)
@@ -258,22 +239,12 @@ def test_markdown_is_one_line_without_markup_or_mentions(text: str) -> None:
 
 
 def test_annotations_are_a_line_each() -> None:
-    heads = [line.rpartition("::")[0] for line in github_annotations(failed_verdict()).splitlines()]
-    assert heads == [
-        "::error title=ragbench failed",
-        "::error title=ragbench m",
-        "::warning title=ragbench n",
-    ]
+    plain = github_annotations(failed_verdict()).split("\n")
+    heads = ["error title=ragbench failed", "error title=ragbench m", "warning title=ragbench n"]
+    assert [line.rpartition("::")[0] for line in plain[:-1]] == [f"::{head}" for head in heads]
     lines = github_annotations(failed_verdict(id=NASTY, text=NASTY, metric=NASTY)).split("\n")
-    assert len(lines) == len(github_annotations(failed_verdict()).split("\n"))
+    assert len(lines) == len(plain)
     assert all(re.match(r"::(error|warning|notice) title=[^:,]*::", line) for line in lines[:-1])
-
-
-def test_refusals_are_warnings() -> None:
-    assert (
-        "::warning title=ragbench matching::relevant chunks were recognised"
-        in github_annotations(refused_verdict())
-    )
 
 
 @given(texts)

@@ -14,55 +14,42 @@ from tests.unit.io.traces import ALL, FULL, SCORES, trace_of
 
 pytestmark = pytest.mark.extra("hf")
 
-TYPES = {
-    "id": "string",
-    "retrieved_contexts": "list<element: string>",
-    "retrieved_scores": "list<element: double>",
-    "confidence": "double",
-    "abstained": "bool",
-    "score:nDCG@10": "double",
-    "status:nDCG@10": "string",
-}
 
-
-def parquet_rows(path: Path) -> list[dict[str, Any]]:
-    pq: Any = require("pyarrow.parquet", extra="hf")
-    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-    return rows
-
-
-def hf_rows(path: Path) -> list[dict[str, Any]]:
-    datasets: Any = require("datasets", extra="hf")
-    rows: list[dict[str, Any]] = datasets.load_from_disk(str(path)).to_list()
-    return rows
-
-
-READERS = {"parquet": parquet_rows, "hf": hf_rows}
-BOTH = pytest.mark.parametrize("name", ["parquet", "hf"])
+def rows(name: str, path: Path) -> list[dict[str, Any]]:
+    if name == "hf":
+        table: Any = require("datasets", extra="hf").load_from_disk(str(path)).to_list()
+    else:
+        table = require("pyarrow.parquet", extra="hf").read_table(path).to_pylist()
+    found: list[dict[str, Any]] = table
+    return found
 
 
 def test_parquet_types_are_the_same_whatever_the_values(tmp_path: Path) -> None:
     pq: Any = require("pyarrow.parquet", extra="hf")
+    types = {
+        "id": "string",
+        "retrieved_contexts": "list<element: string>",
+        "retrieved_scores": "list<element: double>",
+        "abstained": "bool",
+        "score:nDCG@10": "double",
+        "status:nDCG@10": "string",
+    }
     for traces in (ALL[:0], ALL):
         export("parquet", traces, tmp_path / "o.parquet", scores=SCORES)
         schema = pq.read_schema(tmp_path / "o.parquet")
-        assert {name: str(schema.field(name).type) for name in TYPES} == TYPES
+        assert {name: str(schema.field(name).type) for name in types} == types
 
 
-@BOTH
-def test_nan_is_not_null(tmp_path: Path, name: str) -> None:
-    traces = [trace_of(["a"], scores=[math.nan]), trace_of(["a"])]
-    export(name, traces, tmp_path / "out")
-    first, second = READERS[name](tmp_path / "out")
-    assert math.isnan(first["retrieved_scores"][0])
-    assert second["retrieved_scores"] is None
-
-
-@BOTH
-def test_more_rows_than_one_batch_keep_their_order(tmp_path: Path, name: str) -> None:
-    export(name, (trace_of(["x"], case=str(n)) for n in range(2001)), tmp_path / "out")
-    rows = READERS[name](tmp_path / "out")
-    assert [row["id"] for row in rows] == [str(n) for n in range(2001)]
+@pytest.mark.parametrize("name", ["parquet", "hf"])
+def test_more_rows_than_one_batch_keep_their_order_and_nan_is_not_null(
+    tmp_path: Path, name: str
+) -> None:
+    many = (trace_of(["x"], case=str(n), scores=[math.nan]) for n in range(2001))
+    export(name, (*many, trace_of(["x"], case="2001")), tmp_path / "out")
+    found = rows(name, tmp_path / "out")
+    assert [row["id"] for row in found] == [str(n) for n in range(2002)]
+    assert math.isnan(found[0]["retrieved_scores"][0])
+    assert found[-1]["retrieved_scores"] is None
 
 
 @pytest.mark.extra("ragas")
@@ -80,7 +67,7 @@ def test_a_hugging_face_folder_is_replaced_and_another_folder_is_not(tmp_path: P
     target = tmp_path / "out"
     export("hf", ALL, target)
     export("hf", [FULL], target)
-    assert [row["id"] for row in hf_rows(target)] == ["full"]
+    assert [row["id"] for row in rows("hf", target)] == ["full"]
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("precious")
