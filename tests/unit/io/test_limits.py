@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,8 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGBENCH_MAX_FILE", "20KB")
 
 
-def entries(path: Path) -> Iterator[Entry]:
-    with open_source(path) as source:
-        yield from source
-
-
-def cp1252(path: Path) -> Iterator[Entry]:
-    with open_source(path, encoding="cp1252") as source:
+def entries(path: Path, **options: Any) -> Iterator[Entry]:
+    with open_source(path, **options) as source:
         yield from source
 
 
@@ -115,9 +111,10 @@ OTHER = ROW + "\n" + '{"query": "' + "é" * 4000
         (read_cases, "x.json", MANY.encode(), None, "it is larger than 20 KB"),
         (read_documents, "x.txt", b"word\n" * 500, None, "the text is longer than 2 KB"),
         (entries, "x.jsonl", OTHER.encode("utf-16"), 2, "the line is longer than 2 KB"),
-        (cp1252, "x.jsonl", OTHER.encode("cp1252"), 2, "the line is longer than 2 KB"),
+        (partial(entries, encoding="cp1252"), "x.jsonl", OTHER.encode("cp1252"), 2,
+         "the line is longer than 2 KB"),
     ],
-)
+)  # fmt: skip
 def test_what_is_too_large_in_another_way(
     tmp_path: Path, read: Any, name: str, content: bytes, line: int | None, words: str
 ) -> None:
@@ -129,8 +126,14 @@ def test_what_is_too_large_in_another_way(
     assert RECORD in message or FILE in message
 
 
-def test_more_is_allowed_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.jsonl"
+def test_more_is_allowed_on_request_and_in_a_packed_file_of_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [json.dumps({"query": f"question {n}", "reference": str(n**5)}) for n in range(2000)]
+    packed, path = tmp_path / "x.jsonl.gz", tmp_path / "x.jsonl"
+    packed.write_bytes(gzip.compress("\n".join(rows).encode()))
+    assert len("\n".join(rows)) > 5 * (20 << 10)
+    assert sum(1 for _ in read_cases(packed)) == 2000
     path.write_text(f"{ROW}\n{LONG_ROW}\n")
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "3KB")
     assert [len(case.query) for case in read_cases(path)] == [1, 2048]
@@ -147,22 +150,6 @@ def test_a_gzip_bomb(tmp_path: Path, read: Any, name: str) -> None:
         assert caught.value.problems
 
 
-def test_a_packed_file_of_data_may_be_larger_than_the_limit(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl.gz"
-    rows = [json.dumps({"query": f"question {n}", "reference": str(n**5)}) for n in range(2000)]
-    path.write_bytes(gzip.compress("\n".join(rows).encode()))
-    assert len("\n".join(rows)) > 5 * (20 << 10)
-    assert sum(1 for _ in read_cases(path)) == 2000
-
-
-def grown(tmp_path: Path, size: int) -> Path:
-    """A file of so many bytes that takes no place on the disk."""
-    path = tmp_path / "large.json"
-    with path.open("wb") as file:
-        file.truncate(size)
-    return path
-
-
 @pytest.mark.parametrize(
     ("read", "limit"),
     [
@@ -175,10 +162,13 @@ def grown(tmp_path: Path, size: int) -> Path:
 def test_files_that_are_held_whole_have_limits_too(
     tmp_path: Path, read: Callable[[Path], Any], limit: str
 ) -> None:
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(8 << 30)  # takes no place on the disk
     with pytest.raises(RagbenchError) as caught:
-        read(grown(tmp_path, 8 << 30))
+        read(path)
     assert limit in str(caught.value)
-    assert str(tmp_path / "large.json") in str(caught.value)
+    assert str(path) in str(caught.value)
 
 
 # --- Parquet
@@ -203,6 +193,9 @@ def test_a_long_cell_of_parquet(tmp_path: Path, parquet: Any, read: Any) -> None
     line, message = problem_of(read, path)
     assert line == 2
     assert "a cell is longer than 2 KB" in message
+    parquet.write_table(table(query=["x" * 30_000]), path, compression="zstd")
+    assert path.stat().st_size < 2000
+    assert FILE in problem_of(read_cases, path)[1]
 
 
 @pytest.mark.extra("hf")
@@ -225,14 +218,6 @@ def test_a_text_that_every_row_of_parquet_shares_is_one_row_at_a_time(
     monkeypatch.setattr(parquet.ParquetFile, "iter_batches", noted)
     assert len(list(read_cases(path))) == 5000
     assert asked[-1] == 2  # two rows of 9,000 bytes in 20 kB
-
-
-@pytest.mark.extra("hf")
-def test_a_column_of_parquet_that_unpacks_to_too_much(tmp_path: Path, parquet: Any) -> None:
-    path = tmp_path / "x.parquet"
-    parquet.write_table(table(query=["x" * 30_000]), path, compression="zstd")
-    assert path.stat().st_size < 2000
-    assert FILE in problem_of(read_cases, path)[1]
 
 
 @pytest.mark.extra("hf")

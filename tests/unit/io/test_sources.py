@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tracemalloc
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,9 @@ from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.entries import LOOK
 from ragbench.io.source_info import SourceInfo
+from tests.unit.io.files import lines
 
 Row = Mapping[str, object]
-
-
-NO_ERROR: tuple[object, ...] = (None, "", "None", "null", False, 0, [], {})
-
-
-def lines(path: Path, rows: Iterable[Row]) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return path
 
 
 def read(path: Path | str, **options: Any) -> tuple[list[Entry], SourceInfo]:
@@ -41,8 +33,8 @@ def one(tmp_path: Path, row: Row, **options: Any) -> Entry:
     return entry
 
 
-def outcome(value: object, *, seconds: float | None = None) -> Outcome[Any]:
-    return Outcome(status=Status.MEASURED, value=value, seconds=seconds, known=Known.RECORDED)
+def outcome(value: object) -> Outcome[Any]:
+    return Outcome(status=Status.MEASURED, value=value, known=Known.RECORDED)
 
 
 # --- fields
@@ -66,8 +58,10 @@ def test_what_a_ragas_line_says_is_recorded_and_no_part_of_the_case(tmp_path: Pa
         {"user_input": "When?", "retrieved_contexts": [], "response": ""},
         {"user_input": "Why?", "retrieved_contexts": None, "response": None},
     ]
-    entries, info = read(lines(tmp_path / "x.jsonl", rows))
+    path = lines(tmp_path / "x.jsonl", rows)
+    entries, info = read(path)
     assert [entry.case.metadata for entry in entries] == [{}, {}, {}]
+    assert [entry.case for entry in entries] == list(read_cases(path))
     # An empty list and an empty answer were given; null was not.
     assert [entry.recorded for entry in entries] == [
         {
@@ -81,13 +75,6 @@ def test_what_a_ragas_line_says_is_recorded_and_no_part_of_the_case(tmp_path: Pa
     assert [*info.lines()][1] == (
         "3 cases; recorded: retrieve 2 of 3, generate 2 of 3; no times are recorded"
     )
-
-
-def test_the_same_case_whoever_answered(tmp_path: Path) -> None:
-    answered = lines(tmp_path / "a.jsonl", [{"query": "Who?", "response": "x", "latency_ms": 5}])
-    bare = lines(tmp_path / "b.jsonl", [{"query": "Who?"}])
-    assert [entry.case for entry in read(answered)[0]] == list(read_cases(bare))
-    assert list(read_cases(answered)) == list(read_cases(bare))
 
 
 @pytest.mark.parametrize(
@@ -104,11 +91,7 @@ def test_the_same_case_whoever_answered(tmp_path: Path) -> None:
             None,
         ),
         ({"actual_output": "a", "prediction": "a"}, GenerationResult("a"), None),
-        (
-            {"answer": "a", "contexts": ["c"], "ground_truth": "right"},
-            GenerationResult("a"),
-            None,
-        ),
+        ({"answer": "a", "contexts": ["c"], "ground_truth": "x"}, GenerationResult("a"), None),
         ({"response": "a", "seconds": 1.5}, GenerationResult("a"), 1.5),
         ({"response": "a", "latencyMs": 250}, GenerationResult("a"), 0.25),
         ({"response": "a", "latency": 250}, GenerationResult("a"), None),  # of what unit?
@@ -121,11 +104,11 @@ def test_the_same_case_whoever_answered(tmp_path: Path) -> None:
         ),
         *(
             ({"response": "a", "error": nothing}, GenerationResult("a"), None)
-            for nothing in NO_ERROR
+            for nothing in (None, "", "None", "null", False, 0, [], {})
         ),
     ],
 )
-def test_what_stands_beside_an_answer(
+def test_what_is_recorded_of_an_answer_or_a_retrieval(
     tmp_path: Path, row: Row, value: object, seconds: float | None
 ) -> None:
     stage = "retrieve" if isinstance(value, RetrievalResult) else "generate"
@@ -135,7 +118,7 @@ def test_what_stands_beside_an_answer(
 
 
 @pytest.mark.parametrize("response", [None, "", "half an ans"])
-def test_an_error_is_a_failure_whatever_stands_beside_it(
+def test_an_error_is_a_failure_whatever_the_record_has_besides(
     tmp_path: Path, response: str | None
 ) -> None:
     found = one(tmp_path, {"response": response, "error": "504", "seconds": 2}).recorded["generate"]
@@ -143,15 +126,10 @@ def test_an_error_is_a_failure_whatever_stands_beside_it(
     assert str(found.failure) == "generate: RecordedError: 504"
     retrieval = one(tmp_path, {"contexts": None, "retrieval_error": "gone"}).recorded["retrieve"]
     assert str(retrieval.failure) == "retrieve: RecordedError: gone"
-
-
-def test_an_error_in_a_record_without_an_answer_counts_where_others_have_one(
-    tmp_path: Path,
-) -> None:
+    # Without an answer it counts where other records have one.
     rows: list[Row] = [{"query": "a", "response": "x"}, {"query": "b", "error": "timeout"}]
-    entries, info = read(lines(tmp_path / "x.jsonl", rows))
-    assert entries[1].recorded["generate"].status is Status.FAILED
-    assert info.failed == 1
+    (_, failed), info = read(lines(tmp_path / "x.jsonl", rows))
+    assert (failed.recorded["generate"].status, info.failed) == (Status.FAILED, 1)
     # In a dataset without answers it is a field like any other.
     assert one(tmp_path, {"error": "E42"}).case.metadata == {"error": "E42"}
 
@@ -212,7 +190,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize(
-    ("row", "options", "value", "form"),
+    ("row", "options", "value"),
     [
         (
             {"answer": "Ada", "result": {"points": POINTS}},
@@ -223,34 +201,54 @@ POINTS = [
                 scores=[0.9, 0.4],
                 context_metadata=[{"page": 3}, {}],
             ),
-            "jsonl",
         ),
         (
             {"chunks": [{"id": "a", "text": "x", "distance": 0.1}, {"text": "y", "distance": 2}]},
             {},
             RetrievalResult(["x", "y"], context_ids=["a", "#2"], scores=[-0.1, -2.0]),
-            "jsonl",
         ),
         (
             {"ids": [["a"]], "documents": [["Ada"]], "distances": [[0.2]]},
             {},
             RetrievalResult(["Ada"], context_ids=["a"], scores=[-0.2]),
-            "chroma",
         ),
         (
             {"q": "Who?", **HITS},
             {"form": "elasticsearch", "fields": {"query": "q"}},
             RetrievalResult(["Ada"], context_ids=["a"], scores=[3.1]),
-            "elasticsearch",
         ),
     ],
 )
 def test_chunks_with_scores_are_read_wherever_they_are(
-    tmp_path: Path, row: Row, options: Any, value: object, form: str
+    tmp_path: Path, row: Row, options: Any, value: object
 ) -> None:
-    (entry,), info = read(lines(tmp_path / "x.jsonl", [{"query": "q", **row}]), **options)
-    assert entry.recorded["retrieve"].value == value
-    assert info.form in (form, "jsonl")
+    assert one(tmp_path, row, **options).recorded["retrieve"].value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (
+            "query_id,query,id,content,distance\n1,Who?,a,Ada,0.1\n1,Who?,b,Bob,0.2\n",
+            [RetrievalResult(["Ada", "Bob"], context_ids=["a", "b"], scores=[-0.1, -0.2])],
+        ),
+        (
+            'query,contexts,retrieved_ids,response\n"a","[""x"", ""y""]","1;2",\n'
+            "b,\"['x' 'y']\",,said\nc,one text,,said\n",
+            [
+                RetrievalResult(["x", "y"], context_ids=["1", "2"]),
+                RetrievalResult(["x", "y"]),
+                RetrievalResult(["one text"]),
+            ],
+        ),
+    ],
+)
+def test_tables_hold_chunks_in_rows_or_in_cells(
+    tmp_path: Path, text: str, values: list[RetrievalResult]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(text, "utf-8")
+    assert [entry.recorded["retrieve"].value for entry in read(path)[0]] == values
 
 
 def test_how_chunks_are_read_is_shown_and_what_is_wrong_with_them_counted(tmp_path: Path) -> None:
@@ -278,18 +276,6 @@ def test_passages_that_a_dataset_brings_are_not_taken_for_retrieved(
     tmp_path: Path, passages: Row
 ) -> None:
     assert one(tmp_path, {"answer": "Ada", **passages}).recorded == {}
-
-
-def test_rows_that_belong_together(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text(
-        "query_id,query,id,content,distance\n1,Who?,a,Ada,0.1\n1,Who?,b,Bob,0.2\n", "utf-8"
-    )
-    (entry,), info = read(path)
-    assert (entry.case.id, entry.case.query, info.form) == ("1", "Who?", "pgvector")
-    assert entry.recorded["retrieve"].value == RetrievalResult(
-        ["Ada", "Bob"], context_ids=["a", "b"], scores=[-0.1, -0.2]
-    )
 
 
 # --- ids alone
@@ -335,6 +321,8 @@ def test_a_run_without_texts_or_questions_says_what_it_needs(tmp_path: Path, bei
         open_source(path)
     with pytest.raises(ConfigError, match="name the queries with --queries FILE, or join it"):
         open_source(path, corpus=beir / "corpus.jsonl")
+    with open_source(beir / "corpus.jsonl") as source, pytest.raises(DataError, match="--corpus"):
+        list(source)
 
 
 def test_ids_without_texts_are_not_recorded_and_it_is_said(tmp_path: Path) -> None:
@@ -348,14 +336,6 @@ def test_ids_without_texts_are_not_recorded_and_it_is_said(tmp_path: Path) -> No
 
 
 # --- places, and what can be wrong with them
-
-
-def test_standard_input_is_read_more_than_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = b'{"query": "Who?", "response": "Ada"}\n'
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
-    (entry,), info = read("-")
-    assert info.path == "<stdin>"
-    assert entry.recorded["generate"].value == GenerationResult("Ada")
 
 
 @pytest.mark.parametrize(
@@ -375,23 +355,6 @@ def test_another_encoding_is_named_or_a_clear_problem(
         open_source(path, encoding="klingon")
 
 
-def test_a_cell_of_a_table_may_hold_a_list(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(
-        "query,contexts,retrieved_ids,response\n"
-        '"a","[""x"", ""y""]","1;2",\n'
-        "b,\"['x' 'y']\",,said\n"
-        "c,one text,,said\n",
-        "utf-8",
-    )
-    values = [entry.recorded["retrieve"].value for entry in read(path)[0]]
-    assert values == [
-        RetrievalResult(["x", "y"], context_ids=["1", "2"]),
-        RetrievalResult(["x", "y"]),
-        RetrievalResult(["one text"]),
-    ]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
@@ -402,21 +365,13 @@ def test_a_cell_of_a_table_may_hold_a_list(tmp_path: Path) -> None:
         ("g.json", b'{"schema_version": 1, "outcome": "passed"}', "a result that ragbench wrote"),
     ],
 )
-def test_what_holds_no_cases_is_told_in_one_line(
+def test_what_holds_no_cases_is_one_problem(
     tmp_path: Path, name: str, content: bytes, problem: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=problem) as raised:
         open_source(tmp_path / name)
     assert len(raised.value.problems) == 1
-
-
-def test_documents_are_not_taken_for_cases(tmp_path: Path) -> None:
-    path = lines(tmp_path / "corpus.jsonl", [{"id": "d", "text": "Some text."}])
-    with open_source(path) as source, pytest.raises(DataError, match="named with --corpus"):
-        list(source)
-    with pytest.raises(ConfigError, match="unknown name 'xml' among formats"):
-        open_source(path, form="xml")
 
 
 def test_a_long_file_is_streamed_and_looked_at_only_at_its_beginning(tmp_path: Path) -> None:
@@ -435,25 +390,6 @@ def test_a_long_file_is_streamed_and_looked_at_only_at_its_beginning(tmp_path: P
     finally:
         tracemalloc.stop()
     assert peak < 3_000_000  # the file has 5 MB, its entries 15
-
-
-@pytest.mark.parametrize("form", ["parquet", "hf"])
-def test_typed_tables(tmp_path: Path, form: str) -> None:
-    datasets = pytest.importorskip("datasets")
-    rows = [
-        {"user_input": "Who?", "retrieved_contexts": ["a", "b"], "response": "Ada", "n": 1.0},
-        {"user_input": "When?", "retrieved_contexts": None, "response": None, "n": None},
-    ]
-    table = datasets.Dataset.from_list(rows)
-    path = tmp_path / f"x.{form}"
-    table.to_parquet(str(path)) if form == "parquet" else table.save_to_disk(str(path))
-    entries, info = read(path)
-    assert info.form == "ragas"
-    assert entries[0].recorded == {
-        "retrieve": outcome(RetrievalResult(["a", "b"])),
-        "generate": outcome(GenerationResult("Ada")),
-    }
-    assert entries[1].recorded == {}
 
 
 # --- what is chosen, and said
@@ -508,15 +444,16 @@ def test_the_split_that_is_taken_is_named(beir: Path) -> None:
     assert read(beir, split="dev")[1].notes == ()
 
 
-@pytest.mark.parametrize(("name", "line"), [("x.jsonl", 2), ("x.json", 4)])
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("x.jsonl", '{"query": "A?"}\n{"query": "B?", "query": "C?"}\n', 2),
+        ("x.json", '[{"query": "A?"},\n{"query": "B?",\n\n"query": "C?"}]', 4),
+    ],
+)
 def test_a_key_that_stands_twice_is_an_error_with_its_line(
-    tmp_path: Path, name: str, line: int
+    tmp_path: Path, name: str, text: str, line: int
 ) -> None:
-    first, second = '{"query": "A?"}', '{"query": "B?",{}"query": "C?"}'
-    texts = {
-        "x.jsonl": f"{first}\n{second.replace('{}', '')}\n",
-        "x.json": f"[{first},\n{second.replace('{}', chr(10) * 2)}]",
-    }
-    (tmp_path / name).write_text(texts[name], "utf-8")
+    (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(DataError, match=rf"{name}:{line}: field 'query': the key stands twice"):
         read(tmp_path / name)

@@ -52,11 +52,16 @@ def check(report: dict[str, Any]) -> None:
 
 def test_the_schema_allows_no_field_that_it_does_not_name() -> None:
     """So that a field that is added to the report without it is noticed."""
-    parts: list[dict[str, Any]] = []
-    json.loads(json.dumps(SCHEMA), object_hook=lambda part: parts.append(part) or part)
-    closed = [part for part in parts if "required" in part]
+    closed: list[object] = []
+
+    def look(part: dict[str, Any]) -> dict[str, Any]:
+        if "required" in part:
+            closed.append(part["additionalProperties"])
+        return part
+
+    json.loads(json.dumps(SCHEMA), object_hook=look)
     assert len(closed) >= 12
-    assert all(part["additionalProperties"] is False for part in closed)
+    assert not any(closed)
 
 
 def test_a_report_of_anything_meets_the_schema(hostile: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from ragbench import open_dump
 from ragbench.core.validation import RetrievalDump
 from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump
 from ragbench.io.dumps.read import OpenDump
+from ragbench.io.source import Problem
 
 LINE = st.one_of(
     st.builds(
@@ -39,37 +40,37 @@ LINE = st.one_of(
 FIRST = b'{"query": "first", "answer_present": true, "chunks": [{"id": "a", "text": "t"}]}'
 
 
-def content(lines: list[bytes], *, mark: bool, ended: bool) -> bytes:
-    whole = b"\n".join([FIRST, *lines]) + (b"\n" if ended else b"")
-    return b"\xef\xbb\xbf" + whole if mark else whole
+def read(path: Path, piece: int = 0) -> tuple[list[RetrievalDump], list[Problem], int, list[str]]:
+    """What is found, with what is wrong: in pieces of so many bytes, or in one."""
+    with open_dump(path.as_uri()) as dump:
+        if piece:
+            split = cut(dump, piece)
+            dump.read_elsewhere(split.read(one) for one in split.pieces())
+        return [*dump], [*dump.problems], dump.malformed, dump.repeated_ids
 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    lines=st.lists(LINE, max_size=12),
+    rows=st.lists(LINE, max_size=12),
     piece=st.integers(1, 300),
     mark=st.booleans(),
     ended=st.booleans(),
 )
-@example(lines=[b"", b"", b""], piece=1, mark=False, ended=True)
-@example(lines=[FIRST, FIRST], piece=len(FIRST) + 1, mark=False, ended=True)
-@example(lines=[FIRST, FIRST], piece=len(FIRST), mark=False, ended=False)
+@example(rows=[b"", b"", b""], piece=1, mark=False, ended=True)
+@example(rows=[FIRST, FIRST], piece=len(FIRST) + 1, mark=False, ended=True)
+@example(rows=[FIRST, FIRST], piece=len(FIRST), mark=False, ended=False)
 def test_pieces_of_any_size_are_the_whole(
-    lines: list[bytes], piece: int, mark: bool, ended: bool
+    rows: list[bytes], piece: int, mark: bool, ended: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "d.jsonl"
-        path.write_bytes(content(lines, mark=mark, ended=ended))
+        whole = b"\n".join([FIRST, *rows]) + b"\n" * ended
+        path.write_bytes(b"\xef\xbb\xbf" * mark + whole)
+        expected = read(path)
+        assert read(path, piece) == expected
         with open_dump(path.as_uri()) as dump:
-            whole, problems = [*dump], [*dump.problems]
-            malformed, repeated = dump.malformed, dump.repeated_ids
-        with open_dump(path.as_uri()) as dump:
-            split = cut(dump, piece)
-            dump.read_elsewhere(split.read(one) for one in split.pieces())
-            assert [*dump] == whole
-            assert [*dump.problems] == problems
-            assert (dump.malformed, dump.repeated_ids) == (malformed, repeated)
-        assert again(split) == [(one.query, one.chunks) for one in whole]
+            found = again(cut(dump, piece))
+        assert found == [(one.query, one.chunks) for one in expected[0]]
 
 
 def cut(dump: OpenDump, piece: int) -> SplitDump:
@@ -95,31 +96,21 @@ def test_a_line_that_is_too_long_ends_the_dump_as_it_does_in_one_process(
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1KB")
     path = tmp_path / "d.jsonl"
     path.write_bytes(b"\n".join([FIRST, b'{"query": "' + b"x" * 5000 + b'"}', FIRST]))
-    with open_dump(path.as_uri()) as dump:
-        whole, problems = [*dump], [*dump.problems]
+    whole, problems, *_ = read(path)
     assert "longer than 1 KB" in str(problems[0])
     for piece in (10, 700, 1 << 20):
-        with open_dump(path.as_uri()) as dump:
-            split = cut(dump, piece)
-            dump.read_elsewhere(split.read(one) for one in split.pieces())
-            assert ([*dump], [*dump.problems]) == (whole, problems)
+        assert read(path, piece)[:2] == (whole, problems)
 
 
 def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     path.write_bytes(FIRST + b"\n" + b"{\n" * 20_500 + (FIRST + b"\n") * 3)
-    with open_dump(path) as here:
-        assert len([*here]) == 4
-        assert here.malformed == 20_500
-        assert len(here.problems.items) == 100
+    found, problems, malformed, _ = expected = read(path)
+    assert (len(found), malformed, len(problems), problems[-1].line) == (4, 20_500, 100, 101)
+    assert read(path, 1 << 20) == expected
     with open_dump(path.as_uri()) as dump:
         split = cut(dump, 1 << 20)
         assert sum(1 for _ in split.read(Piece(0, split.size))) < 110
-        dump.read_elsewhere(split.read(one) for one in split.pieces())
-        assert len([*dump]) == 4
-        assert dump.malformed == 20_500
-        assert [*dump.problems] == [replace(one, path=dump.name) for one in here.problems.items]
-        assert dump.problems.items[-1].line == 101
 
 
 @pytest.mark.parametrize(
