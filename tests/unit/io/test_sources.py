@@ -21,6 +21,9 @@ from tests.unit.io.files import lines
 Row = Mapping[str, object]
 
 
+NO_ERROR: tuple[object, ...] = (None, "", "None", "null", False, 0, [], {})
+
+
 def read(path: Path | str, **options: Any) -> tuple[list[Entry], SourceInfo]:
     with open_source(path, **options) as source:
         once, again = list(source), list(source)
@@ -104,7 +107,7 @@ def test_what_a_ragas_line_says_is_recorded_and_no_part_of_the_case(tmp_path: Pa
         ),
         *(
             ({"response": "a", "error": nothing}, GenerationResult("a"), None)
-            for nothing in (None, "", "None", "null", False, 0, [], {})
+            for nothing in NO_ERROR
         ),
     ],
 )

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from ragbench import open_dump
 from ragbench.core.validation import RetrievalDump
+from ragbench.errors import Problem
 from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump
 from ragbench.io.dumps.read import OpenDump
-from ragbench.io.source import Problem
 
 LINE = st.one_of(
     st.builds(
