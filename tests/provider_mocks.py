@@ -45,6 +45,10 @@ def words(text: str) -> int:
     return -(-len(text.split()) * 4 // 3)
 
 
+def error(message: str, **more: Any) -> Payload:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None} | more}
+
+
 @dataclass(kw_only=True)
 class Provider:
     """A provider: ``with Gemini(...) as server: server.url``."""
@@ -64,6 +68,11 @@ class Provider:
     """What the user has to set beside address, model and key."""
     context: ClassVar[int] = 100_000
     """Tokens that a prompt may have."""
+    no_money: ClassVar[Told] = Told(402, error("Insufficient Balance"))
+    rate_limited: ClassVar[Told] = Told(429, error("Rate limit reached"), {"retry-after": "20"})
+    overload: ClassVar[Told] = Told(503, error("The server is currently overloaded"))
+    no_schema: ClassVar[Told | None] = None
+    """Its answer to ``json_schema``, where it takes none."""
 
     def __enter__(self) -> Self:
         provider = self
@@ -116,13 +125,13 @@ class Provider:
         if not self.is_key(headers):
             return self.unauthorised(headers)
         if self.is_out_of_money:
-            return self.no_money(payload)
+            return self.no_money
         if self.limited:
             self.limited -= 1
-            return self.rate_limited(payload)
+            return self.rate_limited
         if self.overloaded:
             self.overloaded -= 1
-            return self.overload()
+            return self.overload
         return self.rejected(payload) or self.answer(payload)
 
     # --- what differs
@@ -133,21 +142,12 @@ class Provider:
     def unauthorised(self, headers: Mapping[str, str]) -> Told:
         return Told(401, error(f"Incorrect API key provided: {headers.get('authorization')}."))
 
-    def no_money(self, payload: Payload) -> Told:
-        return Told(402, error("Insufficient Balance", code="invalid_request_error"))
-
-    def rate_limited(self, payload: Payload) -> Told:
-        return Told(429, error("Rate limit reached"), {"retry-after": "20"})
-
-    def overload(self) -> Told:
-        return Told(503, error("The server is currently overloaded"))
-
     def rejected(self, payload: Payload) -> Told | None:
         """An error that concerns this request; None when it is taken."""
+        if payload.get("response_format", {}).get("type") == "json_schema" and self.no_schema:
+            return self.no_schema
         if self.prompt_tokens(payload) > self.context:
-            return Told(
-                400, error("This model's maximum context length is exceeded", param="messages")
-            )
+            return Told(400, error("This model's maximum context length is exceeded"))
         return None
 
     def honours(self, payload: Payload) -> Mapping[str, Any] | None:
@@ -195,22 +195,14 @@ class Provider:
         limit = self.limit(payload)
         if limit is not None and limit <= self.reasoning(payload):
             text, reason = "", "length"
-        return Told(
-            200,
-            {
-                "id": "x",
-                "object": "chat.completion",
-                "model": payload["model"],
-                "choices": [
-                    {
-                        "index": 0,
-                        "message": {"role": "assistant", "content": text},
-                        "finish_reason": reason,
-                    }
-                ],
-                "usage": self.usage(payload, text),
-            },
-        )
+        message = {"role": "assistant", "content": text}
+        body = {
+            "object": "chat.completion",
+            "model": payload["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+            "usage": self.usage(payload, text),
+        }
+        return Told(200, body)
 
 
 def in_prompt(payload: Payload) -> Mapping[str, Any] | None:
@@ -224,31 +216,27 @@ def in_prompt(payload: Payload) -> Mapping[str, Any] | None:
     return schema
 
 
-def error(message: str, **more: Any) -> Payload:
-    return {"error": {"message": message, "type": "invalid_request_error", "param": None} | more}
-
-
-def unknown_fields(payload: Payload, known: set[str]) -> set[str]:
-    return set(payload) - known - {"model", "messages"}
-
-
 class OpenAI(Provider):
     """https://platform.openai.com/docs/api-reference/chat, /docs/guides/error-codes."""
 
     name = "openai"
     model = "gpt-4o-mini"
-
-    def no_money(self, payload: Payload) -> Told:
-        text = "You exceeded your current quota, please check your plan and billing details."
-        return Told(429, error(text, type="insufficient_quota", code="insufficient_quota"))
-
-    def rate_limited(self, payload: Payload) -> Told:
-        text = (
+    no_money = Told(
+        429,
+        error(
+            "You exceeded your current quota, please check your plan and billing details.",
+            code="insufficient_quota",
+        ),
+    )
+    rate_limited = Told(
+        429,
+        error(
             "Rate limit reached for gpt-4o-mini in organization org-x on tokens per min (TPM): "
             "Limit 200000, Used 199000, Requested 1500. Please try again in 1.2s. Visit "
-            "https://platform.openai.com/account/rate-limits to learn more."
-        )
-        return Told(429, error(text, type="tokens", code="rate_limit_exceeded"))
+            "https://platform.openai.com/account/rate-limits to learn more.",
+            code="rate_limit_exceeded",
+        ),
+    )
 
 
 class OpenAIReasoning(OpenAI):
@@ -282,14 +270,15 @@ class Azure(OpenAI):
     name = "azure"
     model = "my-deployment"
     prefix = "/openai/v1"
-
-    def rate_limited(self, payload: Payload) -> Told:
-        text = (
+    rate_limited = Told(
+        429,
+        error(
             "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
             "token rate limit of your current OpenAI S0 pricing tier. Please retry after 24 "
-            "seconds."
-        )
-        return Told(429, error(text, code="429"))
+            "seconds.",
+            code="429",
+        ),
+    )
 
     def rejected(self, payload: Payload) -> Told | None:
         if payload["model"] != self.model:
@@ -315,143 +304,92 @@ class Anthropic(Provider):
 
     name = "anthropic"
     model = "claude-opus-4-8"
-
-    def no_money(self, payload: Payload) -> Told:
-        text = (
+    no_money = Told(
+        400,
+        error(
             "Your credit balance is too low to access the Anthropic API. Please go to Plans & "
             "Billing to upgrade or purchase credits."
-        )
-        return Told(400, {"type": "error", **error(text)})
-
-    def rate_limited(self, payload: Payload) -> Told:
-        text = "This request would exceed your organization's rate limit of 50 requests per minute"
-        body = {"type": "error", "error": {"type": "rate_limit_error", "message": text}}
-        return Told(429, body, {"retry-after": "12"})
-
-    def overload(self) -> Told:
-        body = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-        return Told(529, body)
+        ),
+    )
+    rate_limited = Told(
+        429,
+        error(
+            "This request would exceed your organization's rate limit of 50 requests per minute",
+            type="rate_limit_error",
+        ),
+        {"retry-after": "12"},
+    )
+    overload = Told(529, error("Overloaded", type="overloaded_error"))
 
     def rejected(self, payload: Payload) -> Told | None:
         if payload.get("temperature", 1) != 1:
-            text = "`temperature` is deprecated for this model."
-            return Told(400, {"error": {"type": "invalid_request_error", "message": text}})
+            return Told(400, error("`temperature` is deprecated for this model."))
         return super().rejected(payload)
 
     def honours(self, payload: Payload) -> Mapping[str, Any] | None:
         return in_prompt(payload)
 
 
+def google(code: int, status: str, message: str, **more: Any) -> Told:
+    return Told(code, [{"error": {"code": code, "message": message, "status": status} | more}])
+
+
+def google_quota(quota: str, delay: str) -> Told:
+    violation = {"quotaId": quota, "quotaValue": "15"}
+    details = [
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]},
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
+    ]
+    text = "You exceeded your current quota, please check your plan and billing details."
+    return google(429, "RESOURCE_EXHAUSTED", text, details=details)
+
+
 class Gemini(Provider):
     """https://ai.google.dev/gemini-api/docs/openai and /rate-limits. Errors stand in a list; every
-    limit is told in the words that OpenAI uses for an empty account."""
+    limit has the words that OpenAI uses for an empty account."""
 
     name = "gemini"
     model = "gemini-2.5-flash"
     prefix = "/v1beta/openai"
     fields: ClassVar[set[str]] = {
-        "temperature", "max_tokens", "max_completion_tokens", "response_format", "top_p",
-        "reasoning_effort", "stop", "n",
+        "model", "messages", "temperature", "max_tokens", "max_completion_tokens",
+        "response_format", "top_p", "reasoning_effort", "stop", "n",
     }  # fmt: skip
-
-    def _quota(self, quota: str, delay: str, more: str = "") -> Told:
-        text = (
-            "You exceeded your current quota, please check your plan and billing details. For more "
-            "information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits."
-            f"{more}"
-        )
-        details = [
-            {
-                "@type": "type.googleapis.com/google.rpc.QuotaFailure",
-                "violations": [
-                    {
-                        "quotaMetric": "generativelanguage.googleapis.com/"
-                        "generate_content_free_tier_requests",
-                        "quotaId": quota,
-                        "quotaDimensions": {"model": self.model, "location": "global"},
-                        "quotaValue": "15",
-                    }
-                ],
-            },
-            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
-        ]
-        told = {"code": 429, "message": text, "status": "RESOURCE_EXHAUSTED", "details": details}
-        return Told(429, [{"error": told}])
-
-    def no_money(self, payload: Payload) -> Told:
-        return self._quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "38s")
-
-    def rate_limited(self, payload: Payload) -> Told:
-        return self._quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "26s")
+    no_money = google_quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "38s")
+    rate_limited = google_quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "26s")
+    overload = google(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
 
     def unauthorised(self, headers: Mapping[str, str]) -> Told:
-        told = {"code": 401, "message": "API key not valid.", "status": "UNAUTHENTICATED"}
-        return Told(401, [{"error": told}])
-
-    def overload(self) -> Told:
-        text = "The model is overloaded. Please try again later."
-        return Told(503, [{"error": {"code": 503, "message": text, "status": "UNAVAILABLE"}}])
+        return google(401, "UNAUTHENTICATED", "API key not valid.")
 
     def rejected(self, payload: Payload) -> Told | None:
-        for name in sorted(unknown_fields(payload, self.fields)):
+        for name in sorted(set(payload) - self.fields):
             text = f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
-            told = {"code": 400, "message": text, "status": "INVALID_ARGUMENT"}
-            return Told(400, [{"error": told}])
+            return google(400, "INVALID_ARGUMENT", text)
         return super().rejected(payload)
 
     def usage(self, payload: Payload, text: str) -> dict[str, Any]:
         """What it thinks stands in the total alone."""
-        prompt, said = self.prompt_tokens(payload), words(text)
-        return {
-            "prompt_tokens": prompt,
-            "completion_tokens": said,
-            "total_tokens": prompt + said + 300,
-        }
+        usage = super().usage(payload, text)
+        return usage | {"total_tokens": usage["total_tokens"] + 300}
 
 
 class OpenRouter(Provider):
-    """https://openrouter.ai/docs/use-cases/usage-accounting, /docs/api-reference/errors: it tells
+    """https://openrouter.ai/docs/use-cases/usage-accounting, /docs/api-reference/errors: it says
     what a call cost; an error of the provider behind it comes with status 200."""
 
     name = "openrouter"
     model = "anthropic/claude-haiku-4.5"
     prefix = "/api/v1"
-
-    def no_money(self, payload: Payload) -> Told:
-        text = "This request requires more credits, or fewer max_tokens."
-        return Told(402, {"error": {"code": 402, "message": text}})
-
-    def rate_limited(self, payload: Payload) -> Told:
-        raw = json.dumps(error("rate limited upstream"))
-        told = {"code": 429, "message": "Provider returned error", "metadata": {"raw": raw}}
-        return Told(200, {"error": told})
-
-    def overload(self) -> Told:
-        choice = {"error": {"code": 502, "message": "Upstream"}, "finish_reason": "error"}
-        return Told(200, {"choices": [choice | {"message": {"content": ""}}]})
+    no_money = Told(402, error("This request requires more credits, or fewer max_tokens."))
+    rate_limited = Told(200, {"error": {"code": 429, "message": "Provider returned error"}})
+    overload = Told(200, {"choices": [{
+        "error": {"code": 502, "message": "Upstream"}, "finish_reason": "error",
+        "message": {"content": ""},
+    }]})  # fmt: skip
 
     def usage(self, payload: Payload, text: str) -> dict[str, Any]:
-        usage = super().usage(payload, text)
-        return usage | {"cost": 0.000_125, "is_byok": False}
-
-
-class Mistral(Provider):
-    """https://docs.mistral.ai/api: unknown fields are refused with 422."""
-
-    name = "mistral"
-    model = "mistral-small-latest"
-    fields: ClassVar[set[str]] = {"temperature", "max_tokens", "response_format", "random_seed"}
-
-    def rejected(self, payload: Payload) -> Told | None:
-        extra = unknown_fields(payload, self.fields)
-        if extra:
-            details = [
-                {"type": "extra_forbidden", "loc": ["body", name], "input": payload[name],
-                 "msg": "Extra inputs are not permitted"}
-                for name in sorted(extra)
-            ]  # fmt: skip
-            return Told(422, {"object": "error", "message": {"detail": details}})
-        return super().rejected(payload)
+        return super().usage(payload, text) | {"cost": 0.000_125, "is_byok": False}
 
 
 class DeepSeek(Provider):
@@ -459,37 +397,21 @@ class DeepSeek(Provider):
 
     name = "deepseek"
     model = "deepseek-flash"
-
-    def rejected(self, payload: Payload) -> Told | None:
-        kind = payload.get("response_format", {})
-        if kind.get("type") == "json_schema":
-            return Told(400, error("This response_format type is unavailable now"))
-        return super().rejected(payload)
+    no_schema = Told(400, error("This response_format type is unavailable now"))
 
     def usage(self, payload: Payload, text: str) -> dict[str, Any]:
-        usage = super().usage(payload, text)
-        return usage | {"prompt_tokens_details": {"cached_tokens": 4}}
+        return super().usage(payload, text) | {"prompt_tokens_details": {"cached_tokens": 4}}
 
 
 class Groq(Provider):
     """https://console.groq.com/docs/structured-outputs: some models take no schema."""
 
     name = "groq"
-    model = "llama-3.3-70b-versatile"
     prefix = "/openai/v1"
-
-    def rejected(self, payload: Payload) -> Told | None:
-        if payload.get("response_format", {}).get("type") == "json_schema":
-            text = "This model does not support response format `json_schema`."
-            return Told(400, error(text, param="response_format"))
-        return super().rejected(payload)
-
-    def rate_limited(self, payload: Payload) -> Told:
-        text = (
-            "Rate limit reached for model in organization on tokens per minute (TPM): Limit 12000, "
-            "Used 11500, Requested 900. Please try again in 2m6.5s."
-        )
-        return Told(429, error(text, type="tokens", code="rate_limit_exceeded"))
+    no_schema = Told(
+        400, error("This model does not support response format `json_schema`.", param="x")
+    )
+    rate_limited = Told(429, error("Requested 900. Please try again in 2m6.5s.", type="tokens"))
 
 
 class Local(Provider):
@@ -522,22 +444,11 @@ class LlamaCpp(Local):
     name = "llama.cpp"
     context = 4_096
 
-    def rejected(self, payload: Payload) -> Told | None:
-        sent = self.prompt_tokens(payload)
-        if sent <= self.context:
-            return None
-        text = "the request exceeds the available context size, try increasing it"
-        told = {"code": 400, "message": text, "type": "exceed_context_size_error"}
-        return Told(400, {"error": told | {"n_prompt_tokens": sent, "n_ctx": self.context}})
 
-
-class LlamaCppOld(LlamaCpp):
+class LlamaCppOld(Ollama):
     """llama-server before that: context shift drops the middle of the prompt."""
 
     name = "llama.cpp, context shift"
-
-    def rejected(self, payload: Payload) -> Told | None:
-        return None
 
     def read_tokens(self, payload: Payload) -> int:
         return min(self.prompt_tokens(payload), self.context)
@@ -547,12 +458,7 @@ class LlamaCppPython(Local):
     """llama-cpp-python: ``json_schema`` is a server error; a schema stands beside json_object."""
 
     name = "llama-cpp-python"
-
-    def rejected(self, payload: Payload) -> Told | None:
-        if payload.get("response_format", {}).get("type") == "json_schema":
-            text = "[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type')}]"
-            return Told(500, error(text, type="internal_server_error"))
-        return super().rejected(payload)
+    no_schema = Told(500, error("[{'type': 'literal_error', 'loc': ('body', 'type')}]"))
 
     def honours(self, payload: Payload) -> Mapping[str, Any] | None:
         schema: Mapping[str, Any] | None = payload.get("response_format", {}).get("schema")
@@ -560,20 +466,16 @@ class LlamaCppPython(Local):
 
 
 class Vllm(Local):
-    """https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html."""
+    """https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html: the longest answer
+    counts as part of the context."""
 
     name = "vllm"
     context = 8_192
 
     def rejected(self, payload: Payload) -> Told | None:
-        sent, limit = self.prompt_tokens(payload), payload.get("max_tokens", 0)
-        if sent + limit <= self.context:
+        if self.prompt_tokens(payload) + payload.get("max_tokens", 0) <= self.context:
             return None
-        text = (
-            f"This model's maximum context length is {self.context} tokens. However, you requested "
-            f"{sent + limit} tokens ({sent} in the messages, {limit} in the completion)."
-        )
-        return Told(400, {"object": "error", "message": text, "type": "BadRequestError"})
+        return Told(400, error(f"This model's maximum context length is {self.context} tokens."))
 
 
 class ReasoningInText(Local):
@@ -600,8 +502,7 @@ class LiteLLM(Provider):
     model = "bedrock-claude"
 
     def answer(self, payload: Payload) -> Told:
-        status, body, _ = super().answer(payload)
-        return Told(status, body, {"x-litellm-response-cost": "0.00042"})
+        return super().answer(payload)._replace(headers={"x-litellm-response-cost": "0.00042"})
 
 
 class Gateway(Provider):
@@ -617,8 +518,8 @@ class Gateway(Provider):
 
 
 PROVIDERS: tuple[type[Provider], ...] = (
-    OpenAI, OpenAIReasoning, Azure, AzureDated, Anthropic, Gemini, OpenRouter, Mistral, DeepSeek,
-    Groq, LiteLLM, Gateway, Ollama, LlamaCpp, LlamaCppOld, LlamaCppPython, Vllm, ReasoningInText,
+    OpenAI, OpenAIReasoning, Azure, AzureDated, Anthropic, Gemini, OpenRouter, DeepSeek, Groq,
+    LiteLLM, Gateway, Ollama, LlamaCpp, LlamaCppOld, LlamaCppPython, Vllm, ReasoningInText,
 )  # fmt: skip
 HOSTED = tuple(kind for kind in PROVIDERS if not issubclass(kind, Local))
 """Those that ask for a key and for money."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from decimal import Decimal
 
 import pytest
@@ -87,29 +86,3 @@ def test_a_call_that_is_cancelled_while_it_waits_holds_nothing() -> None:
         assert budget.reserved + budget.spent == 0
 
     run(scenario())
-
-
-def test_two_event_loops_share_one_budget() -> None:
-    budget = Budget(Decimal(10))
-    took: list[str] = []
-    held = threading.Event()
-
-    async def first() -> None:
-        reservation = await budget.reserve(Decimal(8))
-        held.set()
-        while not budget._waiting:  # pyright: ignore[reportPrivateUsage]
-            await asyncio.sleep(0)
-        took.append("first")
-        reservation.settle(Decimal(1))
-
-    async def second() -> None:
-        await budget.reserve(Decimal(9))
-        took.append("second")
-
-    other = threading.Thread(target=lambda: asyncio.run(first()))
-    other.start()
-    held.wait()
-    asyncio.run(second())
-    other.join()
-    assert took == ["first", "second"]
-    assert (budget.spent, budget.reserved) == (Decimal(1), Decimal(9))

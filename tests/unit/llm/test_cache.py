@@ -63,23 +63,14 @@ def test_keys_are_equal_exactly_when_questions_are(
     assert (key_of(a) == key_of(b)) == (a == b)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"model": "other"},
-        {"base_url": "http://other.test/v1"},
-        {"temperature": 0.9},
-        {"temperature": None},
-        {"seed": 1},
-        {"max_tokens": 10},
-        {"extra": {"top_p": 0.9}},
-        {"api_version": "2024-10-21"},
-    ],
-)
-def test_another_judge_gets_no_answer_of_this_one(change: dict[str, Any]) -> None:
+def test_another_judge_gets_no_answer_of_this_one() -> None:
+    changes: list[dict[str, Any]] = [
+        {}, {"model": "other"}, {"base_url": "http://other.test/v1"}, {"temperature": None},
+        {"seed": 1}, {"max_tokens": 10}, {"extra": {"top_p": 0.9}}, {"api_version": "2024-10-21"},
+    ]  # fmt: skip
     messages = [Message(role="user", content="q")]
-    own = cache_key(endpoint().identity(), messages)
-    assert cache_key(endpoint(**change).identity(), messages) != own
+    keys = {cache_key(endpoint(**change).identity(), messages) for change in changes}
+    assert len(keys) == len(changes)
 
 
 def test_an_answer_comes_back_as_it_went_in(tmp_path: Path) -> None:
@@ -92,40 +83,16 @@ def test_an_answer_comes_back_as_it_went_in(tmp_path: Path) -> None:
         assert cache.get(b"a") == reply("a", "lone \ud800 and \0 and ä")
 
 
-def test_stats_show_what_there_is(tmp_path: Path) -> None:
-    with ResponseCache(tmp_path / "c", today=lambda: 1000.0) as cache:
-        empty = cache.stats()
-        assert (empty.entries, empty.bytes, empty.oldest, empty.lines) == (0, 0, None, ())
-        for name, model in (("a", "m"), ("b", "m"), ("c", "n")):
-            put(cache, name, model=model)
-        stats = cache.stats()
-    assert (stats.entries, stats.oldest, stats.newest) == (3, 1000, 1000)
-    assert [(line.model, line.purpose, line.entries) for line in stats.lines] == [
-        ("m", "metric", 2),
-        ("n", "metric", 1),
-    ]
-    assert stats.bytes == sum(line.bytes for line in stats.lines)
-
-
 def test_pruning_takes_what_was_not_used_for_longest(tmp_path: Path) -> None:
     now = 0.0
     with ResponseCache(tmp_path / "c", today=lambda: now) as cache:
-        for day, name in enumerate("abcd"):
-            now = day * DAY * 2.0
+        for name in "abcd":
             put(cache, name)
-        now = 20.0 * DAY
+            now += DAY * 2.0
         assert cache.get(b"a") is not None  # used today
         each = cache.stats().bytes // 4
         assert cache.prune(max_bytes=each * 2 + 10) == 2
-        assert [b"a" in cache, b"b" in cache, b"c" in cache, b"d" in cache] == [
-            True, False, False, True,
-        ]  # fmt: skip
-        assert cache.prune(unused_days=10) == 1
-        assert b"a" in cache
-        put(cache, "e", model="n")
-        assert cache.prune(model="n") == 1
-        assert cache.prune(everything=True) == 1
-        assert cache.stats().entries == 0
+        assert [name for name in "abcd" if name.encode() in cache] == ["a", "d"]
 
 
 def test_it_keeps_to_its_size_by_itself(tmp_path: Path) -> None:
@@ -138,26 +105,21 @@ def test_it_keeps_to_its_size_by_itself(tmp_path: Path) -> None:
     assert stats.file_bytes < 400_000
 
 
-def test_what_is_no_cache_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("not a database, but long enough to be read as one" * 9)
-    with pytest.raises(LLMCacheError, match="is not a cache"):
-        ResponseCache(tmp_path / "text")
-    with sqlite3.connect(tmp_path / "other") as db:
-        db.execute("CREATE TABLE t (a)")
-    db.close()
-    with pytest.raises(LLMCacheError, match="something else wrote it"):
-        ResponseCache(tmp_path / "other")
+def test_what_is_no_cache_is_refused(tmp_path: Path) -> None:
     ResponseCache(tmp_path / "later").close()
-    with sqlite3.connect(tmp_path / "later") as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(LLMCacheError, match="cache version 99"):
-        ResponseCache(tmp_path / "later")
-    with pytest.raises(LLMCacheError, match="there is no cache"):
-        ResponseCache(tmp_path / "missing", must_exist=True)
+    (tmp_path / "text").write_text("not a database, but long enough to be read as one" * 9)
+    for name, statement in (("other", "CREATE TABLE t (a)"), ("later", "PRAGMA user_version = 99")):
+        with sqlite3.connect(tmp_path / name) as db:
+            db.execute(statement)
+        db.close()
+    reasons = {
+        "text": "is not a cache", "other": "something else wrote it", "later": "cache version 99",
+        "missing": "there is no cache", "text/below": "text",
+    }  # fmt: skip
+    for name, reason in reasons.items():
+        with pytest.raises(LLMCacheError, match=reason):
+            ResponseCache(tmp_path / name, must_exist=name == "missing")
     assert not (tmp_path / "missing").exists()
-    with pytest.raises(LLMCacheError):
-        ResponseCache(tmp_path / "text" / "below")
     with pytest.raises(ConfigError):
         ResponseCache(tmp_path / "c", max_bytes=-1)
 

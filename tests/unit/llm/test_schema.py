@@ -94,21 +94,6 @@ def test_a_schema_is_strict_where_it_can_be() -> None:
     assert loose["json_schema"]["strict"] is False  # the keys of its dictionary are open
 
 
-def test_the_schema_stands_in_the_prompt_where_the_server_takes_none() -> None:
-    for mode in (
-        StructuredOutput.JSON_OBJECT_SCHEMA,
-        StructuredOutput.JSON_OBJECT,
-        StructuredOutput.NONE,
-    ):
-        payload = sent(VERDICT.definition, mode)
-        prompt = payload["messages"][-1]["content"]
-        assert prompt.startswith("Q\n\n")
-        assert json.loads(prompt[prompt.index("\n{") + 1 :]) == VERDICT.definition
-    assert "response_format" not in sent(VERDICT.definition, StructuredOutput.NONE)
-    whole = sent(VERDICT.definition, StructuredOutput.JSON_SCHEMA)
-    assert whole["messages"][-1]["content"] == "Q"
-
-
 # --- JSON in what a model says: known deviations are read, guesses are not made
 
 VALUES = st.recursive(
