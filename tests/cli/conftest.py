@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from ragbench_cli.main import main
+from tests.cli.runs import Done, Ragbench
 
 DOCUMENTS = [
     {"id": "leave", "text": "Everyone has 27 days of paid leave."},
@@ -105,17 +104,6 @@ class Unbuilt(Plain):
     def __init__(self, config=None):
         raise RuntimeError(f"cannot log in with {os.environ.get('MY_API_KEY')}")
 '''
-
-
-class Done(NamedTuple):
-    """How a command ended, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-Ragbench = Callable[..., Done]
 
 
 @pytest.fixture(autouse=True)

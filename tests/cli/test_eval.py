@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, calls, lines, own_rag, report, score
+
 READ = ["read office as ragbench: id, query, reference and 3 more"]
 PLAIN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run")
-
-
 NO_GOLD = "Nothing to compare with: no case has a reference answer or relevant contexts."
 
 
@@ -24,41 +22,22 @@ def next_command(done: Any) -> list[str]:
     return shlex.split(line)
 
 
-def report() -> Any:
-    return json.loads(Path("run/report.json").read_text("utf-8"))
-
-
-def score(metric: str) -> float | None:
-    found: float | None = next(
-        summary["score"] for summary in report()["summaries"] if summary["metric"] == metric
-    )
-    return found
-
-
-def calls() -> int:
-    return len(Path("calls.log").read_text("utf-8").splitlines())
-
-
 def test_the_baseline_is_evaluated_when_no_rag_is_named(ragbench: Ragbench) -> None:
     done = ragbench("eval", "office", "-o", "run", "-m", "recall@5,hit_rate@1,token_f1")
     assert done.code == 0
     assert done.out.startswith("baseline on office: 3 cases\ngenerate  2 answered, 1 abstained\n")
-    assert score("recall@5") == 1.0
+    assert score("recall@5") == (1.0, 2)
     assert "report  run/report.html" in done.err
     assert all(Path("run", name).is_file() for name in ("report.json", "report.md", "cases.csv"))
 
 
 def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
-    lines = [
-        {
-            "user_input": f"Question {n}?",
-            "retrieved_contexts": ["text"],
-            "retrieved_context_ids": [f"row-{n}"],
-            "reference_context_ids": [f"page-{n}"],
-        }
+    row = {"user_input": "Question?", "retrieved_contexts": ["text"]}
+    ids = (
+        {"retrieved_context_ids": [f"row-{n}"], "reference_context_ids": [f"page-{n}"]}
         for n in range(3)
-    ]
-    Path("a.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    )
+    lines("a.jsonl", [row | each for each in ids])
     done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "recall@5,nDCG@10")
     assert done.code == 3
     first = " ".join(done.out.split())
@@ -66,7 +45,7 @@ def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
         "not comparable: Retrieval was not compared with the gold: none of 3 retrieved ids (such "
         "as 'row-0') is one of the gold's (such as 'page-0')"
     )
-    assert score("recall@5") is None
+    assert score("recall@5") == (None, 0)
     assert "0.000" not in done.out
     markdown = Path("run/report.md").read_text("utf-8")
     assert "> **Not comparable.** Retrieval was not compared with the gold" in markdown
@@ -74,15 +53,8 @@ def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
 
 def test_a_stage_that_gave_nothing_at_all_ends_with_2(ragbench: Ragbench) -> None:
     """Retrieval works, the key of the language model is dead."""
-    Path("dead.py").write_text(
-        "class Dead:\n"
-        "    def retrieve(self, query, top_k=None):\n"
-        "        return ['a text']\n"
-        "    def generate(self, query, contexts):\n"
-        "        raise PermissionError('401')\n",
-        encoding="utf-8",
-    )
-    done = ragbench("eval", "office", "--rag", "dead.py:Dead", "-o", "run", "-m", "token_f1")
+    dead = own_rag("raise PermissionError('401')")
+    done = ragbench("eval", "office", "--rag", dead, "-o", "run", "-m", "token_f1")
     assert done.code == 2
     assert "Error: no call of generate succeeded." in done.err
 
@@ -91,39 +63,21 @@ def test_a_stage_that_gave_nothing_at_all_ends_with_2(ragbench: Ragbench) -> Non
 def test_more_failed_cases_than_allowed_end_with_1(
     ragbench: Ragbench, share: str, code: int
 ) -> None:
-    Path("flaky.py").write_text(
-        "class Flaky:\n"
-        "    asked = 0\n"
-        "    def retrieve(self, query, top_k=None):\n"
-        "        return ['a text']\n"
-        "    def generate(self, query, contexts):\n"
-        "        Flaky.asked += 1\n"
-        "        if Flaky.asked == 1:\n"
-        "            raise TimeoutError('late')\n"
-        "        return 'an answer'\n",
-        encoding="utf-8",
-    )
-    command = ("eval", "office", "--rag", "flaky.py:Flaky", "-o", "run", "-m", "token_f1")
+    command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "-m", "token_f1")
     done = ragbench(*command, "--max-error-rate", share)
     assert done.code == code
-    told = "Error: too many cases failed: generate 1 of 3 (--max-error-rate 0.2)."
-    assert (told in done.err) == (code == 1)
-
-
-def test_an_error_rate_that_cannot_be(ragbench: Ragbench) -> None:
-    done = ragbench("eval", "office", "--max-error-rate", "7")
-    assert done.code == 2
-    assert "--max-error-rate must be between 0 and 1, not 7" in done.err
+    error = "Error: too many cases failed: generate 1 of 3 (--max-error-rate 0.2)."
+    assert (error in done.err) == (code == 1)
 
 
 def test_every_reason_is_counted_in_table_and_report(ragbench: Ragbench) -> None:
-    lines = [
-        {"id": "a", "query": "A?", "response": "a", "reference": "a"},
-        {"id": "b", "query": "B?", "response": "I don't know.", "reference": "b"},
-        {"id": "c", "query": "C?", "response": "c"},
-        {"id": "d", "query": "D?", "response": "d"},
+    rows = [
+        {"query": "A?", "response": "a", "reference": "a"},
+        {"query": "B?", "response": "I don't know.", "reference": "b"},
+        {"query": "C?", "response": "c"},
+        {"query": "D?", "response": "d"},
     ]
-    Path("a.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    lines("a.jsonl", rows)
     done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "best_of_n,token_f1")
     words = " ".join(done.out.split())
     assert "best_of_n: no reference answer (2)" in words
@@ -157,22 +111,17 @@ def test_without_out_the_same_command_finds_its_run_again(ragbench: Ragbench) ->
     assert calls() == 5
 
 
-def test_what_the_rag_prints_goes_to_standard_error(ragbench: Ragbench) -> None:
+def test_json_is_the_report_alone_whatever_the_rag_prints(ragbench: Ragbench) -> None:
     done = ragbench("eval", "office", "--rag", "rags.py:Noisy", "-o", "run", "--json")
-    assert json.loads(done.out) == report()
-    assert done.err.count("talking to standard output") == 3
-
-
-def test_json_is_the_report_and_nothing_else(ragbench: Ragbench) -> None:
-    done = ragbench(*PLAIN, "--json")
     assert done.out == Path("run/report.json").read_text("utf-8")
+    assert done.err.count("talking to standard output") == 3
 
 
 def test_quiet_leaves_standard_error_empty(ragbench: Ragbench) -> None:
     assert ragbench(*PLAIN, "--quiet").err == ""
 
 
-def test_failures_are_told_and_the_next_command_is_named(ragbench: Ragbench) -> None:
+def test_failures_are_printed_and_the_next_command_is_named(ragbench: Ragbench) -> None:
     command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "--fresh")
     done = ragbench(*command)
     assert done.code == 0
@@ -232,26 +181,22 @@ def test_cases_come_from_standard_input(
     assert done.out.startswith("Plain on stdin: 3 cases\n")
 
 
-def test_documents_are_found_beside_a_case_file(ragbench: Ragbench) -> None:
-    assert ragbench("eval", "office/cases.jsonl", "-o", "run", "-m", "recall@5").code == 0
-    assert score("recall@5") == 1.0
+def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:
+    command = ("eval", "office/cases.jsonl", "-m", "recall@5", "-o")
+    assert ragbench(*command, "run").code == 0
     assert report()["manifest"]["dataset"]["name"] == "office"
-
-
-def test_a_corpus_may_lie_elsewhere(ragbench: Ragbench) -> None:
     Path("office/corpus.jsonl").rename("pages.jsonl")
-    command = ("eval", "office/cases.jsonl", "-o", "run", "-m", "recall@5")
-    assert ragbench(*command, "--corpus", "pages.jsonl").code == 0
-    assert score("recall@5") == 1.0
+    assert ragbench(*command, "other", "--corpus", "pages.jsonl").code == 0
+    assert score("recall@5", "run") == score("recall@5", "other") == (1.0, 2)
 
 
 def test_fields_are_mapped(ragbench: Ragbench) -> None:
-    Path("fragen.jsonl").write_text('{"Frage": "Wann?", "Antwort": "27 days"}\n', "utf-8")
-    command = ("eval", "fragen.jsonl", "--rag", "rags.py:Plain", "-o", "run")
+    rows = lines("fragen.jsonl", [{"Frage": "Wann?", "Antwort": "27 days"}])
+    command = ("eval", rows, "--rag", "rags.py:Plain", "-o", "run")
     assert ragbench(*command).code == 2
     mapped = ragbench(*command, "--field", "query=Frage", "--field", "reference=Antwort")
     assert mapped.code == 0
-    assert score("exact_match") == 1.0
+    assert score("exact_match") == (1.0, 1)
 
 
 def test_options_come_from_the_environment(
@@ -265,14 +210,12 @@ def test_options_come_from_the_environment(
     assert found["manifest"]["dataset"]["cases"] == 2
     assert [summary["metric"] for summary in found["summaries"]] == ["MRR"]
     # What is said on the command line counts more.
-    assert (
-        json.loads(ragbench("eval", "office", "--limit", "1").out)["manifest"]["dataset"]["cases"]
-        == 1
-    )
+    found = json.loads(ragbench("eval", "office", "--limit", "1").out)
+    assert found["manifest"]["dataset"]["cases"] == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (["nope.jsonl"], "nope.jsonl: no such file or folder"),
         (["office", "-m", "nDGC@10"], "unknown metric 'nDGC'. Did you mean nDCG?"),
@@ -287,6 +230,7 @@ def test_options_come_from_the_environment(
         (["office", "--rag-args", '{"top_k": "x"}'], "--rag-args: a setting has the wrong type"),
         (["office", "--rag", "rags.py:Plain", "--corpus", "x"], "--corpus is for the baseline"),
         (["office", "--limit", "0"], "--limit must be at least 1, not 0"),
+        (["office", "--max-error-rate", "7"], "--max-error-rate must be between 0 and 1, not 7"),
         (["office", "--limit", "1", "--sample", "1"], "--limit and --sample exclude each other"),
         (["office", "--timeout", "0"], "--timeout must be more than 0 seconds, not 0"),
         (["office", "--timeout", "nan"], "--timeout must be more than 0 seconds, not nan"),
@@ -297,23 +241,23 @@ def test_options_come_from_the_environment(
         (["office", "--out", "office"], "office is not empty and is not a run folder"),
     ],
 )
-def test_what_the_user_can_mend_is_told_without_a_traceback(
-    ragbench: Ragbench, arguments: list[str], told: str
+def test_what_the_user_can_mend_is_printed_without_a_traceback(
+    ragbench: Ragbench, arguments: list[str], error: str
 ) -> None:
     done = ragbench("eval", *arguments)
     assert done.code == 2
     assert done.out == ""
-    said, _, error = done.err.partition("Error: ")
-    # How the dataset is read may be known, and said, before what is wrong is met.
-    assert said == "" or said.startswith("read office as ragbench: id, query, ")
-    assert told in error
+    before, _, after = done.err.partition("Error: ")
+    # How the dataset is read may be known, and printed, before what is wrong is met.
+    assert before == "" or before.startswith("read office as ragbench: id, query, ")
+    assert error in after
     assert "Traceback" not in done.err
     assert not Path("reports").exists()
 
 
-def test_every_bad_line_is_told_at_once(ragbench: Ragbench) -> None:
-    Path("bad.jsonl").write_text('{"id": "1"}\n{"query": "ok"}\n{"query": 3}\n', "utf-8")
-    done = ragbench("eval", "bad.jsonl", "--rag", "rags.py:Plain")
+def test_all_bad_lines_are_named_at_once(ragbench: Ragbench) -> None:
+    bad = lines("bad.jsonl", [{"id": "1"}, {"query": "ok"}, {"query": 3}])
+    done = ragbench("eval", bad, "--rag", "rags.py:Plain")
     assert done.code == 2
     assert "bad.jsonl:1:" in done.err
     assert "bad.jsonl:3:" in done.err
@@ -332,8 +276,8 @@ def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:
 
 def test_after_a_run_without_gold_the_next_command_needs_none(ragbench: Ragbench) -> None:
     rows = [{"query": "How many days of leave are there?"}, {"query": "When is the desk open?"}]
-    Path("bare.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    done = ragbench("eval", "bare.jsonl", "--rag", "rags.py:Plain", "--out", "run", "--fresh")
+    bare = lines("bare.jsonl", rows)
+    done = ragbench("eval", bare, "--rag", "rags.py:Plain", "--out", "run", "--fresh")
     assert done.code == 0
     assert NO_GOLD in done.err
     # The command is exact: it runs, and asks the RAG nothing again.
@@ -353,24 +297,16 @@ def test_gold_that_nothing_could_be_compared_with_is_not_called_missing(
     ragbench: Ragbench,
 ) -> None:
     assert NO_GOLD not in ragbench(*PLAIN).err
-    one = '{"query": "Who won the cup?", "answerable": false}\n{"query": "How many?"}\n'
-    Path("one.jsonl").write_text(one, "utf-8")
-    done = ragbench("eval", "one.jsonl", "--rag", "rags.py:Plain", "--out", "one")
-    assert NO_GOLD not in done.err
+    one = lines("one.jsonl", [{"query": "Who?", "answerable": False}, {"query": "How many?"}])
+    assert NO_GOLD not in ragbench("eval", one, "--rag", "rags.py:Plain", "--out", "one").err
     # Every answer declines: exact_match has no value, and yet there are references.
-    Path("shy.py").write_text(
-        "from ragbench import RAGInterface\n"
-        "class Shy(RAGInterface):\n"
-        "    def retrieve(self, query, top_k=None):\n        return ['a']\n"
-        '    def generate(self, query, contexts):\n        return "I don\'t know."\n',
-        "utf-8",
-    )
-    silent = ragbench("eval", "office", "--rag", "shy.py:Shy", "--out", "s", "-m", "exact_match")
+    shy = own_rag('return "I don\'t know."')
+    silent = ragbench("eval", "office", "--rag", shy, "--out", "s", "-m", "exact_match")
     assert "not measured" in silent.out
     assert NO_GOLD not in silent.err
     assert next_command(silent) == ["explain", "s"]
-    timed = ("eval", "bare.jsonl", "--rag", "rags.py:Plain", "--out", "timed")
-    Path("bare.jsonl").write_text('{"query": "How many?"}\n', "utf-8")
+    bare = lines("bare.jsonl", [{"query": "How many?"}])
+    timed = ("eval", bare, "--rag", "rags.py:Plain", "--out", "timed")
     assert NO_GOLD not in ragbench(*timed, "-m", "retrieval_latency").err
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ import pytest
 
 import ragbench as package
 from ragbench.views.report import report_schema
-
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, calls, lines, report
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -60,9 +59,7 @@ CASES = [
 @pytest.fixture
 def dataset(workplace: Path) -> str:
     (workplace / "half.py").write_text(RAG, encoding="utf-8")
-    lines = "".join(f"{json.dumps(case)}\n" for case in CASES)
-    (workplace / "questions.jsonl").write_text(lines, encoding="utf-8")
-    return "questions.jsonl"
+    return lines("questions.jsonl", CASES)
 
 
 def evaluated(ragbench: Ragbench, dataset: str, *options: str) -> Any:
@@ -70,35 +67,26 @@ def evaluated(ragbench: Ragbench, dataset: str, *options: str) -> Any:
     return ragbench("eval", dataset, *rag, "-q", *options)
 
 
-def calls() -> int:
-    return len(Path("calls.log").read_text("utf-8").splitlines())
-
-
 def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(
     ragbench: Ragbench, dataset: str
 ) -> None:
     done = evaluated(ragbench, dataset, "--validate", "lexical", "-o", "run")
     assert done.code == 0, done.err
-    report = json.loads(Path("run/report.json").read_text("utf-8"))
-    jsonschema.Draft202012Validator(report_schema()).validate(report)
-    table = report["validation"]
-    assert {
-        (cell["answer_present"], cell["answered"]): (cell["cases"], cell["rate"]["share"])
-        for cell in table["matrix"]
-    } == {
-        (True, True): (1, 0.5),
-        (True, False): (1, 0.5),
-        (False, True): (1, 0.5),
-        (False, False): (1, 0.5),
-    }
+    made = report()
+    jsonschema.Draft202012Validator(report_schema()).validate(made)
+    table = made["validation"]
+    cells = table["matrix"]
+    found = {(cell["answer_present"], cell["answered"]) for cell in cells}
+    assert found == set(product((True, False), repeat=2))
+    assert [(cell["cases"], cell["rate"]["share"]) for cell in cells] == [(1, 0.5)] * 4
     assert (table["validator"], table["verdicts"], table["unmatched"]) == ("lexical", 4, 0)
     assert table["answer_present"]["count"] == 2
-    for case in report["cases"][:4]:
+    for case in made["cases"][:4]:
         jsonschema.Draft202012Validator(schema("validation")).validate(case["validation"])
         assert case["validation"]["query_id"] == case["id"]
         assert case["validation"]["answer_present"] is case["id"].startswith("present")
         assert case["stages"]["validate"] == "measured"
-    failed = report["cases"][4]
+    failed = made["cases"][4]
     assert "validation" not in failed
     assert failed["stages"]["validate"] == "failed"
     markdown = Path("run/report.md").read_text("utf-8")
@@ -117,13 +105,12 @@ def test_the_same_command_again_judges_and_calls_nothing(
 ) -> None:
     assert evaluated(ragbench, dataset, "-o", "run").code == 0
     before = calls()
-    assert "validation" not in json.loads(Path("run/report.json").read_text("utf-8"))
+    assert "validation" not in report()
     assert "verdict_" not in Path("run/cases.csv").read_text("utf-8").splitlines()[0]
     # A validator is added to a run that is there: nothing is retrieved or generated again.
     assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
     assert calls() == before
-    files = ("report.json", "report.md", "cases.csv")
-    first = {name: Path("run", name).read_bytes() for name in files}
+    first, table = report(), Path("run/cases.csv").read_bytes()
     from ragbench.validators.lexical import LexicalValidator
 
     def judged_again(*_: Any) -> None:
@@ -132,13 +119,11 @@ def test_the_same_command_again_judges_and_calls_nothing(
     monkeypatch.setattr(LexicalValidator, "validate", judged_again)
     assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
     assert ragbench("report", "run").code == 0
-    assert Path("run", "cases.csv").read_bytes() == first["cases.csv"]
-    again, before = (
-        json.loads(text) for text in (Path("run/report.json").read_bytes(), first["report.json"])
-    )
+    assert Path("run/cases.csv").read_bytes() == table
+    again = report()
     verdicts = next(stage for stage in again["stages"] if stage["stage"] == "validate")
     assert verdicts["reused"] == verdicts["measured"]
-    assert (again["summaries"], again["validation"]) == (before["summaries"], before["validation"])
+    assert (again["summaries"], again["validation"]) == (first["summaries"], first["validation"])
 
 
 def test_runs_are_compared_with_and_without_a_validator(ragbench: Ragbench, dataset: str) -> None:
@@ -157,26 +142,22 @@ def test_what_post_retrieval_leaves_is_judged(ragbench: Ragbench, dataset: str) 
     Path("top.yaml").write_text(stage, encoding="utf-8")
     options = ("-o", "run", "--validate", "lexical")
     assert evaluated(ragbench, dataset, *options, "--post-retrieval", "top.yaml").code == 0
-    report = json.loads(Path("run/report.json").read_text("utf-8"))
-    assert len(report["cases"][0]["validation"]["relevance"]) == 1
+    assert len(report()["cases"][0]["validation"]["relevance"]) == 1
     # Other chunks, other verdicts: those from before are not taken.
     assert evaluated(ragbench, dataset, *options).code == 0
-    report = json.loads(Path("run/report.json").read_text("utf-8"))
-    assert len(report["cases"][0]["validation"]["relevance"]) == 2
+    assert len(report()["cases"][0]["validation"]["relevance"]) == 2
 
 
 def test_bad_options_are_refused(ragbench: Ragbench, dataset: str) -> None:
-    done = ragbench("eval", dataset, "--rag", "half.py:Half", "--validate", "nobody")
-    assert done.code == 2
-    assert "unknown name 'nobody'" in done.err
-    done = ragbench("eval", dataset, "--rag", "half.py:Half", "--calibration", "c.json")
-    assert done.code == 2
-    assert "name one with --validate" in done.err
+    for options, error in (
+        (("--validate", "nobody"), "unknown name 'nobody'"),
+        (("--calibration", "c.json"), "name one with --validate"),
+    ):
+        done = evaluated(ragbench, dataset, *options)
+        assert (done.code, error in done.err) == (2, True)
 
 
-def test_cases_csv_says_of_each_query_what_was_judged_and_why(
-    ragbench: Ragbench, workplace: Path
-) -> None:
+def test_cases_csv_says_of_each_query_what_was_judged_and_why(ragbench: Ragbench) -> None:
     dates = ["The mill was built in 1901.", "The mill was built in 1905."]
     rows = [
         {"id": "two dates", "query": "When was the mill built?", "retrieved_contexts": dates},
@@ -184,9 +165,8 @@ def test_cases_csv_says_of_each_query_what_was_judged_and_why(
         {"id": "formula", "query": "=1+1", "retrieved_contexts": ["It rains."]},
         {"id": "not retrieved", "query": "When was it sold?", "response": "In 1990."},
     ]
-    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-    (workplace / "answers.jsonl").write_text(lines, encoding="utf-8")
-    done = ragbench("eval", "answers.jsonl", "--validate", "lexical", "-o", "run", "-q")
+    answers = lines("answers.jsonl", rows)
+    done = ragbench("eval", answers, "--validate", "lexical", "-o", "run", "-q")
     assert done.code == 0, done.err
     with Path("run/cases.csv").open(encoding="utf-8", newline="") as file:
         found = {row["id"]: row for row in csv.DictReader(file)}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, lines, own_rag, report
 
 
 @pytest.fixture
@@ -20,10 +18,10 @@ def run(ragbench: Ragbench) -> str:
 
 
 def test_every_case_of_a_run_has_one_cause(ragbench: Ragbench, run: str) -> None:
-    report = json.loads((Path(run) / "report.json").read_bytes())
-    causes = {case["id"]: case["attribution"]["cause"] for case in report["cases"]}
+    made = report(run)
+    causes = {case["id"]: case["attribution"]["cause"] for case in made["cases"]}
     assert causes == {"c1": "right", "c2": "not_retrieved", "c3": "answered_without"}
-    assert [(count["cause"], count["cases"]) for count in report["causes"]] == [
+    assert [(count["cause"], count["cases"]) for count in made["causes"]] == [
         ("not_retrieved", 1),
         ("answered_without", 1),
         ("right", 1),
@@ -44,8 +42,8 @@ def test_the_waterfall_and_the_worst_cases(ragbench: Ragbench, run: str) -> None
 def test_one_case_hop_by_hop(ragbench: Ragbench, run: str) -> None:
     done = ragbench("explain", run, "c2")
     assert done.code == 0
-    for told in ("When is the help desk open?", "not retrieved", "desk", "27 days of paid leave"):
-        assert told in done.out
+    for part in ("When is the help desk open?", "not retrieved", "desk", "27 days of paid leave"):
+        assert part in done.out
     story = json.loads(ragbench("explain", run, "c1", "--json").out)["story"]
     (chunk,) = story["chunks"]
     assert (chunk["retrieved"], chunk["shown"], chunk["is_gold"]) == (1, 1, True)
@@ -56,28 +54,14 @@ def test_what_an_operator_dropped_is_named(ragbench: Ragbench) -> None:
     Path("post.yaml").write_text(
         "operators:\n  - action: filter\n    type: top_k\n    k: 1\n", "utf-8"
     )
-    said = [
-        {
-            "id": "q",
-            "query": "When is the help desk open?",
-            "reference": "from 8 to 17",
-            "reference_contexts": ["The help desk is open from 8 to 17."],
-        }
-    ]
-    Path("cases.jsonl").write_text("\n".join(map(json.dumps, said)), "utf-8")
-    Path("two.py").write_text(
-        "from ragbench import RAGInterface\n"
-        "class Two(RAGInterface):\n"
-        "    def retrieve(self, query, top_k=None):\n"
-        "        return ['A lost badge.', 'The help desk is open from 8 to 17.']\n"
-        "    def generate(self, query, contexts):\n"
-        "        return 'a badge'\n",
-        "utf-8",
-    )
-    command = ("eval", "cases.jsonl", "--rag", "two.py:Two", "--post-retrieval", "post.yaml")
+    desk = "The help desk is open from 8 to 17."
+    case = {"id": "q", "query": "When is the help desk open?", "reference_contexts": [desk]}
+    lines("cases.jsonl", [case | {"reference": "from 8 to 17"}])
+    rag = own_rag("return 'a badge'", f"return ['A lost badge.', {desk!r}]")
+    command = ("eval", "cases.jsonl", "--rag", rag, "--post-retrieval", "post.yaml")
     assert ragbench(*command, "-o", "cut", "-q").code == 0
-    (case,) = json.loads(Path("cut/report.json").read_bytes())["cases"]
-    found = case["attribution"]
+    (made,) = report("cut")["cases"]
+    found = made["attribution"]
     assert (found["cause"], found["basis"], found["rank"]) == ("dropped", "texts", 2)
     assert "top_k" in found["stage"]
     assert "top_k" in ragbench("explain", "cut", "q").out
@@ -88,11 +72,10 @@ def test_gold_that_is_not_in_the_corpus(ragbench: Ragbench) -> None:
         {"id": "in", "query": "When is the desk open?", "reference_context_ids": ["desk"]},
         {"id": "out", "query": "How high is the tower?", "reference_context_ids": ["tower"]},
     ]
-    Path("cases.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    lines("cases.jsonl", rows)
     done = ragbench("eval", "cases.jsonl", "--corpus", "office/corpus.jsonl", "-o", "run", "-q")
     assert done.code == 0
-    cases = json.loads(Path("run/report.json").read_bytes())["cases"]
-    causes = {case["id"]: case["attribution"]["cause"] for case in cases}
+    causes = {case["id"]: case["attribution"]["cause"] for case in report()["cases"]}
     assert causes["out"] == "not_in_corpus"
     assert causes["in"] != "not_in_corpus"
 
@@ -113,7 +96,7 @@ def test_cases_by_cause_tag_and_metric(ragbench: Ragbench, run: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (("cases", "run", "--cause", "lost"), "--cause must be one of not_in_corpus"),
         (("cases", "run", "--worst", "token_f2"), "Did you mean 'token_f1'?"),
@@ -122,8 +105,8 @@ def test_cases_by_cause_tag_and_metric(ragbench: Ragbench, run: str) -> None:
     ],
 )
 def test_what_does_not_exist_is_said_with_the_way_on(
-    ragbench: Ragbench, run: str, arguments: tuple[str, ...], told: str
+    ragbench: Ragbench, run: str, arguments: tuple[str, ...], error: str
 ) -> None:
     done = ragbench(*arguments)
     assert (done.code, done.out) == (2, "")
-    assert told in done.err
+    assert error in done.err

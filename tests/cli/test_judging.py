@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Ragbench
+from tests.cli.runs import Ragbench
 from tests.llm_server import Call, FaultServer
 
 ROOT = Path(__file__).parents[2]

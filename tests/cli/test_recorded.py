@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, calls, lines, report, score
+
 SAID: list[dict[str, Any]] = [
     {
         "user_input": "How many days of paid leave are there?",
@@ -25,25 +25,6 @@ SAID: list[dict[str, Any]] = [
         "reference": "from 8 to 17",
     },
 ]
-
-
-def lines(name: str, rows: Sequence[object]) -> str:
-    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return name
-
-
-def report(folder: str = "run") -> Any:
-    return json.loads(Path(folder, "report.json").read_text("utf-8"))
-
-
-def score(metric: str, folder: str = "run") -> Any:
-    found = {summary["metric"]: summary for summary in report(folder)["summaries"]}
-    return found[metric]["score"], found[metric]["measured"]
-
-
-def calls() -> int:
-    path = Path("calls.log")
-    return len(path.read_text("utf-8").splitlines()) if path.exists() else 0
 
 
 def test_recorded_answers_are_scored_and_nobody_is_asked(ragbench: Ragbench) -> None:
@@ -86,7 +67,7 @@ def test_the_rag_can_be_asked_for_everything_again(ragbench: Ragbench) -> None:
     assert fingerprints[0] == fingerprints[1]
 
 
-def test_a_newcomer_is_told_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> None:
+def test_a_newcomer_sees_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> None:
     done = ragbench("eval", lines("questions.jsonl", [{"query": "Who?", "reference": "Ada"}]))
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(
@@ -149,17 +130,17 @@ def test_fields_of_the_answers_have_names_of_their_own(ragbench: Ragbench) -> No
     assert score("exact_match") == (1.0, 1)
 
 
-def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = "".join(f"{json.dumps(row)}\n" for row in SAID).encode()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
-    assert ragbench("eval", "-", "-o", "run", "-m", "exact_match").code == 0
-    assert score("exact_match") == (1.0, 1)
-
-
-def test_standard_input_without_answers_needs_somebody_to_ask(
+def test_standard_input_holds_answers_or_needs_a_rag(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"query": "Who?"}\n')))
+    def piped(rows: list[dict[str, Any]]) -> None:
+        raw = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+
+    piped(SAID)
+    assert ragbench("eval", "-", "-o", "run", "-m", "exact_match").code == 0
+    assert score("exact_match") == (1.0, 1)
+    piped([{"query": "Who?"}])
     done = ragbench("eval", "-")
     assert done.code == 2
     assert "the baseline RAG needs documents" in done.err
@@ -201,7 +182,7 @@ def test_a_recorded_answer_that_declines_is_one_as_if_it_had_been_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "error"),
     [
         (["--corpus", "office"], "--corpus has no use: said.jsonl has answers recorded"),
         (["--rag-args", '{"top_k": 1}'], "--rag-args has no use: answers are recorded"),
@@ -213,10 +194,10 @@ def test_a_recorded_answer_that_declines_is_one_as_if_it_had_been_asked_for(
         (["--field", "response=nothing"], "no record has the field that the mapping response="),
     ],
 )
-def test_what_has_no_use_is_said(ragbench: Ragbench, arguments: list[str], told: str) -> None:
+def test_what_has_no_use_is_said(ragbench: Ragbench, arguments: list[str], error: str) -> None:
     done = ragbench("eval", lines("said.jsonl", SAID), "-o", "run", *arguments)
     assert done.code == 2
-    assert told in done.err
+    assert error in done.err
     assert "Traceback" not in done.err
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from ragbench_cli.main import COMMANDS
-from tests.cli.conftest import Ragbench
+from tests.cli.runs import Ragbench
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 PLANTED = {

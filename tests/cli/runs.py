@@ -1,0 +1,53 @@
+"""What the tests of commands write, and what they look up in a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Ragbench = Callable[..., Done]
+
+
+def lines(name: str, rows: Iterable[object]) -> str:
+    """Writes a file of JSON lines and gives its name."""
+    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return name
+
+
+def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
+    """Writes a RAG of two lines of code and gives what `--rag` names it by."""
+    Path("own.py").write_text(
+        "from ragbench import RAGInterface\n\n\n"
+        "class Own(RAGInterface):\n"
+        f"    def retrieve(self, query, top_k=None):\n        {retrieve}\n\n"
+        f"    def generate(self, query, contexts):\n        {generate}\n",
+        "utf-8",
+    )
+    return "own.py:Own"
+
+
+def report(folder: str = "run") -> Any:
+    return json.loads(Path(folder, "report.json").read_bytes())
+
+
+def score(metric: str, folder: str = "run") -> Any:
+    """The score of a metric, and of how many cases."""
+    found = {summary["metric"]: summary for summary in report(folder)["summaries"]}
+    return found[metric]["score"], found[metric]["measured"]
+
+
+def calls() -> int:
+    """How often a RAG of rags.py was asked to retrieve."""
+    path = Path("calls.log")
+    return len(path.read_text("utf-8").splitlines()) if path.exists() else 0
