@@ -52,13 +52,6 @@ def test_a_bad_stage_is_refused_with_every_line_before_anything_runs(ragbench: R
     assert not Path("run").exists()
 
 
-def test_links_need_a_rag_that_knows_neighbours(ragbench: Ragbench) -> None:
-    save("stage.yaml", "operators:\n  - {action: merge, type: link_expand}\n")
-    done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
-    assert done.code == 2
-    assert "nothing here has the method neighbours(chunk_id, top_k)" in done.err
-
-
 def test_further_queries_are_asked_of_the_rag(ragbench: Ragbench) -> None:
     save(
         "stage.yaml",

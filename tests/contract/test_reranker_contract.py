@@ -105,11 +105,6 @@ ASKED = Query(text="red house w1", embedding=[1, 0.1], now=datetime(2024, 6, 1, 
 PLAIN = Query(text="red house")
 
 
-def test_its_name_is_the_registered_one(reranker: Reranker) -> None:
-    assert isinstance(reranker, Reranker)
-    assert reranker.name in RERANKERS.builtin
-
-
 @pytest.mark.parametrize("chunks", [FULL, BARE, FULL[:1], BARE[:1]], ids=len)
 @pytest.mark.parametrize("query", [ASKED, PLAIN], ids=["embedded", "plain"])
 def test_one_finite_number_a_chunk_and_the_same_again(
@@ -148,12 +143,6 @@ def test_nothing_in_nothing_out(reranker: Reranker) -> None:
 def test_it_travels_to_another_process(reranker: Reranker) -> None:
     again = pickle.loads(pickle.dumps(reranker))
     assert list(again.score(ASKED, FULL)) == list(reranker.score(ASKED, FULL))
-
-
-def test_its_settings_cannot_be_changed(reranker: Reranker) -> None:
-    for name in ("name", "k1", "model", "balance"):
-        with pytest.raises((AttributeError, TypeError)):
-            setattr(reranker, name, 0)
 
 
 REFUSED: list[tuple[str, dict[str, object], str]] = [

@@ -17,8 +17,7 @@ DOCUMENTS = [
 
 def test_retrieval_has_ids_scores_and_metadata() -> None:
     result = BaselineRAG(DOCUMENTS).retrieve_with_metadata("capital of France")
-    assert result.context_ids == ["fr"]
-    assert result.contexts == [DOCUMENTS[0].text]
+    assert (result.context_ids, result.contexts) == (["fr"], [DOCUMENTS[0].text])
     assert result.scores is not None
     assert result.scores[0] > 0
     origin = {"document_id": "fr", "start": 0, "end": len(DOCUMENTS[0].text)}
@@ -53,10 +52,6 @@ def test_gibberish_finds_nothing_and_is_not_answered(query: str) -> None:
     assert rag.generate_with_metadata(query, []).abstained is True
 
 
-def test_an_empty_corpus_finds_nothing() -> None:
-    assert BaselineRAG([]).retrieve("anything") == []
-
-
 def test_top_k_of_the_call_comes_before_that_of_the_rag() -> None:
     rag = BaselineRAG((Document(id=str(at), text="apple") for at in range(9)), top_k=4)
     assert len(rag.retrieve("apple")) == 4
@@ -73,34 +68,21 @@ def test_top_k_below_one_is_refused(top_k: int) -> None:
 
 
 def test_repeated_ids_are_all_named() -> None:
-    documents = [Document(id=id_, text="x") for id_ in ("a", "b", "a", "c", "c")]
-    with pytest.raises(DataError) as caught:
-        BaselineRAG(documents)
+    with pytest.raises(DataError, match=r"(?s)'a'.*'c'") as caught:
+        BaselineRAG([Document(id=id_, text="x") for id_ in "abacc"])
     assert [problem.field for problem in caught.value.problems] == ["id", "id"]
-    assert "'a'" in str(caught.value)
-    assert "'c'" in str(caught.value)
-
-
-def test_the_generators_settings_do_not_touch_retrieval() -> None:
-    plain, strict = BaselineRAG(DOCUMENTS), BaselineRAG(DOCUMENTS, threshold=0.9)
-    assert plain.stage_identity("retrieve") == strict.stage_identity("retrieve")
-    assert plain.stage_identity("generate") != strict.stage_identity("generate")
 
 
 def test_retrievals_settings_and_the_corpus_are_in_its_identity() -> None:
     identity = BaselineRAG(DOCUMENTS).stage_identity("retrieve")
-    assert identity == BaselineRAG(list(DOCUMENTS)).stage_identity("retrieve")
+    assert identity == BaselineRAG(list(DOCUMENTS), threshold=0.9).stage_identity("retrieve")
     others = [
-        BaselineRAG(DOCUMENTS, k1=2.0),
-        BaselineRAG(DOCUMENTS, b=0.5),
-        BaselineRAG(DOCUMENTS, title_weight=0),
-        BaselineRAG(DOCUMENTS, top_k=2),
-        BaselineRAG(DOCUMENTS[::-1]),
-        BaselineRAG(DOCUMENTS[:2]),
+        *(BaselineRAG(DOCUMENTS, **one) for one in ({"k1": 2.0}, {"b": 0.5}, {"title_weight": 0})),
+        *(BaselineRAG(documents) for documents in (DOCUMENTS[::-1], DOCUMENTS[:2])),
         BaselineRAG([*DOCUMENTS[:2], Document(id="zh", text=DOCUMENTS[2].text)]),
+        BaselineRAG(DOCUMENTS, top_k=2),
     ]
     assert all(other.stage_identity("retrieve") != identity for other in others)
-    json.dumps(identity)
 
 
 def test_answers_of_another_process_are_the_same() -> None:
@@ -125,21 +107,6 @@ def test_answers_of_another_process_are_the_same() -> None:
     assert len(outputs) == 1
 
 
-def test_importing_it_loads_no_heavy_package() -> None:
-    script = (
-        "import sys, ragbench.pipeline\n"
-        "print([name for name in ('numpy', 'bm25s', 'scipy', 'Stemmer') if name in sys.modules])"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", script],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert result.stdout.strip() == "[]"
-
-
 def test_it_is_built_from_a_corpus_file(tmp_path: Path) -> None:
     file = tmp_path / "corpus.jsonl"
     lines = [{"id": one.id, "text": one.text, "title": one.title or ""} for one in DOCUMENTS]
@@ -148,10 +115,3 @@ def test_it_is_built_from_a_corpus_file(tmp_path: Path) -> None:
         rag = BaselineRAG.from_corpus(source, top_k=1, threshold=0.5)
         assert rag.retrieve("capital") == [DOCUMENTS[0].text]
         assert rag.config.top_k == 1
-
-
-def test_a_corpus_with_problems_is_refused_with_their_place(tmp_path: Path) -> None:
-    file = tmp_path / "corpus.jsonl"
-    file.write_text('{"id": "a", "text": "x"}\nnot json\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"corpus\.jsonl:2"):
-        BaselineRAG.from_corpus(file)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from ragbench import GenerationResult
 from ragbench.errors import ConfigError
 from ragbench.pipeline.extractive import ExtractiveGenerator
-from ragbench.pipeline.sentence_support import ABSTENTIONS
 
 CONTEXTS = [
     "The harbour opened in 1887. It was built by Ada Moran. Ships came from everywhere.",
@@ -20,39 +19,52 @@ def details(result: GenerationResult) -> dict[str, Any]:
     return dict(result.metadata)
 
 
-def test_the_answer_is_the_best_supported_sentence() -> None:
-    generator = ExtractiveGenerator(answer="sentence")
-    result = generator.generate("When was the lighthouse built?", CONTEXTS)
-    assert result.response == "The lighthouse was built by Tom Reed in 1901."
-    assert result.abstained is False
-    evidence = details(result)["evidence"]
-    assert "sentence" not in evidence
-    assert CONTEXTS[evidence["context_index"]][evidence["start"] : evidence["end"]] == (
-        result.response
-    )
-    assert evidence["context_index"] == 1
+LIGHTHOUSE = "When was the lighthouse built?"
 
 
-def test_the_answer_is_what_of_that_sentence_was_asked_for() -> None:
-    result = ExtractiveGenerator().generate("When was the lighthouse built?", CONTEXTS)
-    assert result.response == "1901"
-    evidence = details(result)["evidence"]
-    text = CONTEXTS[evidence["context_index"]]
-    assert text[evidence["start"] : evidence["end"]] == "1901"
-    sentence = evidence["sentence"]
-    assert text[sentence["start"] : sentence["end"]] == (
-        "The lighthouse was built by Tom Reed in 1901."
-    )
+@pytest.mark.parametrize(
+    ("query", "contexts", "part", "whole"),
+    [
+        (LIGHTHOUSE, CONTEXTS, "1901", "The lighthouse was built by Tom Reed in 1901."),
+        (
+            "总部位于哪里？",
+            ["公司成立于1998年。总部位于上海。"],
+            "总部位于上海。",
+            "总部位于上海。",
+        ),
+        (
+            "年假有多少天？",
+            ["员工每年有二十天年假。"],
+            "二十天",
+            "员工每年有二十天年假。",
+        ),
+        (
+            "Wie viele Tage Urlaub gibt es?",
+            ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."],
+            "28",
+            "Der Urlaub beträgt 28 Tage.",
+        ),
+    ],
+)
+def test_the_answer_is_the_best_sentence_or_what_of_it_was_asked_for(
+    query: str, contexts: list[str], part: str, whole: str
+) -> None:
+    found = ExtractiveGenerator().generate(query, contexts)
+    sentence = ExtractiveGenerator(answer="sentence").generate(query, contexts)
+    assert (found.response, found.abstained) == (part, False)
+    assert (sentence.response, sentence.abstained) == (whole, False)
 
 
-def test_a_part_of_a_sentence_is_less_sure_than_the_whole() -> None:
-    query = "When was the lighthouse built?"
-    part = ExtractiveGenerator().generate(query, CONTEXTS)
-    whole = ExtractiveGenerator(answer="sentence").generate(query, CONTEXTS)
+def test_the_evidence_is_where_the_answer_stands() -> None:
+    part = ExtractiveGenerator().generate(LIGHTHOUSE, CONTEXTS)
+    whole = ExtractiveGenerator(answer="sentence").generate(LIGHTHOUSE, CONTEXTS)
+    wider, narrow = details(whole)["evidence"], details(part)["evidence"]
+    assert narrow["context_index"] == wider["context_index"] == 1
+    assert CONTEXTS[1][narrow["start"] : narrow["end"]] == part.response
+    assert CONTEXTS[1][wider["start"] : wider["end"]] == whole.response
+    assert narrow["sentence"] == {"start": wider["start"], "end": wider["end"]}
     assert details(part)["support"] == details(whole)["support"]
-    assert part.confidence is not None
-    assert whole.confidence is not None
-    assert part.confidence < whole.confidence
+    assert (part.confidence or 0) < (whole.confidence or 0), "a part is less sure than the whole"
 
 
 def test_candidates_are_different_and_best_first() -> None:
@@ -67,12 +79,10 @@ def test_candidates_are_different_and_best_first() -> None:
 @pytest.mark.parametrize("contexts", [[], [""], ["Nothing to see."]])
 def test_it_abstains_when_nothing_supports_an_answer(contexts: list[str]) -> None:
     result = ExtractiveGenerator().generate("Who paints zebras?", contexts)
-    assert result.response == "I don't know."
-    assert result.abstained is True
+    assert (result.response, result.abstained) == ("I don't know.", True)
     assert result.multi_responses == ["I don't know."]
-    assert details(result)["support"] == 0
-    assert details(result)["evidence"] is None
-    assert details(result)["candidates"] == []
+    found = details(result)
+    assert (found["support"], found["evidence"], found["candidates"]) == (0, None, [])
 
 
 def test_the_threshold_decides() -> None:
@@ -100,38 +110,16 @@ def test_a_better_supported_answer_is_surer() -> None:
         ("合同何时到期？", "我不知道。"),
         ("Wie viele Tage sind das?", "Ich weiß es nicht."),
         ("¿Dónde está el puerto?", "No lo sé."),
-        ("Where?", "I don't know."),
     ],
 )
 def test_it_abstains_in_the_language_of_the_question(query: str, sentence: str) -> None:
     assert ExtractiveGenerator().generate(query, []).response == sentence
-    assert sentence in ABSTENTIONS.values()
 
 
-def test_chinese() -> None:
-    contexts = ["公司成立于1998年。总部位于上海。", "员工每年有二十天年假。病假另算。"]
-    generator = ExtractiveGenerator()
-    assert generator.generate("总部位于哪里？", contexts).response == "总部位于上海。"
-    assert generator.generate("年假有多少天？", contexts).response == "二十天"
-    whole = ExtractiveGenerator(answer="sentence").generate("年假有多少天？", contexts)
-    assert whole.response == "员工每年有二十天年假。"
-
-
-def test_german() -> None:
-    contexts = ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."]
-    query = "Wie viele Tage Urlaub gibt es?"
-    assert ExtractiveGenerator().generate(query, contexts).response == "28"
-    whole = ExtractiveGenerator(answer="sentence").generate(query, contexts)
-    assert whole.response == "Der Urlaub beträgt 28 Tage."
-
-
-def test_term_weights_can_come_from_a_corpus() -> None:
-    contexts = ["The common thing.", "The zebra."]
-    query = "common zebra"
-    prefers_common = ExtractiveGenerator(weight=lambda token: 9.0 if token == "common" else 1.0)
-    prefers_zebra = ExtractiveGenerator(weight=lambda token: 1.0 if token == "common" else 9.0)
-    assert prefers_common.generate(query, contexts).response == "The common thing."
-    assert prefers_zebra.generate(query, contexts).response == "The zebra."
+@pytest.mark.parametrize(("heavy", "wanted"), [("common", "A common thing."), ("zebra", "Zebra.")])
+def test_term_weights_can_come_from_a_corpus(heavy: str, wanted: str) -> None:
+    generator = ExtractiveGenerator(weight=lambda token: 9.0 if token == heavy else 1.0)
+    assert generator.generate("common zebra", ["A common thing.", "Zebra."]).response == wanted
 
 
 @pytest.mark.parametrize(
@@ -146,13 +134,6 @@ def test_term_weights_can_come_from_a_corpus() -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], name: str) -> None:
     with pytest.raises(ConfigError, match=name):
         ExtractiveGenerator(**settings)
-
-
-def test_identity_names_the_settings() -> None:
-    assert ExtractiveGenerator().identity == ExtractiveGenerator().identity
-    assert ExtractiveGenerator().identity != ExtractiveGenerator(threshold=0.9).identity
-    sentences = ExtractiveGenerator(answer="sentence")
-    assert ExtractiveGenerator().identity != sentences.identity
 
 
 @given(

@@ -6,7 +6,8 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,45 +20,28 @@ from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.chunking import ChunkSize, make_chunker
 from ragbench.pipeline.index import IndexResult, index_documents
-from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
 
 
-class CountingEmbedder:
-    """Counts what it embeds, and stops where it is told to."""
+@dataclass(frozen=True, kw_only=True)
+class CountingEmbedder(HashingEmbedder):
+    """Keeps what it embeds, and is interrupted at the call after `calls`."""
 
-    def __init__(self, dimension: int = 32, fail_after: int | None = None) -> None:
-        self._inner = HashingEmbedder(dimension=dimension)
-        self.texts: list[str] = []
-        self._left = fail_after
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return self._inner.identity
+    dimension: int = 32
+    calls: int = 10**6
+    batches: list[list[str]] = field(default_factory=list[list[str]])
 
     @property
-    def dimension(self) -> int:
-        return self._inner.dimension
-
-    @property
-    def hybrid_weight(self) -> float:
-        return 1.0
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._inner.embed_queries(texts)
+    def texts(self) -> list[str]:
+        return [text for batch in self.batches for text in batch]
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if self._left is not None:
-            if self._left == 0:
-                raise KeyboardInterrupt
-            self._left -= 1
-        self.texts += texts
-        return self._inner.embed_passages(texts)
-
-    def close(self) -> None:
-        pass
+        if len(self.batches) == self.calls:
+            raise KeyboardInterrupt
+        self.batches.append([*texts])
+        return HashingEmbedder(dimension=self.dimension).embed_passages(texts)
 
 
 def documents(count: int = 300) -> list[Document]:
@@ -79,27 +63,6 @@ def run(
         chunker=settings.pop("chunker", make_chunker("whole")),
         **settings,
     )
-
-
-def test_two_indexers_at_once_are_refused_or_told(database: MemoryDatabase) -> None:
-    def entered() -> Iterator[Document]:
-        yield from documents(280)
-        with pytest.raises(StoreError, match=r"another 'ragbench index' is writing .*process \d+"):
-            run([Document(id="other", text="Of another corpus.")], database)
-        yield from documents(300)[280:]
-
-    assert run(list(documents(5)), database).written == 5
-    result = index_documents(
-        entered(),
-        database,
-        "kb",
-        embedder=CountingEmbedder(),
-        embedder_name="hashing:32",
-        chunker=make_chunker("whole"),
-    )
-    assert result.chunks == 300
-    with database.open("kb") as store:
-        assert (store.count(), store.info().complete, store.info().lease) == (300, True, "")
 
 
 def test_what_another_program_wrote_meanwhile_is_no_whole_collection(
@@ -175,46 +138,22 @@ def ids(database: Database) -> set[str]:
         return set(store.digests())
 
 
-def test_a_second_run_changes_nothing_and_embeds_nothing(database: MemoryDatabase) -> None:
-    first = run(documents(), database)
-    again = CountingEmbedder()
-    second = run(documents(), database, again)
-    assert (first.chunks, first.written, first.removed) == (300, 300, 0)
-    assert (second.chunks, second.written, second.unchanged, second.removed) == (300, 0, 300, 0)
-    assert again.texts == []
-    assert database.open("kb").info().complete
-
-
-def test_changed_documents_are_replaced_and_removed_ones_removed(database: MemoryDatabase) -> None:
-    given = documents(5)
-    run(given, database)
-    changed = [Document(id="d1", text="Now about something else."), *given[2:]]
-    embedder = CountingEmbedder()
-    result = run(changed, database, embedder)
-    assert (result.written, result.unchanged, result.removed) == (1, 3, 1)
-    assert embedder.texts == ["Now about something else."]
-    assert ids(database) == {"d1", "d2", "d3", "d4"}
-    assert database.open("kb").get(["d1"])["d1"].text == "Now about something else."
-
-
-def test_an_interrupted_indexing_is_noticed_refused_and_continued(
+def test_only_what_has_changed_is_embedded_and_what_is_gone_is_removed(
     database: MemoryDatabase,
 ) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        run(documents(), database, CountingEmbedder(fail_after=3))
-    assert not database.open("kb").info().complete
-    with RetrievalEngine(database) as engine, pytest.raises(StoreError, match="not complete"):
-        engine.search("kb", "topic7")
-    with RetrievalEngine(database, allow_incomplete=True) as engine:
-        found = engine.search("kb", "topic7", top_k=1, strategy="sparse")
-        assert [chunk.id for chunk in found] == ["d7"]
-    embedder = CountingEmbedder()
-    result = run(documents(), database, embedder)
-    assert result.continued
-    # The first call was for the sample that the embedder is measured on.
-    assert (result.written, result.unchanged) == (300 - 2 * 128, 2 * 128)
-    assert len(embedder.texts) == 300 - 2 * 128
+    given = documents(5)
+    first = run(given, database)
+    assert (first.chunks, first.written, first.removed) == (5, 5, 0)
     assert database.open("kb").info().complete
+    assert database.open("kb").info().lease == ""
+    again = CountingEmbedder()
+    assert (run(given, database, again).unchanged, again.texts) == (5, [])
+    changed = [Document(id="d1", text="Now about something else."), *given[2:]]
+    result = run(changed, database, again)
+    assert (result.written, result.unchanged, result.removed) == (1, 3, 1)
+    assert again.texts == ["Now about something else."]
+    assert ids(database) == {"d1", "d2", "d3", "d4"}
+    assert database.open("kb").get(["d1"])["d1"].text == "Now about something else."
 
 
 def test_an_interrupted_change_makes_a_complete_collection_incomplete(
@@ -223,7 +162,7 @@ def test_an_interrupted_change_makes_a_complete_collection_incomplete(
     run(documents(), database)
     changed = [Document(id=each.id, text=f"{each.text} Changed.") for each in documents()]
     with pytest.raises(KeyboardInterrupt):
-        run(changed, database, CountingEmbedder(fail_after=1))
+        run(changed, database, CountingEmbedder(calls=1))
     assert not database.open("kb").info().complete
     assert run(changed, database).chunks == 300
     assert database.open("kb").info().complete
@@ -263,29 +202,27 @@ def test_another_embedder_or_dimension_is_refused_before_anything_is_written(
     assert database.open("kb").info().complete
 
 
-@pytest.mark.parametrize("given", [[], [Document(id="a", text=" \n\t")]])
-def test_an_empty_corpus_is_an_error_and_empties_nothing(
-    database: MemoryDatabase, given: list[Document]
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "nothing to index"),
+        ([Document(id="a", text=" \n\t")], "nothing to index"),
+        (documents(1) * 2, "two documents have the id 'd0'"),
+    ],
+)
+def test_a_corpus_that_cannot_be_is_an_error_and_empties_nothing(
+    database: MemoryDatabase, given: list[Document], message: str
 ) -> None:
     run(documents(3), database)
-    with pytest.raises(ConfigError, match="nothing to index"):
+    with pytest.raises(ConfigError, match=message):
         run(given, database)
     assert len(ids(database)) == 3
 
 
-def test_an_id_given_twice_is_an_error(database: MemoryDatabase) -> None:
-    with pytest.raises(ConfigError, match="two documents have the id 'a'"):
-        run([Document(id="a", text="One."), Document(id="a", text="Two.")], database)
-
-
 def test_the_title_is_embedded_with_each_chunk(database: MemoryDatabase) -> None:
     embedder = CountingEmbedder()
-    run(
-        [Document(id="a", text="Text.", title="Head"), Document(id="b", text="Head is here.")],
-        database,
-        embedder,
-    )
-    assert embedder.texts[-2:] == ["Head\nText.", "Head is here."]
+    run([Document(id="a", text="Text.", title="Head"), *documents(1)], database, embedder)
+    assert embedder.texts[-2:] == ["Head\nText.", "Document 0 is about topic0."]
 
 
 def test_progress_adds_up(database: MemoryDatabase) -> None:
@@ -297,14 +234,6 @@ def test_progress_adds_up(database: MemoryDatabase) -> None:
     run(documents(), database, progress=progress)
     run(documents(), database, progress=progress)
     assert [sum(column) for column in zip(*told, strict=True)] == [600, 600, 300]
-
-
-def test_the_embedder_is_measured_in_the_language_of_the_corpus(database: MemoryDatabase) -> None:
-    given = [Document(id=f"z{at}", text=f"这是第{at}份合同的条款。") for at in range(9)]
-    run([*given, Document(id="e", text="This is English.")], database)
-    identity = IndexIdentity.from_json(database.open("kb").info().identity, collection="kb")
-    assert set(identity.calibration) >= {"background", "unrelated", "related"}
-    assert identity.embedder_name == "hashing:32"
 
 
 def test_problems_of_a_corpus_are_reported_before_anything_is_written(tmp_path: Path) -> None:

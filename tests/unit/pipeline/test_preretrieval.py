@@ -24,9 +24,7 @@ from ragbench.llm.concurrency import Clock
 from ragbench.llm.session import Chat, LLMSession, open_models
 from ragbench.llm.settings import resolve
 from ragbench.pipeline.pre_retrieval import (
-    QUERY_TRANSFORMS,
     PreRetrieval,
-    QueryTransform,
     SearchQuery,
 )
 from ragbench.pipeline.query_transforms import HyDE, MultiQuery, Normalise, Rewrite
@@ -192,10 +190,6 @@ def test_transforms_follow_one_another_and_passages_are_left_alone() -> None:
     assert json.loads(chat.asked[0][1].content) == {"query": "Q one"}
 
 
-def test_no_transform_searches_for_the_question_as_it_is() -> None:
-    assert PreRetrieval().run(" as it is ").queries == (SearchQuery(text=" as it is "),)
-
-
 @dataclass(frozen=True)
 class Mine:
     gives: Any
@@ -238,14 +232,6 @@ def test_the_identity_holds_settings_and_versions_of_prompts() -> None:
     json.dumps(stage.identity)
     other = replace(stage, on_error="raise")
     assert other.identity != stage.identity
-
-
-def test_every_name_is_a_transform() -> None:
-    for name in QUERY_TRANSFORMS.builtin:
-        made = QUERY_TRANSFORMS.load(name)
-        built = made() if name == "normalise" else made(chat=Said())
-        assert isinstance(built, QueryTransform)
-        assert built.name == name
 
 
 @pytest.mark.extra("llm")

@@ -68,16 +68,13 @@ def test_an_answer_without_an_order_is_an_error() -> None:
         parse_permutation("I cannot\nsay", 3)
 
 
-def test_listwise_asks_once_for_few() -> None:
+def test_listwise_asks_once_for_few_and_not_about_one() -> None:
     chat = Scripted(["[2] > [1]"])
     chunks = [chunk("a", "red"), chunk("b", "blue")]
     reranker = LlmListwiseReranker(chat=chat)
     assert list(reranker.score(query("which colour?"), chunks)) == [0.5, 1.0]
     assert "Question: which colour?\n\n[1]\nred\n\n[2]\nblue\n" in chat.heard[0]
-
-
-def test_listwise_does_not_ask_about_one() -> None:
-    assert list(LlmListwiseReranker(chat=Scripted([])).score(query(), [chunk("a")])) == [1.0]
+    assert list(reranker.score(query(), chunks[:1])) == [1.0]
 
 
 def test_windows_carry_the_best_to_the_front() -> None:
@@ -101,13 +98,13 @@ def test_every_candidate_is_shown(size: int, window: int, step: int) -> None:
 
 
 def test_long_chunks_are_cut_and_that_is_noted() -> None:
-    chunks = [chunk("a", "xxxxyyyy"), chunk("b", "zz")]
-    chat = Scripted(["[1]"])
-    listwise = LlmListwiseReranker(chat=chat, max_characters=4)
-    assert scored(listwise, query(), chunks).notes == ("1 of 2 chunks were cut to 4 characters",)
+    chunks, chat = [chunk("a", "xxxxyyyy"), chunk("b", "zz")], Scripted(["[1]", "1", "1"])
+    for made in (LlmListwiseReranker, LlmPointwiseReranker):
+        reranker = made(chat=chat, max_characters=4)
+        assert scored(reranker, query(), chunks).notes == (
+            "1 of 2 chunks were cut to 4 characters",
+        )
     assert "[1]\nxxxx\n" in chat.heard[0]
-    pointwise = LlmPointwiseReranker(chat=Scripted(["1", "1"]), max_characters=4)
-    assert scored(pointwise, query(), chunks).notes == ("1 of 2 chunks were cut to 4 characters",)
 
 
 @pytest.mark.parametrize(
@@ -137,18 +134,15 @@ def test_grades_as_models_write_them(answer: str, grade: float) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ("very good", "gave no grade"),
-        ("", "gave no grade"),
+        *((one, "gave no grade") for one in ("very good", "", "<think>7 fits, or perhaps")),
         ("11", "graded 11 on 0 to 10"),
+        ("-1", "graded -1"),
         ("It names 2 of the authors and 5 dates", "more than one number and no grade"),
-        ("<think>7 fits, or perhaps", "gave no grade"),
     ],
 )
 def test_an_answer_without_a_grade_is_an_error(answer: str, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         parse_grade(answer, 10)
-    with pytest.raises(InterfaceError, match="graded -1"):
-        parse_grade("-1", 10)
 
 
 class HeldToSchema:
@@ -184,9 +178,6 @@ def test_what_a_model_thinks_is_not_its_answer() -> None:
     assert order(reranker, query(), chunks) == ["c", "a", "b"]
     grades = Scripted(['<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', "3"])
     assert order(LlmPointwiseReranker(chat=grades), query(), chunks) == ["c", "b", "a"]
-
-
-def test_a_cut_off_thought_is_an_error() -> None:
     with pytest.raises(LLMReplyError, match="empty"):
         LlmPointwiseReranker(chat=Scripted(["<think>hm 3"])).score(query(), [chunk("a")])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -526,6 +525,10 @@ WRITTEN: list[tuple[Mapping[str, Any], Sequence[Chunk], str]] = [
         [chunk("a", 'Say "x".')], '[{"role": "system", "content": "Say \\"x\\"."}]',
     ),
     ({"format": "xml", "root": "ctx"}, [], "<ctx>\n</ctx>"),
+    (
+        {"format": "structured", "fields": ["id"], "indent": 1}, [IT],
+        '[\n {\n  "id": "b"\n }\n]',
+    ),
 ]  # fmt: skip
 
 
@@ -550,8 +553,3 @@ def test_xml_reads_back() -> None:
     assert second.attrib == {"index": "2", "id": "b"}
     odd = applied({"format": "xml"}, chunk("a", "x\x00\x0b\ud800\uffffy")).history_text
     assert ElementTree.fromstring(odd)[0].text == "x\ufffd\ufffd\ufffd\ufffdy"
-
-
-def test_structured_text_is_indented_on_request() -> None:
-    given = {"format": "structured", "fields": ["id"], "indent": 1}
-    assert applied(given, IT).history_text == json.dumps([{"id": "b"}], indent=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +11,12 @@ import pytest
 
 from ragbench import (
     Chunk,
-    Query,
     build_operator,
     build_reranker,
     load_pipeline,
     rerank,
 )
 from ragbench.errors import ConfigError, DataError
-from ragbench.ledger.identity import described
 from ragbench.plugins import Registry
 from ragbench.post.build import Resources, load_post_retrieval, load_variants
 from ragbench.post.catalogue import OPERATORS, RERANKERS, listed
@@ -34,7 +31,7 @@ from ragbench.post.rerankers.fusion import (
 )
 from ragbench.post.rerankers.lexical import LexicalReranker
 from ragbench.post.rerankers.llm import LlmListwiseReranker
-from tests.unit.post.builders import FixedScores, Scripted, Shelf, chunk, ids
+from tests.unit.post.builders import FixedScores, Scripted, Shelf, ids
 
 
 def saved(folder: Path, text: str) -> Path:
@@ -51,9 +48,7 @@ def problems(path: Path, load: object = load_post_retrieval) -> list[tuple[int |
 
 
 def test_a_file_becomes_a_stage(tmp_path: Path) -> None:
-    path = saved(
-        tmp_path,
-        """
+    text = """
         on_error: raise
         score_field: rerank_score
         operators:
@@ -62,19 +57,15 @@ def test_a_file_becomes_a_stage(tmp_path: Path) -> None:
             type: multi_query
             queries:
               - {query: "{question} again", top_k: 3}
-        """,
-    )
+        """
     shelf = Shelf()
-    stage = load_post_retrieval(path, Resources(service=shelf))
+    stage = load_post_retrieval(saved(tmp_path, text), Resources(service=shelf))
     queries = (SecondaryQuery(query="{question} again", top_k=3),)
     assert stage.operators == (TopK(k=2), QueryMerge(service=shelf, queries=queries))
     assert (stage.on_error, stage.score_field) == ("raise", "rerank_score")
 
 
-def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
-    path = saved(
-        tmp_path,
-        """on_error: skip
+PROBLEMS = """on_error: skip
 operatrs: 3
 operators:
   - action: rerank
@@ -83,74 +74,50 @@ operators:
     type: top_k
     k: 0
   - {action: filter, type: token_budget, budget: many}
-  - action: merge
-    type: link_expand
+  - {action: rerank, type: "mine.py:Plain", facto: 1}
   - action: format
     type: template
     template: "{foo}"
     header: "{text}"
   - 7
 score_field: [1]
-""",
-    )
-    assert problems(path) == [
+"""
+
+
+@pytest.mark.usefixtures("here")
+def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
+    assert problems(saved(tmp_path, PROBLEMS)) == [
         (1, "on_error"),
         (2, "operatrs"),
         (5, "type"),
         (8, "k"),
         (9, "budget"),
-        (10, "operators"),
-        (14, "template"),
-        (15, "header"),
-        (16, "operators"),
-        (17, "score_field"),
+        (10, "facto"),
+        (13, "template"),
+        (14, "header"),
+        (15, "operators"),
+        (16, "score_field"),
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "stage.yaml: is empty"),
-        ("- 1", "stage.yaml:1: expected 'name: value' entries, found a list"),
-        ("operators: 3", "stage.yaml:1: field 'operators': expected a list, found 3"),
-        ("on_error: keep", "stage.yaml:1: the key 'operators' is missing"),
-    ],
-)
-def test_what_is_no_stage_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(DataError) as caught:
-        load_post_retrieval(saved(tmp_path, text))
-    assert message in str(caught.value)
+@pytest.mark.parametrize("load", [load_post_retrieval, load_variants])
+@pytest.mark.parametrize("text", ["", "- 1", "operators: 3", "on_error: keep", "variants: []"])
+def test_what_is_no_stage_and_no_variants_is_refused(
+    tmp_path: Path, load: object, text: str
+) -> None:
+    assert problems(saved(tmp_path, text), load)
 
 
-MODULE = """
-class Model:
-    name = "mine"
-
-    def complete(self, messages):
-        return '{"keep": [2]}'
-
-
-def shelf():
-    raise RuntimeError("closed")
-
-
-number = 3
-"""
-
-
-def test_a_file_names_its_language_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "my_model.py").write_text(MODULE, "utf-8")
+def test_a_model_that_a_file_names_and_that_is_none_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "number = 3\n\n\ndef shelf():\n    raise RuntimeError('closed')\n"
+    (tmp_path / "my_model.py").write_text(module, "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    path = saved(tmp_path, "chat: my_model.py:Model\noperators: [{action: filter, type: llm}]")
-    done = load_post_retrieval(path).run(Query(text="?"), [chunk("a"), chunk("b")])
-    assert ids(done.chunks) == ["b"]
-    bad = saved(
-        tmp_path,
-        "chat: my_model.py:number\nservice: my_model.py:shelf\noperators: []",
-    )
+    text = "chat: my_model.py:number\nservice: my_model.py:shelf\noperators: []"
     with pytest.raises(DataError) as caught:
-        load_post_retrieval(bad)
+        load_post_retrieval(saved(tmp_path, text))
     assert [problem.message for problem in caught.value.problems] == [
         "'my_model.py:number' is not a ChatModel: it lacks what one has",
         "'my_model.py:shelf' raised RuntimeError: closed",
@@ -158,24 +125,16 @@ def test_a_file_names_its_language_model(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_variants_have_names_and_stages(tmp_path: Path) -> None:
-    path = saved(
-        tmp_path,
-        """
-        variants:
-          - {name: none, operators: []}
-          - name: two
-            operators: [{action: filter, type: top_k, k: 2}]
-        """,
-    )
-    first, second = load_variants(path)
-    assert (first.name, first.stage.operators) == ("none", ())
-    assert (second.name, second.stage.operators) == ("two", (TopK(k=2),))
+    two = "{name: two, operators: [{action: filter, type: top_k, k: 2}]}"
+    path = saved(tmp_path, f"variants: [{{name: none, operators: []}}, {two}]")
+    assert [(one.name, one.stage.operators) for one in load_variants(path)] == [
+        ("none", ()),
+        ("two", (TopK(k=2),)),
+    ]
 
 
 def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
-    path = saved(
-        tmp_path,
-        """variants:
+    text = """variants:
   - operators: []
   - {name: a, operators: []}
   - {name: a, operators: []}
@@ -183,19 +142,9 @@ def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
     operators: [{action: filter, type: top_k, k: 0}]
     more: 1
   - 3
-""",
-    )
-    found = problems(path, load_variants)
-    assert (2, "name") in found
-    assert (4, "name") in found
-    assert (6, "k") in found
-    assert (7, "more") in found
-    assert (8, "variants") in found
-
-
-@pytest.mark.parametrize("text", ["variants: []", "operators: []", "variants: 3"])
-def test_no_variants_are_refused(tmp_path: Path, text: str) -> None:
-    assert problems(saved(tmp_path, text), load_variants)
+"""
+    found = set(problems(saved(tmp_path, text), load_variants))
+    assert found >= {(2, "name"), (4, "name"), (6, "k"), (7, "more"), (8, "variants")}
 
 
 # --- operators from mappings
@@ -208,10 +157,7 @@ def test_no_variants_are_refused(tmp_path: Path, text: str) -> None:
         ({}, "'action' is missing. Known: none, rerank, filter"),
         ({"action": "filtre"}, "Did you mean 'filter'"),
         ({"action": "filter"}, "filter: the setting 'type' is missing. Known: threshold"),
-        (
-            {"action": "filter", "type": "topk"},
-            "unknown type 'topk' of filter. Did you mean 'top_k'",
-        ),
+        ({"action": "filter", "type": "topk"}, "unknown type 'topk' of .* Did you mean 'top_k'"),
         ({"action": "filter", "type": "top_k"}, "filter.top_k: the setting 'k' is missing"),
         ({"action": "filter", "type": "top_k", "k": "3"}, "k must be a whole number"),
         ({"action": "filter", "type": "top_k", "k": 3, "n": 1}, "unknown setting 'n'. Known: k"),
@@ -219,16 +165,12 @@ def test_no_variants_are_refused(tmp_path: Path, text: str) -> None:
         ({"action": "rerank"}, "rerank: the setting 'type' is missing. Known: cross_encoder"),
         ({"action": "rerank", "type": "lexic"}, "Did you mean 'lexical'"),
         ({"action": "rerank", "type": "lexical", "top_k": 0}, "top_k must be at least 1"),
-        ({"action": "rerank", "type": "lexical", "b": 7}, "b must lie between 0 and 1"),
         ({"action": "merge", "type": "multi_query", "queries": [{"query": "x"}]}, "method search"),
         ({"action": "merge", "type": "link_expand"}, "method neighbours"),
         ({"action": "merge", "type": "link_expand", "service": 1}, "'service' is not a setting"),
         ({"action": "filter", "type": "llm"}, "needs a language model"),
         ({"action": "filter", "type": "llm", "chat": "x"}, "'chat' is not a setting"),
-        (
-            {"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"},
-            "token counter",
-        ),
+        ({"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"}, "counter"),
     ],
 )
 def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> None:
@@ -245,12 +187,6 @@ def test_rerankers_are_configured_flat_or_apart() -> None:
 
 
 # --- rerankers from mappings
-
-
-def test_settings_are_the_fields() -> None:
-    given = {"name": "lexical", "method": "idf", "k1": 2, "title_weight": 0}
-    assert build_reranker(given) == LexicalReranker(method="idf", k1=2.0, title_weight=0)
-    assert given["name"] == "lexical"
 
 
 def test_rerankers_and_factors_within_rerankers() -> None:
@@ -272,21 +208,14 @@ def test_rerankers_and_factors_within_rerankers() -> None:
     )
 
 
-def test_a_reranker_is_taken_as_it_is() -> None:
-    mine = FixedScores(1)
+def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
+    mine, chat = FixedScores(1), Scripted([])
     assert build_reranker(mine) is mine
-    fused = build_reranker({"name": "rrf", "rerankers": [mine]})
-    assert isinstance(fused, ReciprocalRankFusionReranker)
-    assert fused.rerankers == (mine,)
-
-
-def test_a_language_model_is_handed_over() -> None:
-    chat = Scripted([])
     built = build_reranker({"name": "llm_listwise", "window": 4, "step": 2}, chat=chat)
     assert built == LlmListwiseReranker(chat=chat, window=4, step=2)
-    nested = build_reranker({"name": "rrf", "rerankers": ["llm_pointwise"]}, chat=chat)
-    assert isinstance(nested, ReciprocalRankFusionReranker)
-    assert nested.rerankers[0].name == "llm_pointwise"
+    fused: Any = build_reranker({"name": "rrf", "rerankers": [mine, "llm_pointwise"]}, chat=chat)
+    assert fused.rerankers[0] is mine
+    assert fused.rerankers[1].chat is chat
 
 
 @pytest.mark.parametrize(
@@ -295,16 +224,11 @@ def test_a_language_model_is_handed_over() -> None:
         ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
         ({"k1": 1}, "needs a 'name'. Known: cross_encoder"),
         (7, "a name or a mapping"),
-        (
-            {"name": "lexical", "k": 1},
-            r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus, k1",
-        ),
+        ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
         ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
         ({"name": "lexical", "k1": float("inf")}, "k1 must be a number"),
-        ({"name": "lexical", "k1": True}, "k1 must be a number"),
         ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
         ({"name": "lexical", "method": "tfidf"}, "must be one of bm25, idf, not 'tfidf'"),
-        ({"name": "lexical", "b": 2}, "b must lie between 0 and 1"),
         ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
         ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
         ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
@@ -432,69 +356,18 @@ def test_what_is_wrong_with_it_is_reported(given: object, message: str) -> None:
     assert message in str(error.value)
 
 
-STAGE = """\
-operators:
-  - {action: rerank, type: "mine.py:Plain", factor: -2, top_k: 1}
-"""
-
-
 def test_it_stands_in_files_of_post_retrieval_variants_and_pipelines(here: Path) -> None:
-    (here / "stage.yaml").write_text(STAGE, encoding="utf-8")
-    stage = load_post_retrieval(here / "stage.yaml")
-    assert [entry.chunk.id for entry in stage.run("q", CHUNKS).chunks] == ["short"]
-    variants = "variants:\n" + "".join(
-        f"  - {{name: {name}, operators: [{{action: rerank, type: 'mine.py:{name}'}}]}}\n"
-        for name in ("Plain", "Shorter")
-    )
-    (here / "variants.yaml").write_text(variants, encoding="utf-8")
-    found = [variant.stage.run("q", CHUNKS) for variant in load_variants(here / "variants.yaml")]
-    assert [entry.chunks[0].chunk.id for entry in found] == ["long", "short"]
-    folder = here / "project"
+    operator = "{action: rerank, type: 'mine.py:Plain', factor: -2, top_k: 1}"
+    stage = load_post_retrieval(saved(here, f"operators: [{operator}]"))
+    assert ids(stage.run("q", CHUNKS)) == ["short"]
+    (variant,) = load_variants(saved(here, f"variants: [{{name: a, operators: [{operator}]}}]"))
+    assert ids(variant.stage.run("q", CHUNKS)) == ["short"]
+    folder = here / "project"  # its own files are looked for there
     folder.mkdir()
-    (folder / "theirs.py").write_text(SOURCE, encoding="utf-8")
-    (folder / "corpus.jsonl").write_text(
-        "".join(json.dumps({"id": one.id, "text": one.text}) + "\n" for one in CHUNKS),
-        encoding="utf-8",
-    )
-    (folder / "rag.yaml").write_text(
-        "indexing: {corpus: corpus.jsonl}\n"
-        "retrieval: bm25\n"
-        "post_retrieval:\n"
-        "  - {action: rerank, type: 'theirs.py:Plain', factor: -1}\n",
-        encoding="utf-8",
-    )
-    after = load_pipeline(folder / "rag.yaml").post_retrieval
+    (here / "mine.py").rename(folder / "theirs.py")
+    path = saved(folder, f"post_retrieval: [{operator.replace('mine.py', 'theirs.py')}]")
+    after = load_pipeline(path).post_retrieval
     assert after is not None and after.operators[0].name == "rerank.plain"
-
-
-def test_a_mistake_is_reported_with_its_line(here: Path) -> None:
-    (here / "stage.yaml").write_text(STAGE.replace("factor", "facto"), encoding="utf-8")
-    with pytest.raises(DataError) as error:
-        load_post_retrieval(here / "stage.yaml")
-    assert "stage.yaml:2" in str(error.value) and "'facto'" in str(error.value)
-
-
-def test_the_folder_of_a_file_is_where_its_rerankers_are_looked_for(here: Path) -> None:
-    (here / "sub").mkdir()
-    (here / "mine.py").rename(here / "sub" / "mine.py")
-    given = {"action": "rerank", "type": "mine.py:Shorter"}
-    assert build_operator(given, Resources(folder=here / "sub")).name == "rerank.shorter"
-
-
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("setting", [("mine.py:Plain", "factor"), ("mine.py:Shorter", "power")])
-def test_its_identity_holds_its_settings_whatever_its_class(setting: tuple[str, str]) -> None:
-    place, name = setting
-    one, same, other = (
-        described(build_reranker({"name": place, name: value})) for value in (1, 1, 2)
-    )
-    assert one == same != other
-
-
-def test_its_identity_holds_its_code(here: Path) -> None:
-    before = described(build_reranker("mine.py:Plain"))
-    (here / "mine.py").write_text(SOURCE.replace("self.factor *", "2 *"), encoding="utf-8")
-    assert described(build_reranker("mine.py:Plain")) != before
 
 
 # --- what is listed
@@ -502,31 +375,7 @@ def test_its_identity_holds_its_code(here: Path) -> None:
 
 @pytest.mark.parametrize("registry", [OPERATORS, RERANKERS])
 def test_everything_is_listed_with_a_meaning(registry: Registry) -> None:
-    found = listed(registry)
-    assert [one["name"] for one in found] == list(registry.targets())
-    for one in found:
+    for one in listed(registry):
         assert one["summary"].endswith("."), one["name"]
         settings = one["settings"].get("properties", {})
         assert [name for name, setting in settings.items() if not setting["description"]] == []
-
-
-def test_settings_are_listed_as_a_file_would_hold_them_and_the_rest_as_needs() -> None:
-    known = {one["name"]: one for one in [*listed(OPERATORS), *listed(RERANKERS)]}
-
-    def setting(name: str, key: str) -> dict[str, Any]:
-        return dict(known[name]["settings"]["properties"][key])
-
-    policy = setting("filter.token_budget", "policy")
-    assert (policy["enum"], policy["default"]) == (["drop", "truncate"], "drop")
-    assert known["filter.token_budget"]["settings"]["required"] == ["budget"]
-    assert setting("rrf", "rerankers")["items"]["type"] == ["string", "object"]
-    assert set(setting("weighted", "factors")["items"]["properties"]) == {
-        "field",
-        "weight",
-        "default",
-    }
-    assert "sleep" not in known["http"]["settings"]["properties"]
-    assert known["filter.llm"]["needs"] == ["a language model"]
-    assert known["merge.multi_query"]["needs"] == ["a service with search(query, top_k)"]
-    assert known["cross_encoder"]["needs"] == ["extra onnx"]
-    assert known["lexical"]["needs"] == []

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import PostRetrieval, Query, RetrievalResult
+from ragbench import PostRetrieval, RetrievalResult
 from ragbench.errors import DataError, InputError
 from ragbench.ledger.manifest import read_manifest
 from ragbench.post.augment import Temporal
 from ragbench.post.build import load_post_retrieval
-from ragbench.post.operator import OperatorInput, ranked
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.fusion import (
     Factor,
@@ -26,7 +24,7 @@ from ragbench.post.rerankers.fusion import (
 from ragbench.post.times import age_text, ages_in_hours, known_time, parse_time
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
-from tests.unit.post.builders import chunk
+from tests.unit.post.builders import applied, chunk, notes, texts
 
 NOW = datetime(2024, 6, 2, tzinfo=UTC)
 
@@ -104,22 +102,14 @@ def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> Non
     assert age_text(known, NOW) == age
 
 
-def dated(now: datetime | None, **metadata: Any) -> tuple[list[str], tuple[str, ...]]:
-    found = ranked([chunk("a", "Text.", **metadata)])
-    context = OperatorInput(query=Query(text="?", now=now), chunks=tuple(found))
-    output = Temporal(field="at").apply(context)
-    return [entry.chunk.text for entry in output.chunks], output.notes
-
-
 def test_without_now_no_age_is_made_up() -> None:
-    texts, notes = dated(None, at="2019-03-01")
-    assert texts == ["[2019-03-01]\nText."]
-    assert notes == ("no 'now' is set: dates were written without ages",)
-
-
-def test_a_year_is_written_as_a_year() -> None:
-    assert dated(NOW, at=1998)[0] == ["[1998, 26 years old]\nText."]
-    assert dated(NOW)[1] == ("1 of 1 chunks have no time in 'at'",)
+    given = {"augment": "temporal", "field": "at"}
+    done = applied(given, chunk("a", "Text.", at="2019-03-01"), chunk("b", "U."))
+    assert texts(done) == ["[2019-03-01]\nText.", "U."]
+    assert notes(done) == (
+        "1 of 2 chunks have no time in 'at'",
+        "no 'now' is set: dates were written without ages",
+    )
 
 
 def test_now_in_a_mapping_is_a_text_too_and_a_wrong_one_is_refused() -> None:
