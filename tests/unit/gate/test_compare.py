@@ -17,7 +17,7 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import id_change
-from ragbench.gate.compare import MARKS
+from ragbench.gate.compare import cases_beside
 from tests.unit.gate.builders import column, run, run_of
 
 GENERATOR = column("token_f1", group="generator")
@@ -143,12 +143,7 @@ def test_different_cases_are_refused_unless_the_common_ones_are_asked_for() -> N
         compare([before, recall(case("q9", 1.0))], only_common_cases=True)
 
 
-def test_options_that_cannot_be_used() -> None:
-    one = run({"recall@5": [1.0]}, column("ECE", aggregate="m:ece"))
-    with pytest.raises(ConfigError, match="1 runs: a comparison is of 2 to 16"):
-        compare([one])
-    with pytest.raises(ConfigError, match="Did you mean recall@5"):
-        compare([one, one], metrics=["recal@5"])
+def test_a_metric_of_which_neither_side_is_better_is_no_main_metric() -> None:
     pair = [run({"Judged": [1.0]}, column("Judged", direction=Direction.NEITHER))] * 2
     with pytest.raises(ConfigError, match="neither of its sides is better"):
         compare(pair, main=["judged"])
@@ -237,12 +232,6 @@ def test_what_changed_is_told_with_ids_and_answers() -> None:
     assert (found.pairs[0].other_ids, found.pairs[0].other_response) == (1, 1)
 
 
-def test_a_baseline_file_has_no_texts_to_differ() -> None:
-    found = compare([recall(case("q", 1.0)), recall(case("q", 0.0, query="?", response="27"))])
-    assert (found.pairs[0].other_ids, found.pairs[0].other_response) == (None, None)
-    assert found.changed[0].ids is None
-
-
 def test_notes_warn_of_what_changes_scores_by_itself() -> None:
     facts = {"rag": "r", "settings": "s"}
     one = run({"x": [1.0]}, fingerprints=facts)
@@ -299,13 +288,6 @@ def test_swapping_the_runs_turns_every_sign_and_changes_no_p_value(
 # --- the edges of what decides
 
 
-def test_as_many_runs_are_compared_as_there_are_marks() -> None:
-    one = run({"recall@5": [1.0]})
-    assert [each.mark for each in compare([one] * 16).runs] == list(MARKS)
-    with pytest.raises(ConfigError, match="17 runs"):
-        compare([one] * 17)
-
-
 def test_causes_flow_the_most_frequent_way_first_with_five_examples() -> None:
     """Six from not found to right, one from right to not found and one to declined."""
     lost, right, declined = Cause.NOT_RETRIEVED, Cause.RIGHT, Cause.DECLINED
@@ -342,3 +324,49 @@ def test_only_runs_that_measured_a_metric_are_compared_on_it() -> None:
     found = compare([runs[0], runs[1], runs[0]])
     pairs = {one.name: [(d.first, d.second) for d in one.differences] for one in found.metrics}
     assert pairs == {"m": [("a", "b"), ("a", "c"), ("b", "c")], "n": [("a", "c")]}
+
+
+# --- the cases of a run beside those of an earlier one
+
+
+def test_each_case_stands_beside_the_same_one() -> None:
+    earlier = recall(
+        case("lost", 1.0, response="27", retrieved_ids=("a", "b"), cause=Cause.RIGHT),
+        case("same", 1.0),
+        case("won", 0.0),
+        replace(case("edited", 1.0), fingerprint="old"),
+        case("gone", 1.0),
+    )
+    now = recall(
+        case("lost", 0.0, response="30", retrieved_ids=("b", "z")),
+        *(case(name, value) for name, value in (("same", 1.0), ("won", 1.0), ("edited", 0.0))),
+        case("new", 0.0),
+    )
+    found = cases_beside(now, earlier)
+    assert {name: one.kind for name, one in found.cases.items()} == {
+        "lost": CaseKind.FAILING,
+        "same": None,
+        "won": CaseKind.FIXED,
+    }
+    lost = found.cases["lost"]
+    assert (lost.cause, lost.response) == (Cause.RIGHT, "27")
+    assert lost.ids is not None
+    assert (lost.ids.gained, lost.ids.lost) == ((("z", 2),), (("a", 1),))
+    assert [(name, old.value, new.value) for name, old, new in lost.scores] == [
+        ("recall@5", 1.0, 0.0)
+    ]
+    assert found.cases["same"].scores == ()
+    assert [one.id for one in found.changed] == ["lost", "won"]
+    assert (found.edited, found.added, found.gone) == (1, 1, 1)
+    assert (found.pair.cases, found.pair.newly_failing, found.pair.newly_fixed) == (3, 1, 1)
+    with pytest.raises(RunMismatchError, match="no case in common: 1 have the same id"):
+        cases_beside(recall(case("edited", 1.0)), earlier)
+
+
+def test_beside_it_a_metric_whose_code_was_edited_decides_nothing() -> None:
+    earlier, now = (
+        run_of([case("q", score)], column("recall@5", digest=digest))
+        for score, digest in ((1.0, "d1"), (0.0, "d2"))
+    )
+    found = cases_beside(now, earlier)
+    assert (found.changed, found.cases["q"].scores) == ((), ())

@@ -79,87 +79,53 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
     )
 
 
-def test_the_best_earlier_run_is_no_path(tmp_path: Path) -> None:
-    path = tmp_path / "ragbench.yaml"
-    path.write_text("gate: {baseline: auto}", "utf-8")
-    assert read_gate_config(path) == GateConfig(baseline="auto")
-
-
 def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: Path) -> None:
     assert problems(tmp_path, "eval: {}\n") == [":1: there is no section 'gate', or nothing in it"]
     assert read_gate_config(tmp_path / "ragbench.yaml", optional=True) == GateConfig()
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", ": is empty"),
         ("gate: [", ":1: is not YAML"),
         ("a: b: c", ":1: is not YAML: mapping values are not allowed here"),
-        ("a: \x01", ": is not YAML"),
         ("a: &x [*x]", ":1: an alias leads into itself"),
         ("[" * 2000, ": is nested too deep"),
         ("- gate", ":1: expected 'name: value' entries, found a list"),
-        ("gate: 5", ":1: field 'gate': expected 'name: value' entries, found '5'"),
-        ("gate:\n  max_dorp: 0.1", ":2: field 'gate.max_dorp': unknown key; known are"),
+        ("gate:\n  max_dorp: 0.1", "Did you mean 'max_drop'?"),
         ("gate:\n  min_cases: 1\n  min_cases: 2", ":3: the key 'min_cases' is given twice"),
         ("gate:\n  [a]: 2", ":2: is not YAML: found unhashable key"),
         ("gate:\n  max_drop: 1", ":2: field 'gate.max_drop': 1 is too large: it must be below 1"),
         ("gate:\n  max_drop: many", ":2: field 'gate.max_drop': expected a number, found 'many'"),
-        ("gate:\n  max_drop: [1]", ":2: field 'gate.max_drop': expected a number, found a list"),
         ("gate:\n  max_drop: .nan", ":2: field 'gate.max_drop': expected a number, found 'nan'"),
         ("gate:\n  max_drop: -1", "-1 is too small: it must be at least 0"),
         ("gate:\n  max_error_rate: 2", "2 is too large: it must be at most 1"),
         ("gate:\n  min_cases: 1.5", "expected a whole number of at least 1, found 1.5"),
-        ("gate:\n  min_cases: 0", "expected a whole number of at least 1, found 0"),
-        (
-            "gate:\n  metrics: {m: {min: 1, informational: true}}",
-            "informational': this option is gone",
-        ),
         ("gate:\n  undecided: maybe", "expected one of pass, inconclusive, fail, found 'maybe'"),
-        ("gate:\n  undecided: {}", "expected one of pass, inconclusive, fail, found a mapping"),
         ("gate:\n  alpha: 0.1", ":2: field 'gate.alpha': this option is gone"),
-        ("gate:\n  require_same: [judge]", ":2: field 'gate.require_same': this option is gone"),
         ("gate:\n  quarantine: q.json", "'gate.quarantine': there is no quarantine any more"),
         ("gate:\n  baseline: []", "field 'gate.baseline': expected a text, found a list"),
-        ("gate:\n  metrics: [recall@5]", "field 'gate.metrics': expected 'name: value' entries"),
         ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
         ("gate:\n  metrics:\n    m:", ":3: field 'gate.metrics.m': nothing is demanded"),
         ("gate:\n  metrics:\n    m: {min: 1, max: 0}", "min is 1 and max is 0: nothing lies"),
         ("gate:\n  metrics:\n    m: {max_drop: -0.1}", "'gate.metrics.m.max_drop': -0.1 is too"),
-        (
-            "gate:\n  metrics:\n    m: {floor: 1}",
-            "m.floor': unknown key; known are min, max, max_drop",
-        ),
         ("gate:\n  metrics:\n    m: {slices: [language]}", "needs the metric's max_drop"),
         ("gate:\n  metrics:\n    m: {max_drop: 0.1, slices: [topic]}", "'topic' names no slice"),
         ("gate:\n  metrics:\n    m: {slices: {tag: {}}}", "slices.tag': nothing is demanded"),
-        ("gate:\n  metrics:\n    m: {slices: {tag: {p: 1}}}", "slices.tag.p': unknown key"),
         ("gate:\n  max_latency: {generate: 5}", "max_latency.generate': expected 'name: value'"),
         ("gate:\n  max_latency: {generate: {p99: 5}}", "p99': unknown key; known are mean, p50"),
         ("gate:\n  max_latency: {generate: {p95: 0}}", "0 is too small: it must be above 0"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
-    assert told in "\n".join(problems(tmp_path, text))
+def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    assert message in "\n".join(problems(tmp_path, text))
 
 
-def test_all_mistakes_are_told_at_once_in_order(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once_in_order(tmp_path: Path) -> None:
     text = "gate:\n  metrics:\n    m: {min: x}\n  max_drop: 2\n  max_drpo: 1\n"
     lines = [problem.split(":")[1] for problem in problems(tmp_path, text)]
     assert lines == ["3", "3", "4", "5"]
-
-
-def test_a_misspelt_key_names_the_one_that_was_meant(tmp_path: Path) -> None:
-    assert "Did you mean 'max_drop'?" in problems(tmp_path, "gate: {max_dorp: 0.1}")[0]
-
-
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
-        read_gate_config(tmp_path / "none.yaml")
-    (tmp_path / "latin.yaml").write_bytes("gate: é".encode("latin-1"))
-    with pytest.raises(DataError, match="is not UTF-8"):
-        read_gate_config(tmp_path / "latin.yaml")
 
 
 @given(st.text(max_size=60))
@@ -200,7 +166,7 @@ def test_options_go_before_the_file() -> None:
     ]
 
 
-def test_all_mistakes_in_options_are_told_at_once() -> None:
+def test_all_mistakes_in_options_are_reported_at_once() -> None:
     with pytest.raises(DataError) as caught:
         with_options(
             GateConfig(),

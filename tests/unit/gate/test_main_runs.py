@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragbench import FigureLimits, GateConfig, MetricGate
-from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
 from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, RunMismatchError
@@ -19,7 +19,7 @@ from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_bas
 from ragbench.gate.find_baseline import age_note
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of, with_run
-from tests.unit.gate.builders import column, run, run_of
+from tests.unit.gate.builders import column, run
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
 
@@ -70,7 +70,7 @@ def test_the_file_reads_back_and_what_is_alike_stands_once(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (('"kept": 2', '"kept": 9'), "keeps 9 of 2 runs"),
         (('"m":[1,0]', '"m":[1,0,1]'), "3 scores are listed of 2 runs"),
@@ -79,11 +79,11 @@ def test_the_file_reads_back_and_what_is_alike_stands_once(tmp_path: Path) -> No
         (('"runs": [', '"runs": [3,'), "not what this ragbench writes"),
     ],
 )
-def test_a_damaged_file_is_refused(tmp_path: Path, damage: tuple[str, str], told: str) -> None:
+def test_a_damaged_file_is_refused(tmp_path: Path, damage: tuple[str, str], message: str) -> None:
     path = tmp_path / "base.json"
     write_baseline(baseline_of([main_run([1], day=1), main_run([0], day=2)]), path)
     path.write_text(path.read_text("utf-8").replace(*damage), "utf-8")
-    with pytest.raises(RunMismatchError, match=told):
+    with pytest.raises(RunMismatchError, match=message):
         read_baseline(path)
 
 
@@ -131,6 +131,9 @@ def test_another_judge_other_cases_and_another_formula_begin_anew() -> None:
     stricter = main_run([0] * 12, day=2, fingerprints={**SYSTEM, "judge": "other"})
     added = with_run(baseline_of([main_run([1] * 12, day=1)]), stricter)
     assert (added.other, added.changes) == ("another judge graded it", ())
+    by_text = with_run(baseline, main_run([1, 0], day=2, matching="text"))
+    assert by_text.other == "relevant chunks are recognised by text, before by id"
+    assert by_text.baseline.kept == 1
     other = main_run([1, 0], day=2)
     edited = replace(other, cases=tuple(replace(c, fingerprint="g") for c in other.cases))
     assert with_run(baseline, edited).other == "no case is the same"
@@ -182,10 +185,6 @@ def test_what_cannot_be_a_baseline_is_refused() -> None:
     first = main_run([1, 0], day=1)
     with pytest.raises(ConfigError, match="0 runs"):
         baseline_of([])
-    with pytest.raises(RunMismatchError, match="not runs of one unchanged system"):
-        baseline_of([first, main_run([1, 0], day=2, fingerprints={**SYSTEM, "rag": "other"})])
-    with pytest.raises(RunMismatchError, match="of the dataset other"):
-        baseline_of([first, main_run([1, 0], day=2, dataset="other")])
     with pytest.raises(RunMismatchError, match="recognised by text, before by id"):
         baseline_of([first, main_run([1, 0], day=2, matching="text")])
     with pytest.raises(RunMismatchError, match="it has 1 cases, there are 2"):
@@ -196,8 +195,6 @@ def test_what_cannot_be_a_baseline_is_refused() -> None:
         with_run(baseline_of([first]), main_run([1, 0], day=2, dataset="other"))
     with pytest.raises(RunMismatchError, match="of the system other"):
         with_run(baseline_of([first]), main_run([1, 0], day=2, rag="other"))
-    with pytest.raises(ConfigError, match="keep is 0"):
-        with_run(baseline_of([first]), main_run([1, 0], day=2), keep=0)
     with pytest.raises(ConfigError, match="is a baseline file"):
         baseline_of([baseline_of([first]).scores("base.json")])
 
@@ -236,7 +233,7 @@ def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("date", "told"),
+    ("date", "message"),
     [
         (
             "2026-03-03T11:00:00+00:00",
@@ -247,27 +244,17 @@ def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
         (None, "2 runs, 2026-03-01 to 2026-03-02."),
     ],
 )
-def test_the_age_is_that_of_the_newest_run_seen_from_this_one(date: str | None, told: str) -> None:
+def test_the_age_is_that_of_the_newest_run_seen_from_this_one(
+    date: str | None, message: str
+) -> None:
     baseline = baseline_of([main_run([1], day=1), main_run([1], day=2)]).scores("b")
     note = age_note(main_run([1], date=date), baseline)
     assert note is not None
-    assert told in note
-    assert ("old:" in note) is ("185" in told)
-
-
-def test_nothing_is_said_of_an_age_that_is_unknown() -> None:
-    baseline = baseline_of([run_of([], column("m"))]).scores("b")
-    assert age_note(main_run([1]), baseline) is None
+    assert message in note
+    assert ("old:" in note) is ("185" in message)
 
 
 # --- the edges of what is averaged and what begins anew
-
-
-def test_chunks_that_are_recognised_in_another_way_begin_anew() -> None:
-    baseline = baseline_of([main_run([1, 0], day=1)])
-    added = with_run(baseline, main_run([1, 0], day=2, matching="text"))
-    assert added.other == "relevant chunks are recognised by text, before by id"
-    assert added.baseline.kept == 1
 
 
 def test_only_metrics_that_both_runs_measured_in_one_way_show_a_change() -> None:
@@ -315,9 +302,11 @@ def repeated(cells: list[list[float]], *, day: int = 1) -> RunScores:
     return replace(one, cases=cases)
 
 
-def drop_check(run: RunScores, baseline: RunScores, kind: CheckKind) -> GateCheck:
+def drop_check(
+    run: RunScores, baseline: RunScores, kind: CheckKind = CheckKind.DROP
+) -> tuple[GateCheck, Drop]:
     checks = gate(run, baseline, config(0.0)).checks
-    (found,) = [check for check in checks if check.kind is kind and check.drop is not None]
+    (found,) = [(check, check.drop) for check in checks if check.kind is kind and check.drop]
     return found
 
 
@@ -335,14 +324,12 @@ def test_losses_that_the_repeats_of_the_cases_explain_are_not_shown() -> None:
     """
     now, before = main_run([0.6] * 8, day=3), [main_run([each] * 8, day=1) for each in (1.0, 0.4)]
     before[1] = replace(before[1], date="2026-03-02")
-    check = drop_check(now, baseline_of(before).scores("b"), CheckKind.DROP)
-    assert check.drop is not None
+    check, drop = drop_check(now, baseline_of(before).scores("b"))
     expected = share_as_low([0.5, -0.45, -0.1], 8, -0.8)
-    assert check.drop.p_worse == pytest.approx(expected, abs=0.01)
+    assert drop.p_worse == pytest.approx(expected, abs=0.01)
     assert check.outcome is GateOutcome.INCONCLUSIVE
-    alone = drop_check(now, main_run([0.7] * 8), CheckKind.DROP)
-    assert alone.drop is not None
-    assert (alone.drop.p_worse, alone.outcome) == (2.0**-8, GateOutcome.FAILED)
+    alone, drop = drop_check(now, main_run([0.7] * 8))
+    assert (drop.p_worse, alone.outcome) == (2.0**-8, GateOutcome.FAILED)
     assert with_run(baseline_of(before), now).changes == ()
     assert with_run(baseline_of([main_run([0.7] * 8)]), now).changes
 
@@ -350,16 +337,14 @@ def test_losses_that_the_repeats_of_the_cases_explain_are_not_shown() -> None:
 def test_repeats_of_the_run_count_as_those_of_the_baseline_do() -> None:
     """From .8 to the mean of 1 and .4: it could as well have been from .4, or from 1."""
     now, before = repeated([[1.0, 0.4]] * 8, day=2), main_run([0.8] * 8)
-    check = drop_check(now, before, CheckKind.DROP)
-    assert check.drop is not None
+    _, drop = drop_check(now, before)
     expected = share_as_low([0.5, -0.4, -0.1], 8, -0.8)
-    assert check.drop.p_worse == pytest.approx(expected, abs=0.01)
+    assert drop.p_worse == pytest.approx(expected, abs=0.01)
     assert with_run(baseline_of([before]), now).changes == ()
 
 
 def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> None:
     """Ten cases were measured twice; now the metric applies to none: as if none were measured."""
     before = baseline_of([main_run([1.0] * 10, day=day) for day in (1, 2)]).scores("b")
-    check = drop_check(main_run(["skipped"] * 10, day=3), before, CheckKind.COVERAGE)
-    assert check.drop is not None
-    assert (check.drop.before, check.drop.after, check.ground) == (1.0, 0.0, Ground.SHOWN)
+    check, drop = drop_check(main_run(["skipped"] * 10, day=3), before, CheckKind.COVERAGE)
+    assert (drop.before, drop.after, check.ground) == (1.0, 0.0, Ground.SHOWN)

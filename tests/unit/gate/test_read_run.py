@@ -64,7 +64,7 @@ def test_the_order_of_cases_and_metrics_does_not_show() -> None:
     assert baseline_bytes(baseline_of([one])) == baseline_bytes(baseline_of([other]))
 
 
-def test_a_baseline_file_has_a_line_a_case_and_no_text(tmp_path: Path) -> None:
+def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
     case = ScoredCase(
         id="q1",
         fingerprint="f",
@@ -76,16 +76,12 @@ def test_a_baseline_file_has_a_line_a_case_and_no_text(tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     write_baseline(baseline_of([run_of([case], column("a"), column("b"), column("c"))]), path)
     text = path.read_text("utf-8")
-    assert (
-        '    "q1": {"fingerprint":"f","scores":{"a":0.3333333333333333,"c":"abstained"}}\n' in text
-    )
-    for part in ("the query", "the response", "secret-chunk", "why"):
-        assert part not in text
+    assert not any(part in text for part in ("the query", "response", "secret-chunk", "why"))
     assert read_run(path).values("a") == {"q1": 1 / 3}
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (None, "cannot be read"),
         ("{", "is not JSON"),
@@ -97,23 +93,16 @@ def test_a_baseline_file_has_a_line_a_case_and_no_text(tmp_path: Path) -> None:
         ('{"manifest": {}, "cases": []}', "it lacks 'schema_version'"),
     ],
 )
-def test_a_file_that_is_no_run_is_refused(tmp_path: Path, content: str | None, told: str) -> None:
+def test_a_file_that_is_no_run_is_refused(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     path = tmp_path / "file.json"
     if content is not None:
         path.write_text(content, "utf-8")
     with pytest.raises(RunMismatchError) as caught:
         read_run(path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert str(path) in str(caught.value)
-
-
-def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "base.json"
-    case = ScoredCase(id="q1", fingerprint="f", scores={"a": Cell.measured(0.5)})
-    write_baseline(baseline_of([run_of([case], column("a"))]), path)
-    path.write_text(path.read_text("utf-8").replace('"a":0.5', '"a":true'), "utf-8")
-    with pytest.raises(RunMismatchError, match="True is not a score"):
-        read_run(path)
 
 
 def test_a_folder_without_a_report_says_how_to_get_one(tmp_path: Path) -> None:
@@ -166,7 +155,7 @@ def test_a_report_is_read_case_by_case_however_large_it_is(
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (lambda lines: lines[:-3], "is not JSON"),
         (lambda lines: [*lines[:-4], b"\n", *lines[-4:]], "is not what this ragbench writes"),
@@ -175,8 +164,8 @@ def test_a_report_is_read_case_by_case_however_large_it_is(
     ],
 )  # fmt: skip
 def test_a_report_that_is_damaged_among_its_cases_loses_none_silently(
-    report: Path, damage: Callable[[list[bytes]], list[bytes]], told: str
+    report: Path, damage: Callable[[list[bytes]], list[bytes]], message: str
 ) -> None:
     report.write_bytes(b"".join(damage(report.read_bytes().splitlines(keepends=True))))
-    with pytest.raises(RunMismatchError, match=told):
+    with pytest.raises(RunMismatchError, match=message):
         read_run(report)

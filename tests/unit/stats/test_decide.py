@@ -54,15 +54,6 @@ def test_a_small_loss_of_every_case_may_hide_rare_large_gains() -> None:
     assert decide(question([-0.012] * 160, tolerance=0.0)).change is ChangeKind.WORSE
 
 
-def test_what_is_shown_or_not_even_likely_hides_no_rare_gains() -> None:
-    shown = decide(question([-0.5] * 8))
-    assert shown.change is ChangeKind.WORSE
-    assert not shown.hides_rare_gains
-    unlikely = decide(question([0.1, -0.1] * 4))
-    assert unlikely.change is ChangeKind.CANNOT_TELL
-    assert not unlikely.hides_rare_gains
-
-
 def test_a_loss_as_large_as_tolerated_is_none_whatever_rounding_does() -> None:
     before = dict.fromkeys(map(str, range(50)), 0.8)
     sample = pair(before, dict.fromkeys(before, 0.75))
@@ -113,16 +104,6 @@ def test_where_nothing_is_tolerated_no_number_of_cases_rules_a_drop_out() -> Non
     decision = decide(question([-0.5, 0.25, -0.25, 0.0, 0.25, -0.25] * 4, tolerance=0.0))
     assert (decision.change, decision.needed) == (ChangeKind.CANNOT_TELL, None)
     assert decision.detectable_drop is not None
-
-
-def test_clusters_are_the_observations() -> None:
-    drops = [-0.2, -0.3, -0.25, -0.35] * 5
-    alone = decide(question(drops, tolerance=0.0))
-    shared = decide(question(drops, tolerance=0.0, clusters=["a", "b", "c", "d"] * 5))
-    assert alone.change is ChangeKind.WORSE
-    assert shared.change is ChangeKind.CANNOT_TELL
-    assert not shared.can_show
-    assert shared.detectable_drop is None
 
 
 @pytest.mark.parametrize("differences", [[], [-1.0], [0.0]])

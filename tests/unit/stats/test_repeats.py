@@ -67,12 +67,6 @@ def test_scores_that_are_all_equal_have_no_noise_to_remove() -> None:
     assert equal.repeats_for(0.1) == 1 and equal.variance_with(1) == 0.0
 
 
-def test_one_repeated_case_says_nothing_about_others() -> None:
-    lone = variance_components({"a": [1.0, 2.0]})
-    assert (lone.within, lone.between, lone.share_within) == (0.5, None, None)
-    assert lone.variance_with(2) is None and lone.repeats_for(0.1) is None
-
-
 def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="case 'b': score 1"):
         variance_components({"a": [1.0], "b": [1.0, float("nan")]})

@@ -48,13 +48,6 @@ def test_with_fewer_than_five_figures_nothing_is_said() -> None:
     assert enough is not None
 
 
-def test_runs_without_a_figure_are_passed_over() -> None:
-    (found,) = trends([[0.9, None, 0.8, 0.7, 0.6, 0.5, 0.4, None, 0.3]])
-    assert found is not None
-    assert found.p_value < 0.05
-    assert not math.isnan(found.before)
-
-
 def test_the_direction_does_not_matter_and_a_copy_costs_nothing() -> None:
     rng = np.random.default_rng(1)
     figures = (rng.normal(0.5, 0.02, 12) - 0.01 * np.arange(12)).tolist()
