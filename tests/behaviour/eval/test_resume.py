@@ -55,29 +55,23 @@ def test_the_same_run_again_asks_nothing(tmp_path: Path) -> None:
     assert after["report.json"].replace(b'"reused": 10', b'"reused": 0') == before["report.json"]
 
 
-def test_another_generator_retrieves_nothing(tmp_path: Path) -> None:
-    asked(cases(*QUERIES), tmp_path / "run")
-    changed = NotingRAG()
-    changed.generator = {"prompt": 2}
-    assert asked(cases(*QUERIES), tmp_path / "run", changed) == ([], QUERIES)
-
-
-def test_retrieval_that_says_nothing_of_itself_depends_on_everything_that_the_rag_holds(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({}, {"generator": 2}, ([], QUERIES)),
+        ({}, {"retriever": "two"}, (QUERIES, [])),  # it finds the same
+        # Nobody says that retrieval does not read the attribute that changed.
+        ({"retriever": None}, {"retriever": None, "generator": 2}, (QUERIES, QUERIES)),
+    ],
+)
+def test_a_changed_stage_asks_for_what_depends_on_it(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], expected: object
 ) -> None:
     one, other = NotingRAG(), NotingRAG()
-    one.retriever = other.retriever = None
-    other.generator = {"prompt": 2}
+    vars(one).update(first)
+    vars(other).update(second)
     asked(cases(*QUERIES), tmp_path / "run", one)
-    # Nobody says that retrieval does not read the attribute that changed.
-    assert asked(cases(*QUERIES), tmp_path / "run", other) == (QUERIES, QUERIES)
-
-
-def test_another_retriever_that_finds_the_same_generates_nothing(tmp_path: Path) -> None:
-    asked(cases(*QUERIES), tmp_path / "run")
-    changed = NotingRAG()
-    changed.retriever = "two"
-    assert asked(cases(*QUERIES), tmp_path / "run", changed) == (QUERIES, [])
+    assert asked(cases(*QUERIES), tmp_path / "run", other) == expected
 
 
 def test_another_description_asks_everything(tmp_path: Path) -> None:
@@ -193,17 +187,18 @@ def test_a_stopped_run_keeps_what_is_finished_and_ends_like_an_undisturbed_one(
     tmp_path: Path, after: int, batch: int
 ) -> None:
     data = cases(*QUERIES[:4], "lost x", "mute y", *QUERIES[4:8])
-    run(data, Batching(), tmp_path / "whole", limits=CallSettings(batch_size=batch))
+    limits = CallSettings(batch_size=batch)
+    run(data, Batching(), tmp_path / "whole", limits=limits)
     first, second = Batching(), Batching()
     with pytest.raises(InterruptedRunError):
         run(
             data,
             first,
             tmp_path / "run",
-            limits=CallSettings(batch_size=batch),
-            stopped=lambda: len(first.answered) >= after,
+            limits=limits,
+            stopped=lambda: after <= len(first.answered),
         )
-    run(data, second, tmp_path / "run", limits=CallSettings(batch_size=batch))
+    run(data, second, tmp_path / "run", limits=limits)
     assert not set(first.answered) & set(second.answered)
     assert written(tmp_path / "run") == written(tmp_path / "whole")
 

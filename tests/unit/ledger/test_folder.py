@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def make_run(path: Path) -> RunFolder:
 
 
 @contextmanager
-def another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+def another_process(path: Path) -> Generator[subprocess.Popen[str]]:
     """A process that works on a folder until it is ended."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command, pipe = [sys.executable, "-c", HOLD, str(path)], subprocess.PIPE

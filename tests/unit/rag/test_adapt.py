@@ -1,6 +1,5 @@
 # Lambdas cannot be annotated, and what as_rag takes is any object.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
+from ragbench import GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench.errors import InterfaceError
 from ragbench.rag.adapt import AnyRAG
 from ragbench.rag.parts import Parts, Shape
@@ -41,15 +40,6 @@ class Duck:
         return [f"{query}!" for query in queries]
 
 
-class AsyncDuck:
-    async def retrieve_with_metadata(self, query: str) -> RetrievalResult[Any]:
-        await asyncio.sleep(0)
-        return RetrievalResult([query], context_ids=["1"])
-
-    def generate(self, query: str, contexts: list[str]) -> str:
-        return contexts[0]
-
-
 def find(query: str) -> list[str]:
     return [f"about {query}"]
 
@@ -58,18 +48,8 @@ def tell(query: str, contexts: list[str]) -> str:
     return f"{query} {contexts[0]}"
 
 
-async def find_later(query: str, top_k: int | None = None) -> list[str]:
-    await asyncio.sleep(0)
-    return [f"about {query}", f"more about {query}"][:top_k]
-
-
 def plain(rag: AnyRAG) -> RAGInterface[Any]:
     assert isinstance(rag, RAGInterface)
-    return rag
-
-
-def awaited(rag: AnyRAG) -> AsyncRAGInterface[Any]:
-    assert isinstance(rag, AsyncRAGInterface)
     return rag
 
 
@@ -123,15 +103,6 @@ def test_a_function_is_given_the_number_by_its_own_name_for_it(
 ) -> None:
     assert plain(as_rag(retrieve=function)).retrieve("q", top_k=4) == ["4"]
     assert plain(as_rag(retrieve=function, top_k=6)).batch_retrieve(["q"]) == [["6"]]
-
-
-def test_parts_of_rags_can_be_put_together() -> None:
-    rag = plain(as_rag(retrieve=Ours(), generate=Duck()))
-    assert rag.retrieve("q", top_k=3) == ["q 3"]
-    assert rag.generate("q", []) == "q!"
-    mixed = awaited(as_rag(retrieve=Ours, generate=as_rag(AsyncDuck())))
-    assert asyncio.run(mixed.retrieve("q", 3)) == ["q 3"]
-    assert asyncio.run(mixed.generate("q", ["a"])) == "a"
 
 
 @pytest.mark.parametrize(

@@ -39,15 +39,15 @@ def socket(type_: Any, mandatory: bool = True) -> dict[str, Any]:
 class Pipeline:
     """retriever -> ranker -> prompt -> llm (-> builder), with their sockets."""
 
-    def __init__(self, last: dict[str, Any] | None = None, ranked: bool = True) -> None:
+    def __init__(self, last: Any = None, gives: Any = None, takes: Any = None) -> None:
         self.ran: list[Any] = []
         self.last = {"replies": ["one", "two"]} if last is None else last
-        self.ranked = ranked
+        self.gives, self.takes = gives, takes
         edges = [("retriever", "ranker", "k"), ("ranker", "prompt", "k"), ("prompt", "llm", "k")]
         self.graph = SimpleNamespace(edges=edges)
 
     def inputs(self) -> dict[str, dict[str, Any]]:
-        return {
+        return self.takes or {
             "embedder": {"text": socket(str)},
             "retriever": {"query": socket(str), "filters": socket(dict, False)},
             "ranker": {"query": socket(str | None, False), "top_k": socket(int | None, False)},
@@ -58,7 +58,7 @@ class Pipeline:
         self, include_components_with_connected_outputs: bool = False
     ) -> dict[str, dict[str, Any]]:
         assert include_components_with_connected_outputs
-        return {
+        return self.gives or {
             "retriever": {"documents": {}},
             "ranker": {"documents": {}},
             "prompt": {"prompt": {}},
@@ -104,10 +104,7 @@ def test_a_pipeline_is_run_once_and_gives_what_its_ranker_gave() -> None:
     }
     assert included == {"ranker", "llm"}
     assert len(pipeline.ran) == 1
-
-
-def test_top_k_goes_to_the_component_that_gives_the_documents() -> None:
-    assert rag_of(Pipeline()).retrieve("q", top_k=1) == ["beta"]
+    assert rag.retrieve("q", top_k=1) == ["beta"]
 
 
 def test_built_answers_are_read() -> None:
@@ -118,32 +115,24 @@ def test_built_answers_are_read() -> None:
 
 
 def test_a_pipeline_without_documents_only_generates() -> None:
-    class ClosedBook(Pipeline):
-        def outputs(
-            self, include_components_with_connected_outputs: bool = False
-        ) -> dict[str, dict[str, Any]]:
-            return {"llm": {"replies": {}}}
-
-    rag = rag_of(ClosedBook())
+    rag = rag_of(Pipeline(gives={"llm": {"replies": {}}}))
     assert rag.families == {"generation"}
     assert rag.generate("q", ["ignored"]) == "one"
 
 
-def test_a_pipeline_that_gives_neither_is_refused() -> None:
-    class Counting(Pipeline):
-        def outputs(
-            self, include_components_with_connected_outputs: bool = False
-        ) -> dict[str, dict[str, Any]]:
-            return {"counter": {"count": {}}}
-
-    with pytest.raises(InterfaceError, match=r"no component gives 'documents'.*there are count"):
-        as_rag(Counting())
-
-
-def test_an_input_that_no_query_fills_is_named() -> None:
-    class Embedded(Pipeline):
-        def inputs(self) -> dict[str, dict[str, Any]]:
-            return {"retriever": {"query_embedding": socket(list)}}
-
-    with pytest.raises(InterfaceError, match=r"takes retriever\.query_embedding, and only the"):
-        as_rag(Embedded())
+@pytest.mark.parametrize(
+    ("pipeline", "message"),
+    [
+        (
+            Pipeline(gives={"counter": {"count": {}}}),
+            r"no component gives 'documents'.*there are count",
+        ),
+        (
+            Pipeline(takes={"retriever": {"query_embedding": socket(list)}}),
+            r"takes retriever\.query_embedding, and only the",
+        ),
+    ],
+)
+def test_a_pipeline_that_cannot_be_asked_is_refused(pipeline: Pipeline, message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        as_rag(pipeline)

@@ -55,29 +55,18 @@ def endpoint() -> Iterator[Callable[..., JsonEndpoint]]:
 def test_a_batch_is_one_request_and_everything_arrives(
     server: Any, answer: Any, make: Make
 ) -> None:
-    item = {
-        "contexts": ["a", "b"],
+    known: dict[str, Any] = {
         "context_ids": ["1", "2"],
         "scores": [0.9, 0.1],
         "context_metadata": [{"page": 1}, {}],
         "metadata": {"took": 0.1},
     }
-    nothing: dict[str, Any] = {
-        "contexts": [],
-        "context_ids": None,
-        "scores": None,
-        "metadata": None,
-    }
+    item = {"contexts": ["a", "b"], **known}
+    nothing: dict[str, Any] = {"contexts": [], **dict.fromkeys(known)}
     server.then(answer({"results": [item, nothing]}))
     rag = make(f"{server.url}/api/")
     first, second = rag.batch_retrieve_with_metadata(["q", "r"], top_k=2)
-    assert first == RetrievalResult(
-        ["a", "b"],
-        context_ids=["1", "2"],
-        scores=[0.9, 0.1],
-        context_metadata=[{"page": 1}, {}],
-        metadata={"took": 0.1},
-    )
+    assert first == RetrievalResult(["a", "b"], **known)
     assert second == RetrievalResult([])
     assert [request.path for request in server.requests] == ["/api/retrieve"]
     assert server.requests[0].body == {"queries": ["q", "r"], "top_k": 2}
@@ -293,13 +282,6 @@ def test_one_call_endpoints_are_asked_once(server: Any, answer: Any) -> None:
     for source in rag.adapts:
         assert isinstance(source, JsonEndpoint)
         source.close()
-
-
-def test_an_http_rag_travels_to_another_process(server: Any, answer: Any, make: Make) -> None:
-    server.then(answer({"results": [{"contexts": ["a"]}]}))
-    again = pickle.loads(pickle.dumps(make(server.url, timeout=5.0)))
-    assert again.retrieve("q") == ["a"]
-    again.close()
 
 
 @pytest.mark.parametrize(

@@ -19,49 +19,39 @@ class Array:
         return [1.0, 2.0]
 
 
-def retrieval(contexts: Any, **options: Any) -> RetrievalResult[Any]:
-    return RetrievalResult(contexts, **options)
-
-
-def generation(response: Any, **options: Any) -> GenerationResult[Any]:
-    return GenerationResult(response, **options)
-
-
 @pytest.mark.parametrize(
-    ("contexts", "options", "message"),
+    ("form", "value", "options", "message"),
     [
-        ("one text", {}, "contexts must be a list, not a str"),
-        (None, {}, "contexts must be a list, not None"),
-        ({"a"}, {}, "contexts must be a list, not a set"),
-        (["a"], {"context_ids": "x"}, "context_ids must be a list, not a str"),
-        (["a"], {"context_ids": []}, "context_ids has 0 elements for 1 contexts"),
-        (["a"], {"scores": [0.1, 0.2]}, "scores has 2 elements for 1 contexts"),
-        (["a"], {"scores": Array()}, r"scores must be a list, not a Array; call its tolist\(\)"),
-        (["a", "b"], {"context_metadata": [{"page": 1}]}, "context_metadata has 1 elements"),
+        (RetrievalResult, "one text", {}, "contexts must be a list, not a str"),
+        (RetrievalResult, None, {}, "contexts must be a list, not None"),
+        (RetrievalResult, {"a"}, {}, "contexts must be a list, not a set"),
+        (RetrievalResult, ["a"], {"context_ids": "x"}, "context_ids must be a list, not a str"),
+        (RetrievalResult, ["a"], {"context_ids": []}, "context_ids has 0 elements for 1 contexts"),
+        (RetrievalResult, ["a"], {"scores": [0.1, 0.2]}, "scores has 2 elements for 1 contexts"),
+        (RetrievalResult, ["a"], {"scores": Array()}, r"not a Array; call its tolist\(\)"),
+        (RetrievalResult, ["a", "b"], {"context_metadata": [{}]}, "context_metadata has 1 element"),
+        (RetrievalResult, ["a", "b"], {"metadata": [{}]}, "a list of 1 for 2 contexts"),
+        (RetrievalResult, ["a", "b"], {"metadata": [{}, "x"]}, r"metadata\[1\] must be a mapping"),
+        (
+            RetrievalResult,
+            ["a"],
+            {"metadata": [{}], "context_metadata": [{}]},
+            "where context_metadata is given",
+        ),
+        (GenerationResult, None, {}, "response must be a string, not None"),
+        (GenerationResult, ["a"], {}, "response must be a string, not a list"),
+        (GenerationResult, "a", {"multi_responses": "ab"}, "multi_responses must be a list, not a"),
+        (GenerationResult, "a", {"confidence": 1.01}, r"confidence must lie in \[0, 1\], not 1.01"),
+        (GenerationResult, "a", {"confidence": -0.1}, r"confidence must lie in \[0, 1\], not -0.1"),
+        (GenerationResult, "a", {"confidence": float("nan")}, r"must lie in \[0, 1\], not nan"),
+        (GenerationResult, "a", {"confidence": "high"}, "confidence must be a number, not a str"),
+        (GenerationResult, "a", {"abstained": "no"}, "must be True, False or None, not 'no'"),
+        (GenerationResult, "a", {"abstained": 0}, "must be True, False or None, not 0"),
     ],
 )
-def test_a_malformed_retrieval_is_refused(contexts: Any, options: Any, message: str) -> None:
+def test_a_malformed_result_is_refused(form: Any, value: Any, options: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
-        retrieval(contexts, **options)
-
-
-@pytest.mark.parametrize(
-    ("response", "options", "message"),
-    [
-        (None, {}, "response must be a string, not None"),
-        (["a"], {}, "response must be a string, not a list"),
-        ("a", {"multi_responses": "ab"}, "multi_responses must be a list, not a str"),
-        ("a", {"confidence": 1.01}, r"confidence must lie in \[0, 1\], not 1.01"),
-        ("a", {"confidence": -0.1}, r"confidence must lie in \[0, 1\], not -0.1"),
-        ("a", {"confidence": float("nan")}, r"confidence must lie in \[0, 1\], not nan"),
-        ("a", {"confidence": "high"}, "confidence must be a number, not a str"),
-        ("a", {"abstained": "no"}, "abstained must be True, False or None, not 'no'"),
-        ("a", {"abstained": 0}, "abstained must be True, False or None, not 0"),
-    ],
-)
-def test_a_malformed_generation_is_refused(response: Any, options: Any, message: str) -> None:
-    with pytest.raises(InterfaceError, match=message):
-        generation(response, **options)
+        form(value, **options)
 
 
 def test_chunks_and_back() -> None:
@@ -119,22 +109,8 @@ def test_a_mapping_with_wrong_keys_is_refused(values: dict[str, Any], message: s
 
 
 def test_a_list_of_metadata_is_one_a_context() -> None:
-    found = retrieval(["a", "b"], metadata=[{"page": 1}, None])
+    pages: Any = [{"page": 1}, None]
+    found: RetrievalResult[Any] = RetrievalResult(["a", "b"], metadata=pages)
     assert found.context_metadata == [{"page": 1}, {}]
     assert found.metadata is None
     assert [chunk.metadata for chunk in found.to_chunks()] == [{"page": 1}, {}]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"metadata": [{}]}, "a list of 1 for 2 contexts"),
-        ({"metadata": [{}, "x"]}, r"metadata\[1\] must be a mapping, not a str"),
-        ({"metadata": [{}, {}], "context_metadata": [{}, {}]}, "where context_metadata is given"),
-    ],
-)
-def test_a_list_of_metadata_that_fits_no_context_is_refused(
-    options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InterfaceError, match=message):
-        retrieval(["a", "b"], **options)

@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -40,51 +40,48 @@ class Document:
     page_content = "text"
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, "Returning.retrieve must return a RetrievalResult or a list of strings, not None"),
-        ("text", "not a str"),
-        ({"contexts": []}, "not a dict"),
-        ((text for text in ["a"]), "not a generator"),
-        (GenerationResult("a"), "not a GenerationResult"),
-        (["a", None], r"Returning.retrieve: contexts\[1\] must be a string, not None"),
-        ([Document()], r"contexts\[0\] must be a string, not a Document"),
-        (RetrievalResult([b"a"]), r"contexts\[0\] must be a string, not a bytes"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
-        (RetrievalResult(["a"], scores=[float("nan")]), r"scores\[0\] must be finite, not nan"),
-        (RetrievalResult(["a"], scores=[float("inf")]), r"scores\[0\] must be finite, not inf"),
-        (RetrievalResult(["a"], scores=[True]), r"scores\[0\] must be a number, not True"),
-        (RetrievalResult(["a"], scores=["0.5"]), r"scores\[0\] must be a number, not '0.5'"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
-        (RetrievalResult(["a"], scores=[None]), r"scores\[0\] must be a number, not None"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
-        (RetrievalResult(["a"], context_ids=[None]), "context id must be a string, not None"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
-        (RetrievalResult(["a"], context_ids=[True]), "context id must be a string, not True"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
-        (RetrievalResult(["a"], context_ids=[1.0]), "context id must be a string, not 1.0"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
-    ],
-)
-def test_a_wrong_retrieval_is_refused_with_the_method_and_the_place(
-    value: Any, message: str
-) -> None:
-    with pytest.raises(InterfaceError, match=message):
-        Returning(value).retrieve_with_metadata("q")
+def retrieved(**options: Any) -> RetrievalResult[Any]:
+    return RetrievalResult(["a"], **options)
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, "Returning.generate must return a GenerationResult or a string, not None"),
-        (["a"], "not a list"),
-        (RetrievalResult(["a"]), "not a RetrievalResult"),
-        (
-            GenerationResult("a", multi_responses=["a", 3]),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
-            r"multi_responses\[1\] must be a string, not a int",
-        ),
-    ],
-)
-def test_a_wrong_generation_is_refused_with_the_method_and_the_place(
-    value: Any, message: str
+WRONG: list[tuple[str, Any, str]] = [
+    ("retrieve", None, "must return a RetrievalResult or a list of strings, not None"),
+    ("retrieve", "text", "not a str"),
+    ("retrieve", {"contexts": []}, "not a dict"),
+    ("retrieve", (text for text in ["a"]), "not a generator"),
+    ("retrieve", GenerationResult("a"), "not a GenerationResult"),
+    ("retrieve", ["a", None], r"contexts\[1\] must be a string, not None"),
+    ("retrieve", [Document()], r"contexts\[0\] must be a string, not a Document"),
+    ("retrieve", [b"a"], r"contexts\[0\] must be a string, not a bytes"),
+    ("retrieve", retrieved(scores=[float("nan")]), r"scores\[0\] must be finite, not nan"),
+    ("retrieve", retrieved(scores=[float("inf")]), r"scores\[0\] must be finite, not inf"),
+    ("retrieve", retrieved(scores=[True]), r"scores\[0\] must be a number, not True"),
+    ("retrieve", retrieved(scores=["0.5"]), r"scores\[0\] must be a number, not '0.5'"),
+    ("retrieve", retrieved(scores=[None]), r"scores\[0\] must be a number, not None"),
+    ("retrieve", retrieved(context_ids=[None]), "context id must be a string, not None"),
+    ("retrieve", retrieved(context_ids=[True]), "context id must be a string, not True"),
+    ("retrieve", retrieved(context_ids=[1.0]), "context id must be a string, not 1.0"),
+    ("generate", None, "must return a GenerationResult or a string, not None"),
+    ("generate", ["a"], "not a list"),
+    ("generate", RetrievalResult(["a"]), "not a RetrievalResult"),
+    (
+        "generate",
+        GenerationResult[Any]("a", multi_responses=["a", cast("str", 3)]),
+        r"multi_responses\[1\] must be a string, not a int",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "value", "message"), WRONG)
+def test_what_is_wrong_is_refused_with_the_method_and_the_place(
+    method: str, value: Any, message: str
 ) -> None:
-    with pytest.raises(InterfaceError, match=message):
-        Returning(value).generate_with_metadata("q", [])
+    rag = Returning(value)
+    with pytest.raises(InterfaceError, match=rf"Returning\.{method}.*{message}"):
+        if method == "retrieve":
+            rag.retrieve_with_metadata("q")
+        else:
+            rag.generate_with_metadata("q", [])
 
 
 @pytest.mark.parametrize(
