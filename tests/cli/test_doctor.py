@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, own_rag
+
 REQUIREMENTS = [
     "orjson>=3",
     'numpy>=2.1; python_version >= "3.13"',
@@ -76,15 +76,15 @@ def test_it_runs_from_the_source_too(ragbench: Ragbench, installed: dict[str, st
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(None, "off"), ("true", "off"), ("false", "on"), ("1", "on")]
+    ("value", "state"), [(None, "off"), ("true", "off"), ("false", "on"), ("1", "on")]
 )
-def test_the_telemetry_of_ragas_is_told(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, value: str | None, told: str
+def test_the_telemetry_of_ragas_is_shown(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, value: str | None, state: str
 ) -> None:
     monkeypatch.delenv("RAGAS_DO_NOT_TRACK", raising=False)
     if value is not None:
         monkeypatch.setenv("RAGAS_DO_NOT_TRACK", value)
-    assert checks(ragbench("doctor", "--json"))["ragas telemetry"][1].startswith(told)
+    assert checks(ragbench("doctor", "--json"))["ragas telemetry"][1].startswith(state)
 
 
 @pytest.mark.parametrize("rag", ["Plain", "Coroutines", "Noisy"])
@@ -97,25 +97,15 @@ def test_a_rag_is_asked_one_question(ragbench: Ragbench, rag: str) -> None:
     assert found["rag generates"] == ("ok", "27 days")
 
 
-def test_a_doubt_is_printed_and_is_no_failure(
-    ragbench: Ragbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "deaf.py").write_text(
-        "from ragbench import RAGInterface\n"
-        "class Deaf(RAGInterface):\n"
-        "    def retrieve(self, query, top_k=None):\n        return ['a', 'b']\n"
-        "    def generate(self, query, contexts):\n        return '27 days'\n",
-        encoding="utf-8",
-    )
-    done = ragbench("doctor", "--rag", "deaf.py:Deaf")
+def test_a_doubt_is_printed_and_is_no_failure(ragbench: Ragbench) -> None:
+    done = ragbench("doctor", "--rag", own_rag("return '27 days'", "return ['a', 'b']"))
     assert done.code == 0
     assert "doubt   generation reads" in done.out
     assert "doubt   retrieval top_k" in done.out
     assert "ok      retrieval in batches" in done.out
 
 
-def test_a_rag_that_fails_is_told_where(ragbench: Ragbench) -> None:
+def test_a_rag_that_fails_is_shown_where(ragbench: Ragbench) -> None:
     done = ragbench("doctor", "--rag", "rags.py:Failing", "--question", "Is the desk open?")
     assert done.code == 2
     assert "ok      rag retrieves" in done.out
@@ -134,7 +124,7 @@ def test_credentials_are_masked(ragbench: Ragbench, monkeypatch: pytest.MonkeyPa
     assert "rag generates" not in broken
 
 
-def test_a_rag_that_does_not_load_is_told(ragbench: Ragbench) -> None:
+def test_a_rag_that_does_not_load_is_named(ragbench: Ragbench) -> None:
     done = ragbench("doctor", "--rag", "nope:X")
     assert done.code == 2
     assert "there is no module 'nope'" in " ".join(done.out.split())

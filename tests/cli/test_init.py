@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragbench_cli.commands.init import FILES
-
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench
 
 EVAL = ("eval", "data", "--rag", "my_rag.py:MyRAG", "--out", "reports/ragbench", "-q")
 
@@ -52,11 +49,9 @@ def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path
     text = text.replace("recall@5: {min: 0.8}", "recall@5: {min: 0.8, max_drop: 0.05}")
     path.write_text(text.replace("# baseline:", "baseline:"), "utf-8")
     done = ragbench("gate", "reports/ragbench", "--json")
-    found = json.loads(done.out)
     assert done.code == 0
-    assert [check["subject"] for check in found["checks"] if check["kind"] == "drop"] == [
-        "recall@5"
-    ]
+    checks = json.loads(done.out)["checks"]
+    assert [check["subject"] for check in checks if check["kind"] == "drop"] == ["recall@5"]
 
 
 def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace: Path) -> None:
@@ -72,7 +67,7 @@ def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace
     assert (workplace / "ragbench.yaml").read_text("utf-8") != "mine"
 
 
-def test_a_place_that_cannot_be_written_is_told(ragbench: Ragbench, workplace: Path) -> None:
+def test_a_place_that_cannot_be_written_is_refused(ragbench: Ragbench, workplace: Path) -> None:
     (workplace / "taken").write_text("", "utf-8")
     done = ragbench("init", "taken")
     assert (done.code, done.out) == (2, "")

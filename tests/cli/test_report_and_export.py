@@ -5,20 +5,17 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, calls, report
 
 
 @pytest.fixture
 def run(ragbench: Ragbench) -> str:
     """The output of an evaluation whose run is in the folder run."""
-    out: str = ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run").out
-    return out
+    return ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run").out
 
 
 def test_a_stored_run_is_reported_as_when_it_was_made(ragbench: Ragbench, run: str) -> None:
@@ -29,7 +26,7 @@ def test_a_stored_run_is_reported_as_when_it_was_made(ragbench: Ragbench, run: s
     assert (done.code, done.err) == (0, "")
     assert {"retrieve  3 done", *run.splitlines()[:2]} <= {*done.out.splitlines()}
     assert {path: path.read_bytes() for path in Path("run").glob("report.*")} == made
-    assert len(Path("calls.log").read_text("utf-8").splitlines()) == 3
+    assert calls() == 3
 
 
 def test_a_report_as_json(ragbench: Ragbench, run: str) -> None:
@@ -46,21 +43,19 @@ def test_a_page_shows_each_case_beside_the_same_one_of_another_run(
     assert (done.code, done.err) == (0, "page    page.html\n")
     page = Path("page.html").read_text("utf-8")
     kinds = re.findall(r'data-k="([^"]+)"', page)
-    report = json.loads(Path("other/report.json").read_bytes())
     assert "newly failing" in kinds
     assert kinds == sorted(kinds, key=["newly failing", "mixed", "newly fixed"].index)
     # Those that went another way stand first.
     blocks = re.findall(r"<details class=case[^>]*>", page)
-    assert len(blocks) == len(report["cases"])
+    assert len(blocks) == len(report("other")["cases"])
     assert all("data-k" in block for block in blocks[: len(kinds)])
-    before = json.loads(Path("run/report.json").read_bytes())["cases"]
-    told = [case["response"] for case in before if case["response"]]
-    assert told
-    for response in told:
+    responses = [case["response"] for case in report("run")["cases"] if case["response"]]
+    assert responses
+    for response in responses:
         assert html.escape(response) in re.sub(r"</?u>", "", page)
 
 
-def test_a_run_to_hold_against_needs_a_page(ragbench: Ragbench, run: str) -> None:
+def test_a_run_to_compare_with_needs_a_page(ragbench: Ragbench, run: str) -> None:
     done = ragbench("report", "run", "--against", "run")
     assert (done.code, done.out) == (2, "")
     assert done.err == "Error: --against shows cases in a page: name it with --html FILE\n"

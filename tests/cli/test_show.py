@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,22 +11,25 @@ from ragbench.io.export import EXPORTS
 from ragbench.io.formats import formats
 from ragbench.metrics.registry import definitions
 from ragbench.post.catalogue import OPERATORS, RERANKERS
+from tests.cli.runs import Ragbench
 
-Ragbench = Callable[..., Any]
+GROUPS = ["retriever", "generator", "overall"]
+LISTED = {
+    "formats": [*formats()],
+    "exports": [*EXPORTS.targets()],
+    "operators": [*OPERATORS.targets()],
+    "rerankers": [*RERANKERS.targets()],
+}
 
 
 def test_every_metric_is_listed_once_under_its_group(ragbench: Ragbench) -> None:
     done = ragbench("show", "metrics")
     lines = done.out.splitlines()
     names = [line.split()[0].partition("@")[0].rstrip("[") for line in lines if line[2:3].strip()]
-    listed = [name for name in names if not line_is_group(name)]
+    metrics = [name for name in names if name not in GROUPS]
     assert (done.code, done.err) == (0, "")
-    assert sorted(listed) == sorted(definition.name for definition in definitions())
-    assert [line for line in lines if line_is_group(line)] == ["retriever", "generator", "overall"]
-
-
-def line_is_group(line: str) -> bool:
-    return line in ("retriever", "generator", "overall")
+    assert sorted(metrics) == sorted(definition.name for definition in definitions())
+    assert [line for line in lines if line in GROUPS] == GROUPS
 
 
 @pytest.mark.parametrize("what", ["metrics", "formats", "exports"])
@@ -69,26 +71,25 @@ def test_a_metric_is_found_by_alias_and_with_its_cutoff(ragbench: Ragbench) -> N
     assert ragbench("show", "metric", "F1").out.startswith("token_f1: ")
 
 
-def test_an_unknown_metric_is_told_with_a_close_one(ragbench: Ragbench) -> None:
+def test_an_unknown_metric_brings_close_ones(ragbench: Ragbench) -> None:
     done = ragbench("show", "metric", "recal")
     assert (done.code, done.out) == (2, "")
     assert "Did you mean recall or set_recall?" in done.err
 
 
-def test_every_format_is_listed(ragbench: Ragbench) -> None:
-    out = ragbench("show", "formats").out
-    names = [line.split()[0] for line in out.splitlines() if line[2:3].strip()]
-    assert names == [*formats()]
-    data = json.loads(ragbench("show", "formats", "--json").out)
-    assert [item["name"] for item in data] == names
-    assert all(item["summary"] and item["example"] for item in data)
-
-
-def test_every_export_is_listed_with_a_summary(ragbench: Ragbench) -> None:
-    data = json.loads(ragbench("show", "exports", "--json").out)
-    assert [item["name"] for item in data] == list(EXPORTS.targets())
-    assert all(item["summary"].endswith(".") for item in data)
-    assert "RAGAS samples" in ragbench("show", "exports").out
+@pytest.mark.parametrize("kind", LISTED)
+def test_every_name_is_listed_with_its_summary_and_settings(ragbench: Ragbench, kind: str) -> None:
+    data = json.loads(ragbench("show", kind, "--json").out)
+    assert [one["name"] for one in data] == LISTED[kind]
+    assert all(one["summary"] for one in data)
+    out = ragbench("show", kind).out
+    flat = " ".join(out.split())
+    margin = len(out) - len(out.lstrip())
+    names = [line.split()[0] for line in out.splitlines() if line[margin : margin + 1].strip()]
+    assert names == LISTED[kind]
+    for one in data:
+        for name in one.get("settings", {}).get("properties", {}):
+            assert f" {name} " in flat
 
 
 def test_options_come_from_the_environment(
@@ -96,22 +97,6 @@ def test_options_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("RAGBENCH_SHOW_EXPORTS_JSON", "1")
     assert json.loads(ragbench("show", "exports").out)
-
-
-@pytest.mark.parametrize("kind", ["operators", "rerankers"])
-def test_operators_and_rerankers_are_listed_with_their_settings(
-    ragbench: Ragbench, kind: str
-) -> None:
-    data = json.loads(ragbench("show", kind, "--json").out)
-    registry = {"operators": OPERATORS, "rerankers": RERANKERS}[kind]
-    assert [one["name"] for one in data] == list(registry.targets())
-    out = ragbench("show", kind).out
-    names = [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
-    assert names == list(registry.targets())
-    flat = " ".join(out.split())
-    for one in data:
-        for name in one["settings"].get("properties", {}):
-            assert f" {name} " in flat
 
 
 def test_a_setting_is_listed_with_its_type_and_default(ragbench: Ragbench) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragbench_cli.main import COMMANDS, main
+from tests.cli.runs import lines
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 if sys.platform == "win32":
@@ -111,17 +112,16 @@ def test_no_text_acts_on_the_terminal(
         {"id": "desk", "query": f"When is the desk open? {EVIL}", "reference": "8"},
         {"id": "again", "query": "How many days are there?", "reference": "27 days"},
     ]  # fmt: skip
-    lines = "".join(f"{json.dumps(case)}\n" for case in cases)
-    (workplace / "cases.jsonl").write_text(lines, "utf-8")
+    lines("cases.jsonl", cases)
     chunks = [{"id": f"c{EVIL}", "text": f"27 days of leave. {EVIL}", "score": 0.5}]
     dump = {"query_id": EVIL, "query": f"How many days of leave? {EVIL}", "chunks": chunks}
     (workplace / "dump.jsonl").write_text(f"{json.dumps(dump)}\n{EVIL}\n", "utf-8")
     claim = {"claim": EVIL, "evidence": [EVIL], "label": True, "id": EVIL}
-    (workplace / "labels.jsonl").write_text(f"{json.dumps(claim)}\n", "utf-8")
-    documents = [{"id": f"d{EVIL}", "text": f"27 days of leave {EVIL}", "title": EVIL}]
-    (workplace / "docs.jsonl").write_text(f"{json.dumps(documents[0])}\n", "utf-8")
+    lines("labels.jsonl", [claim])
+    document = {"id": f"d{EVIL}", "text": f"27 days of leave {EVIL}", "title": EVIL}
+    lines("docs.jsonl", [document])
     answer = {"id": f"leave{EVIL}", "user_input": f"How many? {EVIL}", "response": f"27 {EVIL}"}
-    (workplace / "answers.jsonl").write_text(f"{json.dumps(answer)}\n", "utf-8")
+    lines("answers.jsonl", [answer])
     (workplace / "rag.yaml").write_text("indexing: {corpus: docs.jsonl}\n", "utf-8")
     (workplace / f"bad{EVIL[:6]}.yaml").write_text(f"x: [{EVIL!r}", "utf-8")
     (workplace / "variants.yaml").write_text(VARIANTS, "utf-8")
