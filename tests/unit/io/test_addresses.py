@@ -25,33 +25,28 @@ class Served(BaseHTTPRequestHandler):
 
     files: dict[str, bytes]
 
-    def do_HEAD(self) -> None:
-        self._send(is_head=True)
-
     def do_GET(self) -> None:
-        self._send(is_head=False)
-
-    def _send(self, *, is_head: bool) -> None:
         path = self.path.partition("?")[0]
+        is_whole = path.startswith("/whole")
         data = self.files.get(path.removeprefix("/whole"))
         if data is None:
             self.send_error(404)
             return
-        asked = self.headers.get("range")
+        asked = None if is_whole else self.headers.get("range")
         first, last = 0, len(data) - 1
-        if asked and not path.startswith("/whole"):
+        self.send_response(206 if asked else 200)
+        if asked:
             begin, _, end = asked.removeprefix("bytes=").partition("-")
             first, last = int(begin), min(int(end), last) if end else last
-            self.send_response(206)
             self.send_header("content-range", f"bytes {first}-{last}/{len(data)}")
-        else:
-            self.send_response(200)
-        if not path.startswith("/whole"):
+        if not is_whole:
             self.send_header("accept-ranges", "bytes")
         self.send_header("content-length", str(last - first + 1))
         self.end_headers()
-        if not is_head:
+        if self.command == "GET":
             self.wfile.write(data[first : last + 1])
+
+    do_HEAD = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -70,15 +65,6 @@ def server() -> Iterator[str]:
     running.server_close()
 
 
-@pytest.fixture
-def in_memory() -> str:
-    """The address of a file in fsspec's own memory."""
-    fsspec = pytest.importorskip("fsspec")
-    with fsspec.open("memory://here/d.jsonl", "wb") as file:
-        file.write(LINES)
-    return "memory://here/d.jsonl"
-
-
 def check_ranges(address: str) -> None:
     assert size_of_address(address) == len(LINES)
     for start, end in ((0, 1), (7, 400), (len(LINES) - 3, len(LINES)), (0, len(LINES))):
@@ -90,6 +76,15 @@ def check_ranges(address: str) -> None:
         assert [one.query for one in dump] == [f"q{number}" for number in range(50)]
 
 
+@pytest.mark.extra("remote")
+def test_files_are_read_by_ranges_from_a_server_and_through_fsspec(server: str) -> None:
+    check_ranges(f"{server}/d.jsonl")
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://here/d.jsonl", "wb") as file:
+        file.write(LINES)
+    check_ranges("memory://here/d.jsonl")
+
+
 def test_a_shared_path_needs_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     path = tmp_path / "with space %41.jsonl"
@@ -98,40 +93,22 @@ def test_a_shared_path_needs_no_package(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.extra("remote")
-def test_memory(in_memory: str) -> None:
-    check_ranges(in_memory)
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("whole/d.jsonl", "its server gives no ranges"), ("d.jsonl.gz", "it is compressed")],
+)
+def test_what_can_only_be_read_whole_is_read_and_said(server: str, path: str, why: str) -> None:
+    with open_dump(f"{server}/{path}") as dump:
+        assert (dump.split, dump.whole) == (None, why)
+        assert sum(1 for _ in dump) == 50
 
 
 @pytest.mark.extra("remote")
-def test_a_server(server: str) -> None:
-    check_ranges(f"{server}/d.jsonl")
-
-
-@pytest.mark.extra("remote")
-def test_what_can_only_be_read_whole_is_read_and_said(server: str) -> None:
-    for path, why in (
-        ("whole/d.jsonl", "its server gives no ranges"),
-        ("d.jsonl.gz", "it is compressed"),
-    ):
-        with open_dump(f"{server}/{path}") as dump:
-            assert dump.split is None
-            assert dump.whole == why
-            assert sum(1 for _ in dump) == 50
-
-
-@pytest.mark.extra("remote")
-@pytest.mark.parametrize("path", ["missing.jsonl", "empty.jsonl"])
-def test_a_file_that_is_not_there_or_empty_is_one_problem(server: str, path: str) -> None:
-    with pytest.raises(DataError) as caught, open_dump(f"{server}/{path}"):
-        pass
-    [problem] = caught.value.problems
-    assert problem.path == f"{server}/{path}"
-
-
-@pytest.mark.extra("remote")
-def test_a_server_that_is_not_there_is_one_problem() -> None:
-    with pytest.raises(DataError, match="cannot be read"), open_dump("http://127.0.0.1:9/d.jsonl"):
-        pass
+def test_a_file_or_server_that_is_not_there_is_one_problem(server: str) -> None:
+    for place in (f"{server}/missing.jsonl", f"{server}/empty.jsonl", "http://127.0.0.1:9/d.jsonl"):
+        with pytest.raises(DataError) as caught, open_dump(place):
+            pass
+        assert [problem.path for problem in caught.value.problems] == [place]
 
 
 @pytest.mark.extra("remote")

@@ -17,25 +17,18 @@ from ragbench.errors import InputError
 from ragbench.io.source import Problems, Source
 from ragbench.io.trec import read_grades, read_run
 
+WORDS = rb"""
+{ } [ ] " , : \ null NaN 1 -1 true 1e400 Infinity \u0000 \ud800 PAR1 user_input "query" "data"
+"paragraphs" "context" "qas" "answers" "text" "id" "grades" "evidence" "metadata" "response"
+"contexts" "chunks" "score" "vars" "results" "retrieval_status" "actual_output" "testCases"
+"relevant_chunk_ids" "error" "generation"
+"""
 pieces = st.sampled_from(
     [
-        *(b"{", b"}", b"[", b"]", b'"', b",", b":", b"\n", b"\r", b"\t", b"\\", b"null", b"NaN"),
-        *(b'{"query": "a"}\n', b'"query"', b'"data"', b'"paragraphs"', b'"context"', b'"qas"'),
-        *(b'"answers"', b'"text"', b'"id"', b'"grades"', b'"evidence"', b'"metadata"', b"1", b"-1"),
-        *(b'"response"', b'"contexts"', b'"chunks"', b'"score"', b'"vars"', b'"results"'),
-        *(b'"retrieval_status"', b'"actual_output"', b'"testCases"', b'"relevant_chunk_ids"'),
-        *(b'{"query": "a", "response": "b"}\n', b'"error"', b'"generation"', b"q1 Q0 d1 1 2.5 t\n"),
-        *(b"1e400", b"Infinity", b"\\u0000", b"\\ud800", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"),
-        *(
-            b"\xff",
-            b"\x00",
-            b"\x1f\x8b",
-            b"PAR1",
-            b"query,answer\n",
-            b"user_input",
-            b"true",
-            b"[['a' 'b']",
-        ),
+        *WORDS.split(),
+        *(b"\n", b"\r", b"\t", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\xff", b"\x00"),
+        *(b'{"query": "a"}\n', b'{"query": "a", "response": "b"}\n', b"q1 Q0 d1 1 2.5 t\n"),
+        *(b"\x1f\x8b", b"query,answer\n", b"[['a' 'b']"),
     ]
 )
 contents = st.one_of(
@@ -65,19 +58,17 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, name: str, content:
             assert list(read(path))  # nothing read and no error would be a silent loss
 
 
-@pytest.mark.parametrize(
-    "format_name", ["jsonl", "json", "csv", "tsv", "squad", "ragas", "parquet"]
-)
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "tsv", "squad", "ragas", "parquet"])
 @settings(max_examples=60, deadline=None)
 @given(content=contents)
 def test_any_bytes_in_a_named_format(
-    tmp_path_factory: pytest.TempPathFactory, format_name: str, content: bytes
+    tmp_path_factory: pytest.TempPathFactory, form: str, content: bytes
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "named"
     path.write_bytes(content)
     for read in (read_cases, read_documents):
         with contextlib.suppress(InputError):
-            assert list(read(path, format=format_name))
+            assert list(read(path, format=form))
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,25 +8,22 @@ import pytest
 
 from ragbench import read_labels
 from ragbench.errors import DataError
+from tests.unit.io.files import lines
 
 
 def file(folder: Path, *rows: Any) -> Path:
-    path = folder / "labels.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
+    return lines(folder / "labels.jsonl", rows)
 
 
 def test_the_own_form(tmp_path: Path) -> None:
-    found = read_labels(
-        file(
-            tmp_path,
-            {"claim": "a", "evidence": "x", "label": "supported"},
-            {"response": "b", "contexts": ["x", "y"], "label": False, "id": "i", "cluster": 7,
-             "question": "q"},
-            {"claim": "c", "evidence": ["x", " "], "label": 0.5},
-            {"claim": "d", "evidence": [], "label": 1},
-        )
-    )  # fmt: skip
+    rows: list[Any] = [
+        {"claim": "a", "evidence": "x", "label": "supported"},
+        {"response": "b", "contexts": ["x", "y"], "label": False, "id": "i", "cluster": 7,
+         "question": "q"},
+        {"claim": "c", "evidence": ["x", " "], "label": 0.5},
+        {"claim": "d", "evidence": [], "label": 1},
+    ]  # fmt: skip
+    found = read_labels(file(tmp_path, *rows))
     assert [claim.level for claim in found] == [2, 0, 1]  # without evidence: left out
     assert [claim.id for claim in found] == ["1", "i", "3"]
     assert (found[1].claim, found[1].evidence) == ("b", ("x", "y"))
@@ -70,20 +67,12 @@ def test_mtrag_takes_the_median_of_three_people(tmp_path: Path) -> None:
 
 
 def test_problems_name_line_and_field(tmp_path: Path) -> None:
-    path = file(
-        tmp_path,
-        {"claim": "a", "evidence": "x", "label": "maybe"},
-        {"evidence": "x", "label": 1},
-        {"claim": "a", "evidence": 5, "label": 1},
-        [],
-    )
+    row = {"claim": "a", "evidence": "x", "label": 1}
+    path = file(tmp_path, row | {"label": "maybe"}, row | {"claim": ""}, row | {"evidence": 5}, [])
     with pytest.raises(DataError) as caught:
         read_labels(path)
     found = [(problem.line, problem.field) for problem in caught.value.problems]
     assert found == [(1, "label"), (2, "claim"), (3, "evidence"), (4, None)]
-    for bad in (
-        tmp_path / "none.jsonl",
-        file(tmp_path, {"claim": "a", "evidence": "", "label": 1}),
-    ):
+    for bad in (tmp_path / "none.jsonl", file(tmp_path, row | {"evidence": ""})):
         with pytest.raises(DataError):
             read_labels(bad)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from ragbench import read_cases, read_documents
 from ragbench.errors import DataError, MissingExtraError
 from ragbench.io.source import Problems
+from tests.unit.io.files import lines
 
 pytestmark = pytest.mark.extra("hf")
 
@@ -88,8 +88,7 @@ def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
     one = datasets.Dataset.from_dict(COLUMNS)
     one.save_to_disk(tmp_path / "one")
     check(tmp_path / "one")
-    two = datasets.DatasetDict({"test": one, "train": one.select([1])})
-    two.save_to_disk(tmp_path / "two")
+    datasets.DatasetDict({"test": one, "train": one.select([1])}).save_to_disk(tmp_path / "two")
     check(tmp_path / "two")
     assert [case.id for case in read_cases(tmp_path / "two", split="train")] == ["2"]
     with pytest.raises(DataError, match="no split 'dev'; the splits are: test, train"):
@@ -100,29 +99,20 @@ def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
 def test_a_dataset_named_as_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The package takes a folder of this name below the current one before it asks the hub.
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "team" / "qa"
-    folder.mkdir(parents=True)
+    (tmp_path / "team" / "qa").mkdir(parents=True)
     for split in ("train", "test"):
         row = {"id": split, "question": "q", "text": "t"}
-        (folder / f"{split}.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        lines(tmp_path / "team" / "qa" / f"{split}.jsonl", [row])
     assert [case.id for case in read_cases("hf:team/qa")] == ["test"]
     assert [case.id for case in read_cases("hf:team/qa:train")] == ["train"]
     assert [document.id for document in read_documents("hf:team/qa", split="train")] == ["train"]
-    with pytest.raises(DataError, match="hf:team/qa:dev: no split 'dev'"):
-        list(read_cases("hf:team/qa:dev"))
-
-
-def test_a_hub_name_needs_a_name() -> None:
-    with pytest.raises(DataError, match="expected a name such as hf:owner/name"):
-        list(read_cases("hf:"))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_dataset_that_cannot_be_had_is_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     datasets: Any = import_module("datasets")
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        DataError, match="hf:no-such-owner/no-such-name: cannot be read after record 0"
+    for name, problem in (
+        ("hf:team/qa:dev", "hf:team/qa:dev: no split 'dev'"),
+        ("hf:", "expected a name such as hf:owner/name"),
+        ("hf:no-such-owner/no-name", "hf:no-such-owner/no-name: cannot be read after record 0"),
     ):
-        list(read_cases("hf:no-such-owner/no-such-name"))
+        with pytest.raises(DataError, match=problem):
+            list(read_cases(name))

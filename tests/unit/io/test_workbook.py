@@ -48,13 +48,11 @@ def test_cells_are_read_as_those_of_a_csv_file(tmp_path: Path) -> None:
 def test_a_sheet_is_named_or_the_first_is_said_to_be_read(tmp_path: Path) -> None:
     first, second = [("query",), ("One?",)], [("query",), ("Two?",)]
     path = book(tmp_path / "x.xlsx", First=first, Second=second)
-    with open_source(path) as source:
-        assert [entry.case.query for entry in source] == ["One?"]
-        assert source.info.form == "xlsx"
-        assert source.info.notes == ("The sheet 'First' is read; --split names another: Second",)
-    with open_source(path, split="Second") as source:
-        assert [entry.case.query for entry in source] == ["Two?"]
-        assert source.info.notes == ()
+    note = "The sheet 'First' is read; --split names another: Second"
+    for split, query, notes in ((None, "One?", (note,)), ("Second", "Two?", ())):
+        with open_source(path, split=split) as source:
+            assert [entry.case.query for entry in source] == [query]
+            assert (source.info.form, source.info.notes) == ("xlsx", notes)
     with pytest.raises(DataError, match="no sheet 'Third'; there are: First, Second"):
         list(read_cases(path, split="Third"))
 
@@ -69,25 +67,19 @@ def test_every_problem_has_its_row(tmp_path: Path) -> None:
         list(read_cases(twice))
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
+def test_what_is_no_workbook_or_too_large_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.xlsx"
+    for data, message in (
         (b"PK\x03\x04 cut off", "not a readable workbook: File is not a zip file"),
         (b"\xd0\xcf\x11\xe0 old", "an .xls of old or encrypted: save it as .xlsx"),
         (b"query\nA?\n", "not a readable workbook"),
-    ],
-)
-def test_what_is_no_workbook_is_a_problem(tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "x.xlsx"
-    path.write_bytes(data)
-    with pytest.raises(DataError, match=message):
-        list(read_cases(path))
-
-
-def test_a_workbook_that_unpacks_to_too_much_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = book(tmp_path / "x.xlsx", A=[("query",), ("A?",)])
+    ):
+        path.write_bytes(data)
+        with pytest.raises(DataError, match=message):
+            list(read_cases(path))
+    book(path, A=[("query",), ("A?",)])
     monkeypatch.setenv("RAGBENCH_MAX_FILE", "1KB")
     with pytest.raises(DataError, match=r"it unpacks to more than 1 KB.*--max-file"):
         list(read_cases(path))
@@ -108,16 +100,12 @@ def test_a_row_behind_the_last_one_of_excel_is_refused(tmp_path: Path) -> None:
 
 def test_a_sheet_with_a_chunk_a_row_is_a_dump(tmp_path: Path) -> None:
     header = ("query", "chunk_id", "text", "score")
-    path = book(
-        tmp_path / "log.xlsx",
-        First=[header, ("Who?", "a", "Ada", 0.9), ("Who?", "b", "Bob", 0.5)],
-        Second=[header, ("Where?", 7, "Bern", 1)],
-    )
+    first = [header, ("Who?", "a", "Ada", 0.9), ("Who?", "b", "Bob", 0.5)]
+    path = book(tmp_path / "log.xlsx", First=first, Second=[header, ("Where?", 7, "Bern", 1)])
     with open_retrievals(path) as dump:
         (found,) = dump
     assert (found.query, [chunk.text for chunk in found.chunks]) == ("Who?", ["Ada", "Bob"])
     assert [chunk.score for chunk in found.chunks] == [0.9, 0.5]
-    assert dump.notes == ("The sheet 'First' is read; --split names another: Second",)
     with open_retrievals(path, split="Second") as dump:
         (found,) = dump
     assert (found.query, found.chunks[0].id, found.chunks[0].text) == ("Where?", "7", "Bern")

@@ -8,9 +8,7 @@ from typing import Any
 import ir_measures
 import pytest
 
-from ragbench import Case, RetrievalResult, export_run
-from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.trace import Entry
+from ragbench import Case, Entry, Known, Outcome, RetrievalResult, Status, export_run
 from tests.behaviour.rags import run
 
 CHUNKS = {
@@ -20,29 +18,17 @@ CHUNKS = {
 GRADES = {"q1": {"leave": 2, "badge": 1}, "q2": {"badge": 1, "far": 0}}
 
 
-def entries() -> list[Entry]:
-    return [
-        Entry(
-            case=Case(id=id, query=id, grades=GRADES[id]),
-            recorded={
-                "retrieve": Outcome(
-                    status=Status.MEASURED,
-                    value=RetrievalResult(
-                        [f"text {chunk}" for chunk in chunks],
-                        context_ids=chunks,
-                        scores=[1.0 - place / 10 for place in range(len(chunks))],
-                    ),
-                    known=Known.RECORDED,
-                )
-            },
-        )
-        for id, chunks in CHUNKS.items()
-    ]
+def entry(id: str, chunks: list[str]) -> Entry:
+    scores = [1.0 - place / 10 for place in range(len(chunks))]
+    value = RetrievalResult([f"text {c}" for c in chunks], context_ids=chunks, scores=scores)
+    found = Outcome(status=Status.MEASURED, value=value, known=Known.RECORDED)
+    return Entry(case=Case(id=id, query=id, grades=GRADES[id]), recorded={"retrieve": found})
 
 
 def test_chunks_stand_for_their_documents_where_documents_are_relevant(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    report = run(entries(), None, folder, metrics="nDCG@10, AP@10, P@5, MRR@10")
+    entries = [entry(id, chunks) for id, chunks in CHUNKS.items()]
+    report = run(entries, None, folder, metrics="nDCG@10, AP@10, P@5, MRR@10")
     run_file, qrels = export_run(folder, "trec").paths
     assert run_file.read_text("utf-8").splitlines() == [
         "q1 Q0 far#0 1 1.0 ragbench",
@@ -52,13 +38,10 @@ def test_chunks_stand_for_their_documents_where_documents_are_relevant(tmp_path:
         "q2 Q0 far 2 0.8 ragbench",
         "q2 Q0 badge 3 0.7 ragbench",
     ]
-    read: Any = ir_measures  # untyped
-    measures = [ir_measures.parse_measure(name) for name in ("nDCG@10", "AP@10", "P@5", "RR@10")]
-    found = ir_measures.calc_aggregate(
-        measures,
-        list(read.read_trec_qrels(str(qrels))),
-        list(read.read_trec_run(str(run_file))),
-    )
+    trec: Any = ir_measures  # untyped
+    measures = [trec.parse_measure(name) for name in ("nDCG@10", "AP@10", "P@5", "RR@10")]
+    judged, ranked = trec.read_trec_qrels(str(qrels)), trec.read_trec_run(str(run_file))
+    found = trec.calc_aggregate(measures, list(judged), list(ranked))
     ours = [summary.score for summary in report.summaries]
     assert ours == [pytest.approx(found[measure]) for measure in measures]
     assert ours[0] is not None

@@ -88,71 +88,40 @@ def test_a_stopped_command_continues(dump: Path, tmp_path: Path) -> None:
     assert out.read_bytes() == (tmp_path / "near.jsonl").read_bytes()
 
 
-@pytest.mark.nightly
-def test_so_many_queries_and_no_more(dump: Path) -> None:
-    summary = far(dump, Plain, limit=33)
-    assert (summary.queries, summary.malformed) == (33, 0)
-    assert summary == near(dump, Plain, limit=33)
+def other_bytes(dump: Path) -> None:
+    dump.write_bytes(dump.read_bytes().replace(b"text 1 of", b"TEXT 1 of"))
 
 
-def replaced(dump: Path) -> None:
-    if dump.is_file():
-        dump.unlink()
-        dump.mkdir()
+def grown(dump: Path) -> None:
+    with dump.open("a", encoding="utf-8") as file:
+        file.write("\n" + json.dumps(record(QUERIES)))
 
 
-CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "other bytes": (
-        lambda dump: dump.write_bytes(dump.read_bytes().replace(b"text 1 of", b"TEXT 1 of")),
-        "it has changed since the command began to read it",
-    ),
-    "a folder": (
-        replaced,
-        "it has changed since the command began to read it",
-    ),
-    "gone": (
-        lambda dump: dump.unlink(missing_ok=True),
-        "a worker cannot read it: there is no such file",
-    ),
-}
-
-
-NIGHTLY = [pytest.param(name, marks=pytest.mark.nightly) for name in ("a folder", "gone")]
-
-
-@pytest.mark.parametrize("name", ["other bytes", *NIGHTLY])
-def test_a_dump_that_changes_under_the_command_is_one_error(dump: Path, name: str) -> None:
-    change, said = CHANGES[name]
-
-    def emit(judged: ValidatedQuery) -> None:
-        if judged.query_id == "q0":
-            change(dump)
-
-    with pytest.raises(DataError, match=said):
-        far(dump, Plain, emit=emit)
-
-
-def test_a_dump_that_grows_under_the_command_is_one_error_and_the_next_command_goes_on(
-    dump: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (other_bytes, "it has changed since the command began to read it"),
+        (grown, "it has changed since the command began to read it"),
+        pytest.param(Path.unlink, "a worker cannot read it: there is no such file",
+                     marks=pytest.mark.nightly),
+    ],
+)  # fmt: skip
+def test_a_dump_that_changes_under_the_command_is_one_error_and_the_next_command_goes_on(
+    dump: Path, tmp_path: Path, change: Callable[[Path], None], said: str
 ) -> None:
     out, log = tmp_path / "v.jsonl", tmp_path / "log"
 
     def emit(judged: ValidatedQuery) -> None:
-        if judged.query_id == "q0":
-            with dump.open("a", encoding="utf-8") as file:
-                file.write("\n" + json.dumps(record(QUERIES)))
+        if judged.query_id == "q0" and dump.exists():
+            change(dump)
 
-    with pytest.raises(DataError, match="it has changed since the command began to read it"):
+    with pytest.raises(DataError, match=said):
         far(dump, partial(Plain, log), out=out, emit=emit)
     assert not out.exists()
-    log.unlink()
-    assert far(dump, partial(Plain, log), out=out).queries == QUERIES
-    assert sorted(asked(log)) == ["raise 40", "what is number 90"]
-
-
-def awkward(lines: list[str], *, end: str, mark: bool, ended: bool) -> bytes:
-    whole = end.join(lines) + (end if ended else "")
-    return b"\xef\xbb\xbf" * mark + whole.encode()
+    if change is grown:
+        log.unlink()
+        assert far(dump, partial(Plain, log), out=out).queries == QUERIES
+        assert sorted(asked(log)) == ["raise 40", "what is number 90"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -169,7 +138,7 @@ def test_ranges_that_begin_anywhere_give_the_bytes_of_one_process(
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     lines[3:3] = ["", "  ", "not JSON 漢"]
     path = tmp_path / "dump.jsonl"
-    path.write_bytes(awkward(lines, end=end, mark=mark, ended=ended))
+    path.write_bytes(b"\xef\xbb\xbf" * mark + (end.join(lines) + end * ended).encode())
     here = near(path, Plain, out=tmp_path / "near.jsonl")
     assert (here.queries, here.malformed) == (12, 1)
     assert far(path, Plain, piece=piece, out=tmp_path / "far.jsonl") == here
