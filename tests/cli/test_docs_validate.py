@@ -1,4 +1,4 @@
-"""docs/validate.md: its commands run, its examples are read as it says."""
+"""docs/validate.md and docs/validators.md: what they show is what happens."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ Ragbench = Callable[..., Any]
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8")
+VALIDATORS = (ROOT / "docs" / "validators.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", VALIDATORS, re.M | re.S)
 READ = PAGE.partition("## What is read")[2].partition("\n## ")[0]
 FORMS = dict(re.findall(r"^\| `(\w+)` \| (?:[^|`]*: )?`(.*?)`", READ, re.MULTILINE))
 PROBABILITY = re.compile(r"(?:\(|, )(?:probability of an answer )?[01]\.\d\d")
@@ -85,7 +87,16 @@ def test_the_examples_in_python_run() -> None:
     assert printed.getvalue() == "0.5 0\n0.5 2\n"
 
 
+@pytest.mark.parametrize(("code", "shown"), EXAMPLES)
+def test_the_examples_of_validators_print_what_they_show(code: str, shown: str) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    assert printed.getvalue() == shown
+
+
 def test_every_form_and_kind_is_on_the_page() -> None:
+    assert len(EXAMPLES) == 2
     assert list(FORMS) == list(form_names())
     for kind in WarningKind:
         assert f"`{kind.value}`" in PAGE
@@ -99,10 +110,8 @@ def test_each_form_is_recognised_by_its_example(name: str, tmp_path: Path) -> No
         path = tmp_path / "dump.csv"
         example += f"\nq,a question,a,{TEXT},0.1"
     path.write_text(example, encoding="utf-8")
-    with open_dump(
-        path,
-        query=None if "quer" in example or "question" in example or "user" in example else "a b",
-    ) as dump:
+    holds_query = any(word in example for word in ("quer", "question", "user"))
+    with open_dump(path, query=None if holds_query else "a b") as dump:
         (retrieval,) = list(dump)
     assert dump.mapping.format == name
     assert [chunk.text for chunk in retrieval.chunks] == [TEXT]

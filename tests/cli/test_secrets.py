@@ -128,6 +128,15 @@ FILES = {
     "variants.yaml": "variants: [{name: first, operators: [{action: filter, type: top_k, k: 1}]}]",
     "documents.jsonl": json.dumps({"id": f"d {LEAK}", "text": "27 days", "title": LEAK}) + "\n",
     "verdict-labels.jsonl": json.dumps({"query": LEAK, "chunks": [LEAK], "label": LEAK}) + "\n",
+    "ragbench.yaml": "llm: {model: m, headers: {X-Gateway-Key: '${GATEWAY_KEY}'},"
+    " price_input: 1, price_output: 2}",
+    "labels.jsonl": json.dumps({"claim": "27 days", "evidence": [LEAK], "label": True}) + "\n",
+    "dump.jsonl": json.dumps(
+        {
+            "query": f"How? {SECRETS[0]}",
+            "chunks": [{"id": f"d{n}", "text": f"27 days {s}"} for n, s in enumerate(SECRETS)],
+        }
+    ),
     "rag.yaml": "indexing:\n  corpus: documents.jsonl\ngeneration: extractive\n",
 }
 ARGUMENTS = json.dumps({"nested": {"api_key": IN_ARGUMENTS, "x": PLANTED["OPENAI_API_KEY"]}})
@@ -140,12 +149,6 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
     (workplace / "key.txt").write_text(IN_FILE, "utf-8")
     given = {path for path in workplace.rglob("*") if path.is_file()}
     streams: list[tuple[str, str]] = []
-    config = workplace / "ragbench.yaml"
-    config.write_text(
-        "llm:\n  model: m\n  headers:\n    X-Gateway-Key: ${GATEWAY_KEY}\n"
-        "  price_input: 1\n  price_output: 2\n", "utf-8",
-    )  # fmt: skip
-    given.add(config)
     for name, text in FILES.items():
         (workplace / name).write_text(text, "utf-8")
         given.add(workplace / name)
@@ -167,18 +170,8 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
         call("doctor", "--llm", *model, "--rag", "leaky.py:Leaky", "--rag-args", ARGUMENTS)
         call("doctor", "--rag", "leaky.py:Leaky", "--rag-args", ARGUMENTS, "--question",
              "desk?", code=2)  # fmt: skip
-        rows = [{"claim": "27 days", "evidence": [" ".join(SECRETS)], "label": True}]
-        labels = workplace / "labels.jsonl"
-        labels.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-        given.add(labels)
         call("judge-card", "labels.jsonl", *model)
         call("judge-card", "labels.jsonl", *model, "--json")
-        dump = workplace / "dump.jsonl"
-        chunks = [{"id": f"d{n}", "text": f"27 days {s}"} for n, s in enumerate(SECRETS)]
-        dump.write_text(
-            json.dumps({"query": f"How? {SECRETS[0]}", "chunks": chunks}) + "\n", "utf-8"
-        )
-        given.add(dump)
         for more in ((), ("--json",), ("--out", "verdicts.jsonl"), ("--validator", "llm", *model)):
             call("validate", "dump.jsonl", *more)
         judges = ("--panel", "second", "--canaries", "2")
@@ -190,24 +183,19 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
         call(*EVAL, "--out", "e", "-m", "support", "--llm-base-url", server.url, code=2)
         call("--traceback", *EVAL, "--out", "e", "-m", "support", "--llm-base-url", server.url,
              code=2)  # fmt: skip
-    call("report", "a")
-    call("report", "a", "--json")
-    for more in ((), ("--json",)):
-        call("cases", "a", *more)
-        call("explain", "a", *more)
-        call("explain", "a", "c1", *more)
+    ablate = "ablate a --variants variants.yaml -m recall@1"
+    for command in ("report a", "cases a", "explain a", "explain a c1", "compare a b", ablate):
+        call(*command.split())
+        call(*command.split(), "--json")
     call("eval", "a", "--out", "i", "-m", "token_f1")
     call("eval", "export.jsonl", "--out", "k", code=2)
     call("validate", "a", "--out", "run-verdicts.jsonl", code=1)
-    call("ablate", "a", "--variants", "variants.yaml", "-m", "recall@1")
-    call("ablate", "a", "--variants", "variants.yaml", "-m", "recall@1", "--json")
     for name in ("jsonl", "csv", "ragas", "parquet", "hf"):
         call("export", "a", "--to", name, "--out", f"export.{name}")
     call("baseline", "set", "a", "--out", "baseline.json")
     call("gate", "b", "--baseline", "a", "--md", "gate.md", "--junit", "gate.xml", code=1)
     call("gate", "b", "--baseline", "baseline.json", "--json", code=1)
     call("compare", "a", "b", "--md", "compare.md")
-    call("compare", "a", "b", "--json")
     call("baseline", "show", "baseline.json")
     for added in ("a", "b"):
         call("baseline", "add", added, "--out", "main.json")
@@ -244,4 +232,3 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
         "journal.sqlite", "report.json", "report.md", "cases.csv", "judgements.jsonl",
         "manifest.json", "export.jsonl", "export.csv", "export.ragas", "llm-cache.sqlite",
     }  # fmt: skip
-    print(f"\n{len(streams)} streams, {len(written)} files, {len(masked)} of them masked")

@@ -70,15 +70,9 @@ def test_each_rule_changes_one_thing() -> None:
     for kind, one in kinds.items():
         for _ in range(one.right.total):
             question, text = next(asked)
-            if kind in ("echo", "says-unknown", "injection"):
-                assert question in questions
-                assert "1910" not in text
-            elif kind in ANSWER_KINDS:
-                assert question in questions
-                assert "1910" in text
-            else:
-                assert question not in questions
-                assert "1910" in text
+            emptied = kind in ("echo", "says-unknown", "injection")
+            assert ("1910" in text) is not emptied
+            assert (question in questions) is (emptied or kind in ANSWER_KINDS)
 
 
 def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:

@@ -82,10 +82,8 @@ def test_a_validator_takes_a_calibration_from_its_file(tmp_path: Path) -> None:
     plain, calibrated = (
         build_validator({"name": "lexical", **more}) for more in ({}, {"calibration": str(path)})
     )
-    before, after = (
-        one.validate("What year was the company founded?", chunks).answer_probability
-        for one in (plain, calibrated)
-    )
+    query = "What year was the company founded?"
+    before, after = (one.validate(query, chunks).answer_probability for one in (plain, calibrated))
     assert after == pytest.approx(found.scale.apply(before), abs=1e-3)
     assert plain.identity != calibrated.identity
 

@@ -173,15 +173,12 @@ def test_of_another_dump_only_what_is_new_is_judged(before: list[int], after: li
 
 def test_stopped_workers_finish_and_keep_what_they_have_begun(dump: Path, tmp_path: Path) -> None:
     log, out = tmp_path / "log", tmp_path / "v.jsonl"
-    seen: list[str] = []
-
-    def emit(judged: ValidatedQuery) -> None:
-        seen.append(judged.query_id)
-
+    seen: list[ValidatedQuery] = []
     options: dict[str, Any] = {"out": out, "workers": 2}
+    stopping = {"emit": seen.append, "stopped": lambda: len(seen) >= 16}
     with pytest.raises(InterruptedRunError):
-        judge(dump, partial(Plain, log), emit=emit, stopped=lambda: len(seen) >= 16, **options)
-    assert seen == [f"q{number}" for number in range(16)]
+        judge(dump, partial(Plain, log), **stopping, **options)
+    assert [one.query_id for one in seen] == [f"q{number}" for number in range(16)]
     begun = asked(log)
     assert 16 <= len(begun) <= QUERIES
     assert judge(dump, partial(Plain, log), **options).queries == QUERIES
@@ -231,19 +228,15 @@ def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path)
     dump = written(tmp_path / "dump.jsonl", [record(0), found])
     verdicts: list[ValidatedQuery] = []
     summary = judge(dump, Plain, emit=verdicts.append)
-    assert json.loads(verdicts[1].line)["warnings"] == [
-        "malformed_chunk: 1 chunk left out: expected text or an object, found the number 17 (#3)",
-        "empty_text: 1 chunk without text: nothing to find an answer in (1-2)",
-        "conflict: 12 against 14",
-        "validator: I am not sure",
-    ]
+    own = ["conflict: 12 against 14", "validator: I am not sure"]
+    assert json.loads(verdicts[0].line)["warnings"] == own
+    malformed, empty, *rest = json.loads(verdicts[1].line)["warnings"]
+    assert malformed.startswith("malformed_chunk: 1 chunk left out: expected text or an object")
+    assert empty.startswith("empty_text: 1 chunk without text")
+    assert rest == own
     counts = {warning.kind: (warning.queries, warning.chunks) for warning in summary.warnings}
-    assert counts == {
-        "conflict": (2, 2),
-        "validator": (2, 2),
-        "malformed_chunk": (1, 1),
-        "empty_text": (1, 1),
-    }
+    both = {"conflict": (2, 2), "validator": (2, 2)}
+    assert counts == both | {"malformed_chunk": (1, 1), "empty_text": (1, 1)}
     assert summary.details == {"half": 1.0, "seen": 2.0}
     assert (summary.chunks, summary.relevant_chunks) == (4, 2)
 
