@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 
-from ragbench import GenerationResult
-from ragbench.core.outcome import Cell, Outcome, Status
-from ragbench.metrics.abstention import abstained
+from ragbench.core.outcome import Cell
 from ragbench.metrics.operational import token_counts
 from tests.unit.metrics.builders import answered, cell, cells, generated, retrieved, trace
-
-
-def test_what_the_system_says_itself_counts() -> None:
-    assert abstained(GenerationResult("Paris", abstained=True))
-    assert not abstained(GenerationResult("I don't know.", abstained=False))
 
 
 @pytest.mark.parametrize(
@@ -47,12 +40,10 @@ def test_a_declined_answer_is_no_wrong_answer(metric: str) -> None:
     without = trace(answerable=False, generation=generated("I don't know."))
     abstention = Cell.abstained("the system declined to answer")
     assert cell(metric, with_reference) == cell(metric, without) == abstention
-
-
-def test_an_outcome_that_is_an_abstention_counts_whatever_it_says() -> None:
-    value: GenerationResult = GenerationResult("see above")
-    one = trace(references=["x"], generation=Outcome(status=Status.ABSTAINED, value=value))
-    assert cell("token_f1", one).status is Status.ABSTAINED
+    itself = trace(references=["Paris"], generation=generated("see above", abstained=True))
+    assert cell(metric, itself) == abstention
+    not_it = trace(references=["x"], generation=generated("I don't know.", abstained=False))
+    assert cell(metric, not_it) != abstention
 
 
 # --- times and tokens

@@ -121,11 +121,6 @@ def test_a_list_is_split_outside_parentheses_and_quotes() -> None:
     ]
 
 
-def test_names_and_aliases_are_unique() -> None:
-    names = [n.casefold() for d in definitions() for n in (d.name, *d.aliases)]
-    assert sorted(set(names)) == sorted(names)
-
-
 @pytest.mark.parametrize("definition", definitions(), ids=lambda d: d.name)
 def test_each_definition_is_complete(definition: MetricDefinition) -> None:
     assert definition.summary and definition.citation and definition.needs
@@ -135,12 +130,13 @@ def test_each_definition_is_complete(definition: MetricDefinition) -> None:
         assert definition.formula is not None and not definition.digest
     if definition.aggregate is not None:
         assert callable(load_attribute(definition.aggregate))
+    for name in (definition.name, *definition.aliases):
+        assert find_definition(name.upper()) == definition
 
 
 def test_default_metrics_are_free_and_need_no_extra() -> None:
     defaults = [metric.definition for metric in default_metrics()]
-    assert defaults
-    assert all(d.extra is None and d.cost == "free" for d in defaults)
+    assert defaults and all(d.extra is None and d.cost == "free" for d in defaults)
 
 
 def test_other_packages_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,15 +150,8 @@ def test_other_packages_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'politeness(style="very, (very) \\"polite\\"")'
     assert parse_metric(text).parameter("style") == 'very, (very) "polite"'
     assert parse_metric(text).name == text
-
-
-def test_an_entry_point_that_gives_something_else_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     offer(monkeypatch, "ragbench.metrics.plan:Plan")
-    with pytest.raises(
-        ConfigError, match=r"entry point 'theirs' of ragbench\.metrics gives a type, not a"
-    ):
+    with pytest.raises(ConfigError, match=r"entry point 'theirs' .* gives a type, not a"):
         definitions()
 
 

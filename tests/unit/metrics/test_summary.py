@@ -50,12 +50,8 @@ def test_only_measured_cells_enter_the_mean_and_all_are_counted() -> None:
         ("no reference answer", 2),
         ("the system declined to answer", 1),
     )
-
-
-def test_without_a_measured_cell_there_is_no_score() -> None:
-    for cells in ([], [FAILED]):
-        found = summarised(cells)
-        assert found.score is None and found.interval is None and found.measured == 0
+    nothing = summarised([FAILED])
+    assert (nothing.score, nothing.interval, nothing.measured) == (None, None, 0)
 
 
 def test_the_interval_of_a_mean_computed_by_hand() -> None:
@@ -187,44 +183,28 @@ def test_each_case_costs_a_few_bytes() -> None:
     assert size < 20_000 * 60
 
 
-def figure_of(aggregate: Any, values: Sequence[float]) -> Summary:
+@pytest.mark.parametrize(
+    ("aggregate", "figure", "reason"),
+    [
+        (max, 2.0, ""),
+        (lambda values, *, power: sum(value**power for value in values), 9.0, ""),
+        (lambda values: {}["unlucky"], None, "KeyError: 'unlucky'"),
+        (lambda values: math.nan, None, "it is nan"),
+        (lambda values: "much", None, "ValueError: could not convert string to float: 'much'"),
+    ],
+)
+def test_a_function_of_ones_own_makes_the_figure_or_costs_the_figure_alone(
+    aggregate: Any, figure: float | None, reason: str
+) -> None:
     @metric(high=None, low=None, aggregate=aggregate)
     def own(response: str, *, power: int = 2) -> float:
         return 1.0
 
     builder = SummaryBuilder(parse_metrics([partial(own, power=3)]))
-    for each in values:
-        builder.add(case(tags=["x"]), [Cell.measured(each)])
-    (summary,) = builder.summaries()
-    return summary
-
-
-def raised(values: Sequence[float], *, power: int) -> float:
-    return sum(value**power for value in values)
-
-
-@pytest.mark.parametrize(("aggregate", "figure"), [(max, 2.0), (raised, 9.0), (sum, 3.0)])
-def test_a_function_of_ones_own_makes_the_figure(aggregate: Any, figure: float) -> None:
-    found = figure_of(aggregate, [1.0, 2.0])
+    for value in (1.0, 2.0):
+        builder.add(case(tags=["x"]), measured(value))
+    (found,) = builder.summaries()
     assert (found.score, found.slices[0].score, found.interval) == (figure, figure, None)
-    assert figure_of(aggregate, []).score is None
-
-
-def broken(values: Sequence[float]) -> float:
-    raise KeyError("unlucky")
-
-
-@pytest.mark.parametrize(
-    ("aggregate", "told"),
-    [
-        (broken, "KeyError: 'unlucky'"),
-        (lambda values: math.nan, "it is nan"),
-        (lambda values: "much", "ValueError: could not convert string to float: 'much'"),
-        (lambda values: None, "TypeError: float() argument must be a string or a real number"),
-    ],
-)
-def test_a_function_that_makes_no_figure_costs_the_figure_alone(aggregate: Any, told: str) -> None:
-    found = figure_of(aggregate, [1.0, 2.0])
-    assert (found.score, found.slices[0].score, found.measured) == (None, None, 2)
-    ((reason, count),) = found.reasons
-    assert reason.startswith(f"no figure over the run: {told}") and count == 2
+    assert found.measured == 2
+    if reason:
+        assert found.reasons == ((f"no figure over the run: {reason}", 2),)
