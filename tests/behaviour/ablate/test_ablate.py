@@ -34,7 +34,7 @@ from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.post.score_store import ScoreStore
 from ragbench.stages.trial import percentile
-from ragbench.views.ablation import ablation_markdown, ablation_object
+from ragbench.views.ablation import ablation_object
 from tests.behaviour.rags import NotingRAG, cases, run
 
 METRICS = parse_metrics("hit_rate@1, recall@2")
@@ -504,13 +504,3 @@ def test_who_cannot_answer_is_refused(asked: Path) -> None:
         ablate(asked, [variant("all")], metrics=["support"], rag=Reading())
     with pytest.raises(LLMStoppedError):
         answered(asked, Stopped())
-
-
-def test_the_answers_are_in_every_form(asked: Path) -> None:
-    done = answered(asked, Reading())
-    plain = ablation_object(done)
-    assert plain["generator"] == "Reading"
-    assert plain["variants"][1]["answers"]["declined"] == 4
-    text = ablation_markdown(done)
-    assert "## answers of Reading" in text
-    assert "| one | 0 | 4 | 0 |" in text

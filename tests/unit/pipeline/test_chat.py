@@ -55,19 +55,19 @@ def test_contexts_are_numbered_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "answer"),
+    ("query", "answer", "abstained"),
     [
-        ("How many?", "I don't know"),
-        ("Wie viele Tage?", "ich weiß es nicht."),
-        ("多少天？", "我不知道。"),
+        ("How many?", "I don't know", True),
+        ("Wie viele Tage?", "ich weiß es nicht.", True),
+        ("多少天？", "我不知道。", True),
+        # Other wordings are left to be recognised.
+        ("?", "Not stated anywhere.", None),
     ],
 )
-def test_the_sentence_to_decline_with_is_an_abstention(query: str, answer: str) -> None:
-    assert ChatGenerator(chat=Said(answer)).generate(query, ["a"]).abstained is True
-
-
-def test_other_wordings_are_left_to_be_recognised() -> None:
-    assert ChatGenerator(chat=Said("Not stated anywhere.")).generate("?", ["a"]).abstained is None
+def test_the_sentence_to_decline_with_is_an_abstention(
+    query: str, answer: str, abstained: bool | None
+) -> None:
+    assert ChatGenerator(chat=Said(answer)).generate(query, ["a"]).abstained is abstained
 
 
 def test_without_contexts_nothing_is_asked() -> None:
@@ -76,17 +76,19 @@ def test_without_contexts_nothing_is_asked() -> None:
     assert (found.response, found.abstained, chat.asked) == ("我不知道。", True, [])
 
 
-def test_settings_out_of_range_are_refused() -> None:
-    for count in (0, 51):
-        with pytest.raises(ConfigError, match="candidates must lie between 1 and 50"):
-            ChatGenerator(chat=Said(""), candidates=count)
-    with pytest.raises(ConfigError, match="max_contexts must be at least 1"):
-        ChatGenerator(chat=Said(""), max_contexts=0)
-    with pytest.raises(ConfigError, match="Set its temperature above 0"):
-        ChatGenerator(chat=Said(""), candidates=3)
-    cold = chat_of(settings("http://localhost:1/v1"))
-    with pytest.raises(ConfigError, match="Set its temperature above 0"):
-        ChatGenerator(chat=cold, candidates=3)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"candidates": 0}, "candidates must lie between 1 and 50"),
+        ({"candidates": 51}, "candidates must lie between 1 and 50"),
+        ({"max_contexts": 0}, "max_contexts must be at least 1"),
+        ({"candidates": 3}, "Set its temperature above 0"),
+        ({"candidates": 3, "chat": chat_of(settings("http://x/v1"))}, "temperature above 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ChatGenerator(**{"chat": Said(""), **wrong})
 
 
 @pytest.mark.extra("llm")

@@ -20,14 +20,13 @@ from ragbench import (
     read_cases,
 )
 from ragbench.core.report import Report
-from ragbench.errors import ConfigError, DataError, LLMReplyError
+from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import PreRetrieval, SearchQuery
 from ragbench.pipeline.rag import Searching, Stages, pipeline_rag
 from ragbench.post.filter import TopK
 from ragbench.post.format import Xml
 from ragbench.stages.stage import Progress
-from ragbench.views.write import write_reports
 
 
 @dataclass
@@ -149,7 +148,7 @@ def test_generation_is_given_what_post_retrieval_leaves() -> None:
     assert written.without_post_retrieval().retrieve("one") == ["text a", "text b"]
 
 
-def run(text: str, out: str = "run") -> tuple[Report, list[str]]:
+def run(text: str) -> tuple[Report, list[str]]:
     """Evaluates a pipeline file; which stages computed something, with how many cases."""
     Path("rag.yaml").write_text(text, "utf-8")
     computed: dict[str, int] = {}
@@ -162,12 +161,11 @@ def run(text: str, out: str = "run") -> tuple[Report, list[str]]:
         report = evaluate(
             read_cases("data"),
             rag,
-            out=Path(out),
+            out=Path("run"),
             post_retrieval=stage,
             advance=advance,
             version="as the file says",
         )
-    write_reports(report, Path(out))
     computed.pop("score", None)
     return report, [stage for stage, count in computed.items() if count]
 
@@ -255,59 +253,30 @@ def test_a_store_is_brought_to_the_state_of_the_corpus(place: Path) -> None:
         assert opened.rag.stage_identity("retrieve") != before
 
 
-def test_hybrid_retrieval_knows_what_words_are_worth(place: Path) -> None:
-    Path("rag.yaml").write_text(STORE, "utf-8")
+@pytest.mark.parametrize(("kind", "knows"), [("hybrid", True), ("dense", False)])
+def test_hybrid_retrieval_knows_what_words_are_worth(place: Path, kind: str, knows: bool) -> None:
+    Path("rag.yaml").write_text(STORE.replace("hybrid", kind), "utf-8")
     with load_pipeline("rag.yaml").open() as opened:
-        identity: Any = opened.rag.stage_identity("generate")
-        assert len(identity["word_weights"]["chunks"]) == 32
-        contexts = opened.rag.retrieve("How many days of paid leave do I get?")
-        answer = opened.rag.generate("How many days of paid leave do I get?", contexts)
-        assert answer == "27"
-    text = STORE.replace("hybrid", "dense")
-    Path("rag.yaml").write_text(text, "utf-8")
-    with load_pipeline("rag.yaml").open() as opened:
-        identity = opened.rag.stage_identity("generate")
-        assert "word_weights" not in identity
-
-
-def retrieval_of(rag: Any) -> dict[str, Any]:
-    return dict(rag.stage_identity("retrieve")["retriever"])
+        assert ("word_weights" in opened.rag.stage_identity("generate")) is knows
 
 
 @pytest.mark.extra("qdrant")
 def test_a_store_that_ranks_by_words_is_part_of_what_the_rag_is(place: Path) -> None:
-    here = STORE.replace("memory:index", "qdrant:index")
-    Path("rag.yaml").write_text(here, "utf-8")
-    question = "How many days of paid leave do I get?"
-    with load_pipeline("rag.yaml").open() as opened:
-        plain: Any = retrieval_of(opened.rag)
-        wanted = opened.rag.retrieve(question)
-    assert "words" not in plain
-    there = here.replace("'qdrant:index'", "'qdrant:other', words: store")
-    Path("rag.yaml").write_text(there, "utf-8")
-    with load_pipeline("rag.yaml").open() as opened:
-        identity: Any = retrieval_of(opened.rag)
-        weighed: Any = opened.rag.stage_identity("generate")
-        assert opened.rag.retrieve(question) == wanted
-        assert opened.rag.generate(question, wanted) == "27"
-    kept = identity.pop("words")
-    assert identity == plain
-    assert (kept["k1"], kept["b"], kept["title_weight"]) == (1.2, 0.75, 2)
-    assert kept["average"] > 0 and kept["hashing"] == "blake2b-32"
-    assert weighed["word_weights"] == {"chunks": plain["chunks"], "words": kept}
-    Path("rag.yaml").write_text(there.replace("hybrid", "dense"), "utf-8")
-    with load_pipeline("rag.yaml").open() as opened:
-        assert "words" not in retrieval_of(opened.rag)
+    def identities(text: str) -> tuple[dict[str, Any], Any]:
+        Path("rag.yaml").write_text(text, "utf-8")
+        with load_pipeline("rag.yaml").open() as opened:
+            retrieve: Any = opened.rag.stage_identity("retrieve")
+            return dict(retrieve["retriever"]), opened.rag.stage_identity("generate")
 
-
-def test_a_store_that_does_not_rank_is_refused(place: Path) -> None:
-    Path("rag.yaml").write_text(STORE.replace("'memory:index'", "'memory:x', words: store"))
-    refused = pytest.raises(ConfigError, match="memory:x: this store does not rank by BM25 itself")
-    with refused, load_pipeline("rag.yaml").open():
-        pass
-    Path("rag.yaml").write_text(STORE.replace("'memory:index'", "'memory:x', words: there"))
-    with pytest.raises(DataError, match="words"):
-        load_pipeline("rag.yaml")
+    plain, _ = identities(STORE.replace("memory:index", "qdrant:index"))
+    there = STORE.replace("'memory:index'", "'qdrant:other', words: store")
+    found, weighed = identities(there)
+    words = found.pop("words")
+    assert found == plain
+    assert (words["k1"], words["b"], words["title_weight"]) == (1.2, 0.75, 2)
+    assert words["average"] > 0 and words["hashing"] == "blake2b-32"
+    assert weighed["word_weights"] == {"chunks": plain["chunks"], "words": words}
+    assert "words" not in identities(there.replace("hybrid", "dense"))[0]
 
 
 def test_an_orchestration_may_be_a_function_and_must_give_a_plain_rag(place: Path) -> None:
@@ -328,11 +297,9 @@ class Upper(RAGInterface):
 def made(stages, shout=True):
     return Upper(stages)
 
-class Later(AsyncRAGInterface):
+class Later(AsyncRAGInterface, families=("generation",)):
     def __init__(self, stages):
         super().__init__()
-    async def retrieve(self, query, top_k=None):
-        return []
     async def generate(self, query, contexts):
         return ""
 
@@ -366,21 +333,13 @@ def broken(stages):
 def test_made_up_passages_are_embedded_as_passages(place: Path) -> None:
     (place / "own.py").write_text(
         """
-import numpy as np
-from dataclasses import dataclass
-from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.pre_retrieval import Transformed
+from ragbench.pipeline.pre_retrieval import SearchQuery, Transformed
 
 class Sides:
-    dimension = 2
-    identity = {"embedder": "sides"}
-    def embed_queries(self, texts):
-        return np.array([[1.0, 0.0]] * len(texts), dtype=np.float32)
-    def embed_passages(self, texts):
-        rows = [[0.0, 1.0] if "passage" in text else [1.0, 0.0] for text in texts]
-        return np.array(rows, dtype=np.float32)
-    def close(self):
-        pass
+    def embed_query(self, text):
+        return [1.0, 0.0]
+    def embed_documents(self, texts):
+        return [[0.0, 1.0] if "passage" in text else [1.0, 0.0] for text in texts]
 
 class Guess:
     name = "guess"

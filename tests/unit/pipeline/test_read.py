@@ -139,8 +139,7 @@ orchestration: {rrf_k: 0}
 """
     )
     assert [line for line, _ in found] == [1, 2, 4, 5, 6, 7, 9, 11, 12, 13, 16, 21, 24, 25, 26]
-    reported = "\n".join(message for _, message in found)
-    for part in (
+    parts = (
         "Did you mean 'name'?",
         "there is no setting 'modl'",
         "there is no file or folder 'nope.jsonl'",
@@ -156,8 +155,9 @@ orchestration: {rrf_k: 0}
         "candidates must lie between 1 and 50, not 0",
         "unknown setting 'foo'. Known: candidates, instructions, max_contexts",
         "rrf_k must be at least 1, not 0",
-    ):
-        assert part in reported
+    )
+    for (_, message), part in zip(found, parts, strict=True):
+        assert part in message
 
 
 @pytest.mark.parametrize(
@@ -167,28 +167,12 @@ orchestration: {rrf_k: 0}
         ("\ngeneration: chat", 2, "chat needs a language model"),
         ("generation:\n  type: chat\n  llm: {temperature: 1}", 3, "no model is named"),
         ("post_retrieval: [{action: filter, type: llm}]", 1, "needs a language model"),
-        (
-            "llm: {model: m}\ngeneration: {type: chat, candidates: 3}",
-            2,
-            "candidates must be 1, not 3: the model always gives the same answer",
-        ),
-        (
-            "llm: {model: m}\ngeneration: {type: chat, max_contexts: 6}",
-            2,
-            "max_contexts is 6, and retrieval gives at most 5 (top_k)",
-        ),
+        ("llm: {model: m}\ngeneration: {type: chat, candidates: 3}", 2, "must be 1, not 3"),
+        ("llm: {model: m}\ngeneration: {type: chat, max_contexts: 6}", 2, "at most 5 (top_k)"),
         ("indexing: {store: 'memory:x'}", 1, "'store' has no use with bm25"),
         ("indexing:\n  embedder: hashing", 2, "'embedder' has no use with bm25"),
-        (
-            "retrieval: dense\nindexing: {embedder: null}",
-            2,
-            "search by meaning needs vectors: name an embedder",
-        ),
-        (
-            "post_retrieval: [{action: rerank, type: semantic}]",
-            1,
-            "the reranker semantic compares embeddings, and retrieval gives none",
-        ),
+        ("retrieval: dense\nindexing: {embedder: null}", 2, "needs vectors: name an embedder"),
+        ("post_retrieval: [{action: rerank, type: semantic}]", 1, "and retrieval gives none"),
         (
             "indexing: {embedder: hashing}\nretrieval: hybrid\npost_retrieval:\n  operators:\n"
             "    - {action: rerank, type: mmr, similarity: embedding}",
@@ -198,12 +182,8 @@ orchestration: {rrf_k: 0}
         ("post_retrieval: [{action: merge, type: link_expand}]", 1, "neighbours(chunk_id, top_k)"),
         ("retrieval: {type: dense, filters: {year: {foo: 1}}}", 1, "filters"),
         ("indexing: {embedder: 'hashing:x'}\nretrieval: dense", 1, "the dimension is a whole"),
-        (
-            "indexing: {embedder: hashing}\nretrieval: dense\ngeneration: {word_weights: corpus}",
-            3,
-            "is not known to dense retrieval",
-        ),
         ("pre_retrieval: {transform: []}", 1, "Did you mean 'transforms'?"),
+        ("retrieval: sparse\nindexing: {words: there}", 2, "words"),
         ("pre_retrieval: 3", 1, "expected a list, found 3"),
         ("retrieval: [bm25]", 1, "expected 'name: value' entries, found a list"),
         ("name: [x]", 1, "expected a text"),
@@ -217,12 +197,8 @@ def test_what_cannot_be_is_reported(place: Path, text: str, line: int, message: 
 
 
 def test_enough_embeddings_pass(place: Path) -> None:
-    load_pipeline(
-        saved(
-            "indexing: {embedder: hashing}\nretrieval: {type: dense, embeddings: true}\n"
-            "post_retrieval: [{action: rerank, type: semantic}]"
-        )
-    )
+    retrieval = "indexing: {embedder: hashing}\nretrieval: {type: dense, embeddings: true}\n"
+    load_pipeline(saved(f"{retrieval}post_retrieval: [{{action: rerank, type: semantic}}]"))
 
 
 @pytest.mark.parametrize(
@@ -248,14 +224,8 @@ def test_enough_embeddings_pass(place: Path) -> None:
         ("generation: own.py:Answer", "Did you mean Answers"),
         ("generation: missing_module:Answers", "there is no module 'missing_module'"),
         ("retrieval: {type: own.py:Finds, top_k: 0}", "top_k must be a whole number from 1"),
-        (
-            "retrieval: own.py:Finds\nindexing: {corpus: data/corpus.jsonl}",
-            "retrieval is a class of your own: it brings its own index",
-        ),
-        (
-            "retrieval: own.py:Finds\ngeneration: {word_weights: corpus}",
-            "is not known to your own retrieval",
-        ),
+        ("retrieval: own.py:Finds\nindexing: {corpus: data/corpus.jsonl}", "brings its own index"),
+        ("retrieval: own.py:Finds\ngeneration: {word_weights: corpus}", "not known to your own"),
     ],
 )
 def test_a_class_that_does_not_fit_is_reported_with_its_line(
@@ -297,7 +267,6 @@ def bomb() -> str:
         ("name: " + "[" * 1200, "is n"),
         ("name: \x00", "is not YAML"),
         ("name: 2024-13-45", "is not YAML"),
-        ("retrieval: {type: bm25", "is not YAML"),
         ("? [a, b]\n: 1", "is not YAML"),
     ],
 )
