@@ -20,21 +20,16 @@ def labelled(count: int) -> list[dict[str, Any]]:
     """Queries of which every second one has its answer in the chunks."""
     records: list[dict[str, Any]] = []
     for number in range(count):
-        thing = f"tower {number}"
+        thing, present = f"tower {number}", number % 2 == 0
         texts = [text.format(thing) for text in OTHERS]
-        present = number % 2 == 0
         if present:
             texts.insert(number % 3, ANSWER.format(thing, number + 2))
-        records.append(
-            {
-                "query": f"How many rooms does the {thing} of the north have?",
-                "answer_present": present,
-                "chunks": [
-                    {"id": f"c{place}", "text": text, "relevant": "has" in text}
-                    for place, text in enumerate(texts)
-                ],
-            }
-        )
+        chunks = [
+            {"id": f"c{place}", "text": text, "relevant": "has" in text}
+            for place, text in enumerate(texts)
+        ]
+        query = f"How many rooms does the {thing} of the north have?"
+        records.append({"query": query, "answer_present": present, "chunks": chunks})
     return records
 
 

@@ -57,8 +57,7 @@ def test_a_calibration_corrects_probabilities_and_reaches_the_precision() -> Non
 
 
 def test_a_precision_that_few_labels_cannot_show_is_reported() -> None:
-    notes = calibrate(labelled(60), "lexical").notes
-    assert any("More labels" in note for note in notes)
+    assert any("More labels" in note for note in calibrate(labelled(60), "lexical").notes)
 
 
 @pytest.mark.parametrize(
