@@ -15,7 +15,7 @@ from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, Prefix, matches
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.registry import create_store, is_read_only, open_database
+from ragbench.stores.registry import is_read_only, open_database
 from tests.contract.foreign_places import LAYOUTS, PLACES, Place, Written
 from tests.contract.store_engines import UnderTest
 
@@ -224,20 +224,12 @@ def test_filters_are_executed_by_the_store(place: Place, name: str, layout: str)
 
 def test_a_prefix_is_no_pattern(place: Place, name: str) -> None:
     """What is a sign in the store's own language is a character here, or is refused."""
-    rows = [
-        replace(row, metadata={"source": source})
-        for row, source in zip(
-            ROWS, ["50% off", "50 off", "a_b", "axb", "a\\b", "q\"'x"], strict=False
-        )
-    ]
+    sources = ("50% off", "50 off", "a_b", "axb", "a\\b", "q\"'x")
+    rows = [replace(ROWS[at], metadata={"source": one}) for at, one in enumerate(sources)]
     name = place.fill_as("haystack", name, rows)
     with place.open(name) as collection:
-        for prefix, wanted in {
-            "50%": "50% off",
-            "a_": "a_b",
-            "a\\": "a\\b",
-            "q\"'": "q\"'x",
-        }.items():
+        signs = {"50%": "50% off", "a_": "a_b", "a\\": "a\\b", "q\"'": "q\"'x"}
+        for prefix, wanted in signs.items():
             filters = Prefix(field="source", prefix=prefix)
             try:
                 found = collection.search(QUERIES[:1], k=40, filters=filters)[0]
@@ -406,11 +398,3 @@ def test_opened_as_one_of_ragbench_s_it_says_how_to_name_its_fields(
     assert name not in database.collections()
     database.close()
     assert place.everything(name) == before
-
-
-def test_a_collection_of_ragbench_s_own_needs_no_mapping(place: Place) -> None:
-    if not place.address.startswith("postgresql"):
-        pytest.skip("ragbench keeps its own elsewhere, or none")
-    create_store(place.address, "ours", dimension=DIMENSION).close()
-    with pytest.raises(ConfigError, match="ragbench itself has filled the collection 'ours'"):
-        place.open("ours", FieldMapping(text="body"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -215,15 +217,9 @@ def test_scores_are_cosines(subject: Subject) -> None:
     assert {chunk.score for chunk in store.search(np.zeros((1, 2)), k=9)[0]} == {0.0}
 
 
-def test_ties_are_cut_and_ordered_by_id(subject: Subject) -> None:
-    _check_ties(subject.fresh(dimension=2), 20)
-
-
-def test_of_many_equal_vectors_all_are_found(subject: Subject) -> None:
-    _check_ties(subject.fresh(dimension=2), 200)
-
-
-def _check_ties(store: OwnCollection, size: int) -> None:
+@pytest.mark.parametrize("size", [20, 200])
+def test_ties_are_cut_and_ordered_by_id(subject: Subject, size: int) -> None:
+    store = subject.fresh(dimension=2)
     chunks = [Chunk(id=f"{number:03}", text="") for number in range(size)]
     order = np.random.default_rng(1).permutation(size)
     vectors = np.tile([[1.0, 1.0]], (size, 1))
@@ -391,21 +387,35 @@ def test_vectors_that_are_not_finite_are_refused(subject: Subject, bad: float) -
     assert store.count() == 0
 
 
-def test_of_a_refused_call_nothing_is_written(subject: Subject) -> None:
+NESTED: Any = functools.reduce(lambda inner, _: {"x": inner}, range(2000), {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": 3}, "a chunk's id is a text, found int 3"),
+        ({"id": ""}, "a chunk's id is empty"),
+        ({"id": "ü" * 1025}, "chunk's id .*longer than 2048 bytes"),
+        ({"id": "a\x00"}, "chunk's id .*holds a NUL character"),
+        ({"id": "a\ud800"}, "chunk's id .*is not valid Unicode"),
+        ({"text": None}, "chunk 'a': the text is a NoneType"),
+        ({"metadata": {"at": date(2023, 5, 1)}}, "chunk 'a': metadata.at: a date is not a JSON"),
+        ({"metadata": {"x": [np.nan]}}, r"chunk 'a': metadata.x\[\]: nan is not a JSON number"),
+        ({"metadata": {"x": {1: 2}}}, "chunk 'a': metadata.x: the key 1 is not a text"),
+        ({"metadata": NESTED}, "nested more than 100 levels deep"),
+    ],
+)
+def test_what_cannot_be_stored_is_named_and_nothing_is_written(
+    subject: Subject, fields: dict[str, Any], message: str
+) -> None:
     store = subject.fresh()
-    bad: list[Any] = [
-        Chunk(id=3, text=""),  # type: ignore[arg-type]
-        Chunk(id="", text=""),
-        Chunk(id="x" * 2049, text=""),
-        Chunk(id="a\x00b", text=""),
-        Chunk(id="a\ud800", text=""),
-        Chunk(id="a", text="", metadata={"set": {1}}),
-        Chunk(id="a", text="", metadata={"nan": float("nan")}),
-    ]
-    for chunk in bad:
-        with pytest.raises(StoreError, match="chunk"):
-            store.upsert([CHUNKS[0], chunk], VECTORS[:2])
+    with pytest.raises(StoreError, match=message):
+        store.upsert([CHUNKS[0], Chunk(**{"id": "a", "text": "", **fields})], VECTORS[:2])
     assert store.count() == 0
+
+
+def test_what_is_no_id_is_refused(subject: Subject) -> None:
+    store = subject.fresh()
     for wrong in (3, None, ""):
         with pytest.raises(StoreError, match="chunk's id"):
             store.get(["c00", wrong])  # type: ignore[list-item]

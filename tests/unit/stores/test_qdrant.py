@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench import Chunk, open_store
+from ragbench import Chunk
 from ragbench.errors import StoreError
 from ragbench.stores import qdrant_points
 from ragbench.stores.qdrant import QdrantServerDatabase
 from ragbench.stores.record import encode
-from ragbench.stores.registry import create_store, open_database
+from ragbench.stores.registry import create_store
 from ragbench.stores.words import WordsForm
 
 pytestmark = pytest.mark.extra("qdrant")
@@ -56,38 +56,3 @@ def test_a_server_counts_words_in_one_shard_and_soon_forgets_what_was_removed() 
     assert words["optimizers_config"].deleted_threshold == 0.05
     assert database.open("kb").info().words == WordsForm(average=7.0)
     assert database.open("plain").info().words is None
-
-
-def test_a_collection_that_was_not_finished_being_made_is_none(tmp_path: Path) -> None:
-    address = f"qdrant:{tmp_path}"
-    create_store(address, "c", dimension=1).close()
-    next(tmp_path.glob("*/collection.json")).unlink()
-    database = open_database(address)
-    assert database.collections() == []
-    with pytest.raises(StoreError, match="there is no collection 'c'; it holds none"):
-        database.open("c")
-    database.create("c", dimension=2).close()
-    assert open_store(address, "c").info().dimension == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "is damaged: index anew"),
-        ('{"version": 2}', "is damaged: index anew"),
-        ('{"version": 1, "name": "c"}', "another release of ragbench wrote the collection 'c'"),
-        (
-            '{"version": 2, "name": "c", "dimension": 1, "identity": {}, "complete": true, '
-            '"words": {"average": 1, "stems": true}}',
-            "another release of ragbench wrote the collection 'c'",
-        ),
-    ],
-)
-def test_what_is_kept_with_a_collection_may_be_damaged(
-    tmp_path: Path, text: str, message: str
-) -> None:
-    address = f"qdrant:{tmp_path}"
-    create_store(address, "c", dimension=1).close()
-    next(tmp_path.glob("*/collection.json")).write_text(text)
-    with pytest.raises(StoreError, match=message):
-        open_store(address, "c")

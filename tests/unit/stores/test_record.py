@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Chunk
-from ragbench.errors import StoreError
 from ragbench.stores.record import chunk_digest, decode, encode
 
 texts = st.text(st.characters(), max_size=20)  # lone surrogates and NUL included
@@ -40,37 +37,3 @@ def test_the_digest_sees_every_field() -> None:
     ]  # fmt: skip
     digests = {chunk_digest(replace(chunk, **change)) for change in changes}
     assert len(digests | {chunk_digest(chunk)}) == len(changes) + 1
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"id": 3}, "a chunk's id is a text, found int 3"),
-        ({"id": ""}, "a chunk's id is empty"),
-        ({"id": "ü" * 1025}, "longer than 2048 bytes"),
-        ({"id": "a\x00"}, "holds a NUL character"),
-        ({"id": "a\ud800"}, "is not valid Unicode"),
-        ({"text": None}, "chunk 'a': the text is a NoneType"),
-        (
-            {"metadata": {"day": date(2023, 5, 1)}},
-            "chunk 'a': metadata.day: a date is not a JSON value",
-        ),
-        (
-            {"metadata": {"x": [float("nan")]}},
-            r"chunk 'a': metadata.x\[\]: nan is not a JSON number",
-        ),
-        ({"metadata": {"x": {1: 2}}}, "chunk 'a': metadata.x: the key 1 is not a text"),
-    ],
-)
-def test_what_cannot_be_stored_is_named(fields: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"id": "a", "text": "", **fields}
-    with pytest.raises(StoreError, match=message):
-        encode(Chunk(**given))
-
-
-def test_endless_nesting_is_refused() -> None:
-    metadata: dict[str, Any] = {}
-    for _ in range(2000):
-        metadata = {"x": metadata}
-    with pytest.raises(StoreError, match="nested more than 100 levels deep"):
-        encode(Chunk(id="a", text="", metadata=metadata))

@@ -1,11 +1,10 @@
-"""The words of chunks that a store ranks: their values, their numbers, who refuses them."""
+"""The words of chunks that a store ranks: their values and their numbers."""
 
 from __future__ import annotations
 
 import pytest
 
 from ragbench import Chunk
-from ragbench.errors import StoreError
 from ragbench.stores.words import WordsForm, word_number
 
 
@@ -38,11 +37,3 @@ def test_the_number_of_a_word_never_changes() -> None:
     # The first four bytes of BLAKE2b of that length, the lowest first.
     assert word_number("rent") == 1224338906
     assert 0 <= word_number("\ud800") < 2**32
-
-
-def test_words_of_another_release_are_refused() -> None:
-    with pytest.raises(StoreError, match="the words of the collection 'kb' were cut by another"):
-        WordsForm(average=1.0, tokeniser="0").check("kb")
-    with pytest.raises(StoreError, match="index it under another name"):
-        WordsForm(average=1.0, hashing="crc32").check("kb")
-    WordsForm(average=1.0).check("kb")
