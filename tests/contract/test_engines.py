@@ -222,15 +222,23 @@ def test_an_item_that_takes_every_worker_down_costs_one_item(apart: Engine) -> N
     assert found == [-50 if number == 50 else number for number in range(100)]
 
 
-def test_it_is_one_clear_error_where_nobody_says_what_it_gave(apart: Engine) -> None:
+@pytest.mark.parametrize(
+    ("numbers", "settings"),
+    [
+        pytest.param([50], {"batch": 8}, id="nobody says what it gave"),
+        pytest.param(
+            range(100),
+            {"lost": lambda at: at},
+            marks=pytest.mark.nightly,
+            id="no result",
+        ),
+    ],
+)
+def test_workers_that_end_are_one_clear_error(
+    apart: Engine, numbers: Sequence[int], settings: dict[str, Any]
+) -> None:
     with pytest.raises(RunError, match="a worker process ended without a result"):
-        mapped(partial(dying, 50), range(100), apart, batch=8)
-
-
-@pytest.mark.nightly
-def test_workers_that_never_give_a_result_end_the_run(apart: Engine) -> None:
-    with pytest.raises(RunError, match="a worker process ended without a result"):
-        mapped(partial(dying, *range(100)), range(100), apart, lost=lambda number: number)
+        mapped(partial(dying, *numbers), range(100), apart, **settings)
 
 
 def test_a_worker_that_dies_while_all_is_stopped_is_no_error(apart: Engine) -> None:

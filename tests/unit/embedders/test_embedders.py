@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.unit.embedders.tiny_encoder import write_tiny_encoder
 from tests.unit.llm.builders import InMemory
 from tests.unit.post.models import model_folder
 from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
+
+BGE_PREFIX = "Represent this sentence for searching relevant passages: "
 
 
 def test_hashing_counts_words_and_is_the_same_everywhere() -> None:
@@ -72,9 +75,11 @@ def test_wrong_names_and_settings_are_refused(
         open_embedder(name, **settings)
 
 
-def endpoint_embedder(server: FaultServer, tmp_path: Path, **prefixes: Any) -> OpenAIEmbedder:
+def endpoint_embedder(
+    server: FaultServer, tmp_path: Path, model: str = "m", **prefixes: Any
+) -> OpenAIEmbedder:
     settings = resolve(
-        {"model": "m", "base_url": "http://judge.test/v1", "cache": str(tmp_path / "cache")}, {}
+        {"model": model, "base_url": "http://judge.test/v1", "cache": str(tmp_path / "cache")}, {}
     )
     return OpenAIEmbedder(settings, transport=InMemory(server), **prefixes)
 
@@ -82,19 +87,14 @@ def endpoint_embedder(server: FaultServer, tmp_path: Path, **prefixes: Any) -> O
 def test_an_endpoint_gives_unit_vectors_and_is_asked_once_for_a_text(tmp_path: Path) -> None:
     server = FaultServer()
     embedder = endpoint_embedder(server, tmp_path, query_prefix="q: ")
-    try:
+    with closing(embedder):
         rows = embedder.embed_passages(["a", "bb", "a"])
         embedder.embed_passages(["bb"])
         embedder.embed_queries(["a"])
-    finally:
-        embedder.close()
     assert rows == pytest.approx(unit_rows([[1.0, 0.0], [2.0, 2.0], [1.0, 0.0]]))
     assert embedder.dimension == 2
-    assert [call.payload["input"] for call in server.calls] == [
-        ["a", "bb"],
-        ["q: a"],
-        ["dimension"],
-    ]
+    asked = [call.payload["input"] for call in server.calls]
+    assert asked == [["a", "bb"], ["q: a"], ["dimension"]]
     embedder.close()
 
 
@@ -110,20 +110,34 @@ def test_the_identity_of_an_endpoint_holds_the_model_and_no_secret(tmp_path: Pat
 
 
 @pytest.mark.extra("onnx")
-def test_onnx_takes_the_mean_of_the_tokens(tmp_path: Path) -> None:
-    embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m")), threads=2)
-    rows = embedder.embed_passages(["w1 w3", "w0", "w9"])
-    assert rows == pytest.approx(unit_rows([[1, 2, 0], [1, 0, 0], [1, 9, 0]]))
-    assert embedder.dimension == 3
-    assert embedder.embed_passages([]).shape == (0, 3)
-    embedder.close()
+@pytest.mark.parametrize(
+    ("texts", "settings", "rows"),
+    [
+        pytest.param(["w1 w3", "w0"], {"threads": 2}, [[1, 2, 0], [1, 0, 0]], id="mean of tokens"),
+        pytest.param(["w1 w3"], {"pooling": "cls"}, [[1, 1, 0]], id="first token"),
+        pytest.param(["w1"], {"passage_prefix": "w9 "}, [[1, 5, 0]], id="prefix of passages"),
+        pytest.param(["w1"], {"query_prefix": "w9 "}, [[1, 1, 0]], id="prefix of queries"),
+        pytest.param(
+            ["w0 " * 20 + "w8 " * 20], {"max_length": 16}, [[1, 4, 0]], id="longer than it reads"
+        ),
+    ],
+)
+def test_onnx_takes_the_mean_or_the_first_of_all_tokens(
+    tmp_path: Path, texts: list[str], settings: dict[str, Any], rows: list[list[int]]
+) -> None:
+    model = write_tiny_encoder(tmp_path / "m")
+    with closing(OnnxEmbedder(model=str(model), **settings)) as embedder:
+        assert embedder.embed_passages(texts) == pytest.approx(unit_rows(rows))
+        assert embedder.dimension == 3
+        assert embedder.embed_passages([]).shape == (0, 3)
+        prefixed = [[1, 5, 0]] if "query_prefix" in settings else [[1, 1, 0]]
+        assert embedder.embed_queries(["w1"]) == pytest.approx(unit_rows(prefixed))
 
 
 @pytest.mark.extra("onnx")
 def test_onnx_pooling_is_said_or_read_from_the_folder(tmp_path: Path) -> None:
     folder = write_tiny_encoder(tmp_path / "m")
     said = OnnxEmbedder(model=str(folder), pooling="cls")
-    assert said.embed_passages(["w1 w3"]) == pytest.approx(unit_rows([[1, 1, 0]]))
     (folder / "1_Pooling").mkdir()
     stated = folder / "1_Pooling" / "config.json"
     stated.write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
@@ -140,22 +154,6 @@ def test_onnx_models_that_pool_by_themselves_are_taken_as_they_are(tmp_path: Pat
 
 
 @pytest.mark.extra("onnx")
-def test_onnx_prefixes_differ_for_queries_and_passages(tmp_path: Path) -> None:
-    embedder = OnnxEmbedder(
-        model=str(write_tiny_encoder(tmp_path / "m")), query_prefix="w9 ", passage_prefix="w1 "
-    )
-    assert embedder.embed_queries(["w1"]) == pytest.approx(unit_rows([[1, 5, 0]]))
-    assert embedder.embed_passages(["w1"]) == pytest.approx(unit_rows([[1, 1, 0]]))
-
-
-@pytest.mark.extra("onnx")
-def test_onnx_reads_all_of_a_text_that_is_longer_than_the_model_takes(tmp_path: Path) -> None:
-    embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m")), max_length=16)
-    long = " ".join(["w0"] * 20 + ["w8"] * 20)
-    assert embedder.embed_passages([long]) == pytest.approx(unit_rows([[1, 4, 0]]))
-
-
-@pytest.mark.extra("onnx")
 def test_onnx_files_that_are_not_there_or_no_encoder_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither a folder"):
         OnnxEmbedder(model=str(tmp_path / "no")).embed_queries(["a"])
@@ -169,7 +167,7 @@ def test_a_real_model_tells_what_belongs_together() -> None:
     embedder = OnnxEmbedder(
         model=str(model_folder("bge_small_en")),
         pooling="cls",
-        query_prefix="Represent this sentence for searching relevant passages: ",
+        query_prefix=BGE_PREFIX,
     )
     scale = measure_calibration(embedder)
     assert 0.4 < scale.background < 0.65
@@ -191,7 +189,7 @@ def test_a_real_model_tells_what_belongs_together() -> None:
         ("intfloat/multilingual-e5-small", "query: ", "passage: "),
         ("models/e5-base-v2/", "query: ", "passage: "),
         ("nomic-embed-text:latest", "search_query: ", "search_document: "),
-        ("BAAI/bge-small-en-v1.5", "Represent this sentence for searching relevant passages: ", ""),
+        ("BAAI/bge-small-en-v1.5", BGE_PREFIX, ""),
         ("BAAI/bge-m3", "", ""),
         ("intfloat/multilingual-e5-large-instruct", "", ""),
         ("text-embedding-3-small", "", ""),
@@ -201,18 +199,12 @@ def test_prefixes_are_known_by_the_models_name(model: str, query: str, passage: 
     assert known_prefixes(model) == (query, passage)
 
 
-def test_known_prefixes_are_used_unless_they_are_turned_off(tmp_path: Path) -> None:
-    def asked(prefix: str | None) -> tuple[object, object]:
-        server = FaultServer()
-        settings = resolve(
-            {"model": "e5-base", "base_url": "http://judge.test/v1", "cache": "off"}, {}
-        )
-        embedder = OpenAIEmbedder(settings, transport=InMemory(server), query_prefix=prefix)
-        try:
-            embedder.embed_queries(["a"])
-        finally:
-            embedder.close()
-        return server.calls[0].payload["input"], embedder.identity["query_prefix"]
-
-    assert asked(None) == (["query: a"], "query: ")
-    assert asked("") == (["a"], "")
+@pytest.mark.parametrize(("prefix", "used"), [(None, "query: "), ("", "")])
+def test_known_prefixes_are_used_unless_they_are_turned_off(
+    tmp_path: Path, prefix: str | None, used: str
+) -> None:
+    server = FaultServer()
+    with closing(endpoint_embedder(server, tmp_path, "e5-base", query_prefix=prefix)) as embedder:
+        embedder.embed_queries(["a"])
+        assert server.calls[0].payload["input"] == [f"{used}a"]
+        assert embedder.identity["query_prefix"] == used

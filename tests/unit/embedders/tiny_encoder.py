@@ -14,34 +14,16 @@ from tests.unit.post import tiny_onnx as onnx
 
 
 def write_tiny_encoder(folder: Path, *, pooled: bool = False) -> Path:
-    """Writes model.onnx and tokenizer.json.
-
-    Args:
-        folder: where to; it is made.
-        pooled: whether the output is a vector a text (the highest number of each column).
-    """
+    """Writes model.onnx and tokenizer.json; pooled, it gives the highest number of each column."""
     folder.mkdir(parents=True, exist_ok=True)
     raw = b"".join(struct.pack("<fff", 1, number, 0) for number in range(10))
-    table = b"".join(
-        [
-            onnx._number(1, 10),
-            onnx._number(1, 3),
-            onnx._number(2, onnx.FLOAT),
-            onnx._text(8, "table"),
-            onnx._bytes(9, raw),
-        ]
-    )
+    shape = onnx._number(1, 10) + onnx._number(1, 3) + onnx._number(2, onnx.FLOAT)
+    table = shape + onnx._text(8, "table") + onnx._bytes(9, raw)
     nodes = [onnx._node("Gather", ["table", "input_ids"], "tokens", [])]
     output: list[int | str] = [1, "length", 3]
     if pooled:
-        nodes.append(
-            onnx._node(
-                "ReduceMax",
-                ["tokens"],
-                "texts",
-                [onnx._integers("axes", [1]), onnx._integer("keepdims", 0)],
-            )
-        )
+        over = [onnx._integers("axes", [1]), onnx._integer("keepdims", 0)]
+        nodes.append(onnx._node("ReduceMax", ["tokens"], "texts", over))
         output = [1, 3]
     name = "texts" if pooled else "tokens"
     graph = b"".join(
