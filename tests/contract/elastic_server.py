@@ -134,35 +134,58 @@ class Server:
             if all(self.passes(index, rows[at], at, part) for part in filters)
         }
 
+    def passes_all(self, index: Mapping[str, Any], row: Any, at: str, said: Any) -> bool:
+        if said.keys() - {"filter", "should", "must_not", "minimum_should_match"}:
+            raise Refused("bool")
+        parts = {
+            name: [self.passes(index, row, at, one) for one in said.get(name, [])]
+            for name in ("filter", "should", "must_not")
+        }
+        either = any(parts["should"]) or "should" not in said
+        return all(parts["filter"]) and either and not any(parts["must_not"])
+
     def passes(self, index: Mapping[str, Any], row: Any, at: str, query: Any) -> bool:
         [(kind, said)] = query.items()
         if kind == "bool":
-            if said.keys() - {"filter", "should", "must_not", "minimum_should_match"}:
-                raise Refused("bool")
-            held = [self.passes(index, row, at, one) for one in said.get("filter", [])]
-            held += [not self.passes(index, row, at, one) for one in said.get("must_not", [])]
-            either = [self.passes(index, row, at, one) for one in said.get("should", [])]
-            return all(held) and ("should" not in said or any(either))
+            return self.passes_all(index, row, at, said)
         if kind == "exists":
             return bool(values(row, said["field"]))
-        if kind not in ("term", "terms", "range", "prefix"):
+        if kind not in ("range", "term", "terms", "prefix"):
             raise Refused(f"unknown query [{kind}]")
         [(field, wanted)] = said.items()
-        settings = settings_of(index, field.removesuffix(".keyword"))
-        if kind in ("term", "terms"):
-            if settings.get("type") == "text" and not field.endswith(".keyword"):
-                return False  # as words, no whole value is found
-            field = field.removesuffix(".keyword")
-            wanted = wanted if kind == "terms" else [wanted]
-            return any(one == each for one in values(row, field) for each in wanted)
-        if kind == "prefix":
-            if settings.get("type") == "text" and not field.endswith(".keyword"):
-                return False
-            found = values(row, field.removesuffix(".keyword"))
-            return any(str(one).startswith(wanted["value"]) for one in found)
+        name = field.removesuffix(".keyword")
+        stored, found = settings_of(index, name).get("type"), values(row, name)
         if kind == "range":
-            return within(wanted, settings.get("type") == "date", values(row, field))
-        raise Refused(kind)
+            return within(wanted, stored == "date", found)
+        if stored == "text" and name == field:
+            return False  # as words, no whole value is found
+        if kind != "prefix":
+            return any(one in (wanted if kind == "terms" else [wanted]) for one in found)
+        if stored not in ("text", "keyword", None):
+            raise Refused(f"Can only use prefix queries on keyword and text, not on [{field}]")
+        return any(str(one).startswith(wanted["value"]) for one in found)
+
+
+def mapped(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping that a document of this kind gets where nobody has made one."""
+    text = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
+    kinds = {str: text, bool: {"type": "boolean"}, int: {"type": "long"}, float: {"type": "float"}}
+    found = dict[str, Any]()
+    for name, value in row.items():
+        one = value[0] if isinstance(value, list) and value else value
+        if isinstance(one, dict):
+            found[name] = {"properties": mapped(one)}
+        elif type(one) in kinds:
+            found[name] = kinds[type(one)]
+    return found
+
+
+def vector_field(kind: str, dimension: int, metric: str) -> dict[str, Any]:
+    if kind == "elasticsearch":
+        space = {"cosine": "cosine", "dot": "max_inner_product", "euclid": "l2_norm"}[metric]
+        return {"type": "dense_vector", "dims": dimension, "similarity": space}
+    space = {"cosine": "cosinesimil", "dot": "innerproduct", "euclid": "l2"}[metric]
+    return {"type": "knn_vector", "dimension": dimension, "space_type": space}
 
 
 def settings_of(index: Mapping[str, Any], field: str) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ import pytest
 from ragbench import attach
 from ragbench.stores.attached import ForeignCollection, read_foreign
 from ragbench.stores.mapping import FieldMapping
+from tests.contract.elastic_server import Server, mapped, serving, vector_field
 from tests.contract.store_engines import POSTGRES, UnderTest, postgres, unclosed_qdrant
 
 Rows: TypeAlias = Sequence[tuple[str, Sequence[float], Mapping[str, Any]]]
@@ -59,10 +60,16 @@ class Place(ABC):
     """Whether the engine's euclidean distance is a squared one."""
     nested = True
     """Whether fields can be any JSON."""
+    here_only = False
+    """Whether the store lives in this process only."""
 
     def __init__(self, address: str, client: Callable[[], Any] = lambda: None) -> None:
         self.address = address
         self._client = client
+
+    @property
+    def kind(self) -> str:
+        return self.address.partition(":")[0].partition("+")[0]
 
     def open(
         self, name: str | None, mapping: FieldMapping | None = None, *, native_filter: object = None
@@ -83,13 +90,16 @@ class Place(ABC):
 
     def filled_elsewhere(self, layout: str, name: str, rows: Sequence[Written]) -> str:
         """`fill_as` in another process, as users' collections are filled."""
+        if self.here_only:
+            return self.fill_as(layout, name, rows)
         return cast("str", _elsewhere(self.address, "fill_as", (layout, name, rows)))
 
     def words_filled_elsewhere(self, name: str, rows: Sequence[Written]) -> None:
         """`fill_words` in another process."""
-        if type(self).fill_words is Place.fill_words:
+        if self.here_only or type(self).fill_words is Place.fill_words:
             self.fill_words(name, rows)
-        _elsewhere(self.address, "fill_words", (name, rows))
+        else:
+            _elsewhere(self.address, "fill_words", (name, rows))
 
     @abstractmethod
     def everything(self, name: str) -> object:
@@ -237,11 +247,7 @@ class QdrantPlace(Place):
 class QdrantServerPlace(QdrantPlace):
     """The client's own engine in the place of a server's; it lives in this process only."""
 
-    def filled_elsewhere(self, layout: str, name: str, rows: Sequence[Written]) -> str:
-        return self.fill_as(layout, name, rows)
-
-    def words_filled_elsewhere(self, name: str, rows: Sequence[Written]) -> None:
-        self.fill_words(name, rows)
+    here_only = True
 
     def open(
         self, name: str | None, mapping: FieldMapping | None = None, *, native_filter: object = None
@@ -520,6 +526,53 @@ class PostgresPlace(Place):
         self.run(f'DROP TABLE "{name}"')
 
 
+class ElasticPlace(Place):
+    """Indices of the server of `elastic_server`."""
+
+    here_only = True
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.url)
+        self._server = server
+
+    def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
+        made = {id: {**fields, "vector": list(vector)} for id, vector, fields in rows}
+        self._index(name, made, "vector", dimension, metric)
+
+    def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
+        vector = "vector" if layout == "langchain" else "embedding"
+        fields: Callable[[Written], dict[str, Any]] = {
+            "langchain": lambda row: {"text": row.text, "metadata": row.fields},
+            "llamaindex": lambda row: {
+                "content": row.text,
+                "metadata": llama_node(row, text=False),
+            },
+            "haystack": lambda row: {"content": row.text, **row.fields},
+        }[layout]
+        made = {row.id: {**fields(row), vector: list(row.vector)} for row in rows}
+        self._index(name, made, vector, len(rows[0].vector), "cosine")
+        return name
+
+    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
+        triples = [(row.id, row.vector, {"text": row.text, **row.metadata}) for row in rows]
+        self.fill(name, triples, dimension=len(rows[0].vector))
+
+    def _index(
+        self, name: str, rows: Mapping[str, Any], vector: str, dimension: int, metric: str
+    ) -> None:
+        properties = dict[str, Any]()
+        for row in rows.values():
+            properties |= mapped(row)
+        properties[vector] = vector_field(self._server.kind, dimension, metric)
+        self._server.make(name, properties, rows)
+
+    def everything(self, name: str) -> object:
+        return json.dumps(self._server.indices[name])
+
+    def drop(self, name: str) -> None:
+        del self._server.indices[name]
+
+
 def _folder(pattern: str) -> Callable[[Path, ExitStack], Place]:
     """A store that is there, and that nobody has open."""
 
@@ -548,10 +601,16 @@ def _postgres(_: Path, closing: ExitStack) -> Place:
     return place
 
 
+def _elastic(kind: str) -> Callable[[Path, ExitStack], Place]:
+    return lambda _, closing: ElasticPlace(closing.enter_context(serving(kind)))
+
+
 PLACES = (
     UnderTest("qdrant folder", ("qdrant_client",), _folder("qdrant:{}/q")),
     UnderTest("qdrant client", ("qdrant_client",), _qdrant_server),
     UnderTest("chroma", ("chromadb",), _chroma),
     UnderTest("milvus lite", ("pymilvus", "milvus_lite"), _folder("milvus:{}/m.db")),
     UnderTest("pgvector", POSTGRES, _postgres),
+    UnderTest("elasticsearch", ("elasticsearch",), _elastic("elasticsearch")),
+    UnderTest("opensearch", ("opensearchpy",), _elastic("opensearch")),
 )
