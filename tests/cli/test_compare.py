@@ -75,22 +75,6 @@ def test_every_change_can_be_found_in_the_runs(ragbench: Ragbench, runs: dict[st
             assert flip["after"] == after[case["id"]]["scores"][flip["subject"]]["value"]
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_the_page_fits_the_terminal(
-    ragbench: Ragbench, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    for names in (("five", "two"), ("five", "two", "silent")):
-        few = ("-m", "recall@5,answer_rate,abstention_recall")
-        done = ragbench("compare", *(runs[name] for name in names), *few)
-        lines = done.out.splitlines()
-        assert done.code == 0
-        assert max(map(len, lines)) <= columns
-        assert all(line == line.rstrip() for line in lines)
-        assert "newly failing" in done.out
-        assert "ᵇ" in done.out
-
-
 @pytest.mark.parametrize("columns", [60, 100])
 def test_ten_runs_keep_every_figure(
     ragbench: Ragbench, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
@@ -118,14 +102,17 @@ def test_ten_runs_keep_every_figure(
         ]
 
 
+@pytest.mark.parametrize("columns", [80, 140])
 def test_the_result_comes_first_and_all_fits_a_screen(
-    ragbench: Ragbench, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ragbench: Ragbench, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "140")
-    lines = ragbench("compare", runs["five"], runs["two"]).out.splitlines()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.chdir(Path(runs["five"]).parent)
+    lines = ragbench("compare", "five", "two").out.splitlines()
     assert lines[0].startswith("b against a: worse on recall@5 (-0.")
-    assert lines[-1] == f"next     ragbench compare {runs['five']} {runs['two']} --cases 5"
+    assert lines[-1] == "next     ragbench compare five two --cases 5"
     assert len(lines) <= 24
+    assert max(map(len, lines)) <= columns
     same = ragbench("compare", runs["five"], runs["five"]).out
     assert same.startswith("b against a: no difference beyond chance in ")
 
@@ -176,7 +163,7 @@ def test_other_cases_are_refused_and_the_common_ones_offered(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["{five}"], "1 runs: a comparison is of 2 to 16"),
         (["{five}", "nowhere"], "nowhere cannot be read"),
@@ -185,12 +172,12 @@ def test_other_cases_are_refused_and_the_common_ones_offered(
         (["{five}", "{two}", "--json", "--md", "-"], "both want standard output"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_a_line(
-    ragbench: Ragbench, runs: dict[str, str], arguments: list[str], told: str
+def test_what_cannot_be_done_is_said_in_a_line(
+    ragbench: Ragbench, runs: dict[str, str], arguments: list[str], message: str
 ) -> None:
     done = ragbench("compare", *(text.format(**runs) for text in arguments))
     assert (done.code, done.out) == (2, "")
-    assert told in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
 
 
@@ -205,39 +192,21 @@ HOSTILE = [
     "[bold]no markup[/bold]",
     "\u200bnothing",
 ]
-RAG = """
-import json, os
-from ragbench import RAGInterface
-
-class Hostile(RAGInterface):
-    def __init__(self, good):
-        self.good = good
-
-    def retrieve(self, query, top_k=None):
-        return [query]
-
-    def generate(self, query, contexts):
-        return query if self.good else query[::-1] + "!"
-"""
 
 
 def test_hostile_texts_change_neither_terminal_nor_page(
     ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    (workplace / "hostile.py").write_text(RAG, encoding="utf-8")
-    cases = [{"id": text, "query": text, "reference": text} for text in HOSTILE]
-    (workplace / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
-    for good in (True, False):
-        arguments = ("cases.jsonl", "--rag", "hostile.py:Hostile", "-m", "exact_match", "-q")
-        done = ragbench("eval", *arguments, "--rag-args", f'{{"good": {str(good).lower()}}}',
-                        "--out", str(good))  # fmt: skip
-        assert done.code == 0
-    page = ragbench("compare", "True", "False", "--cases", "20").out
-    text = ragbench("compare", "True", "False", "--md", "-").out
-    found = json.loads(ragbench("compare", "True", "False", "--json").out)
+    for name, response in (("good", 0), ("bad", 1)):
+        texts = [(text, (text, text[::-1] + "!")[response]) for text in HOSTILE]
+        rows = [{"user_input": text, "reference": text, "response": it} for text, it in texts]
+        (workplace / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        assert ragbench("eval", "cases.jsonl", "-m", "exact_match", "-q", "-o", name).code == 0
+    page = ragbench("compare", "good", "bad", "--cases", "20").out
+    text = ragbench("compare", "good", "bad", "--md", "-").out
+    found = json.loads(ragbench("compare", "good", "bad", "--json").out)
     jsonschema.validate(found, SCHEMA)
-    assert {case["id"] for case in found["changed"]} <= set(HOSTILE)
     assert len(found["changed"]) >= len(HOSTILE) - 1
     for shown in (page, text):
         assert not set(shown) & set("\x1b\r\u202e\u200b")

@@ -22,7 +22,7 @@ PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
 
 @pytest.fixture
 def runs() -> None:
-    """Runs as baseline files: a good one, a bad one, and one that cannot be told from the good."""
+    """Runs as baseline files: a good one, a bad one, and one too like the good to decide."""
     for name, scores in (
         ("good", [1] * 12),
         ("bad", [0] * 8 + [1] * 4),
@@ -57,16 +57,13 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("none",), "none cannot be read"),
         (("office",), "office is not a run folder"),
         (("good.json",), "nothing is demanded of this run"),
         (("good.json", "-b", "none"), "the baseline none does not exist"),
         (("good.json", "--min", "m"), "--min: 'm' is not understood"),
-        (("good.json", "--min", "n=1"), "good.json does not measure 'n'"),
-        (("good.json", "--max-drop", "m=1"), "nothing would ever fail"),
-        (("good.json", "--max-latency", "generate:p95=1"), "no stage 'generate'"),
         (("good.json", "--min", "m=1", "--annotations", "x"), "--annotations must be one of"),
         (("good.json", "--min", "m=1", "--json", "--md", "-"), "both want standard output"),
         (("good.json", "--min", "m=1", "--md", "no/x.md"), "no/x.md: cannot be written"),
@@ -77,12 +74,12 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
 )
 @pytest.mark.usefixtures("runs")
 def test_what_cannot_be_judged_ends_with_2(
-    ragbench: Ragbench, arguments: tuple[str, ...], told: str
+    ragbench: Ragbench, arguments: tuple[str, ...], message: str
 ) -> None:
     done = ragbench("gate", *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("Error: ")
-    assert told in done.err
+    assert message in done.err
 
 
 @pytest.mark.usefixtures("runs")
@@ -122,7 +119,7 @@ def test_the_configuration_is_found_and_options_go_before_it(ragbench: Ragbench)
 
 
 @pytest.mark.usefixtures("runs")
-def test_every_form_tells_the_same_verdict(ragbench: Ragbench) -> None:
+def test_every_form_holds_the_same_verdict(ragbench: Ragbench) -> None:
     arguments = ("gate", "bad.json", "-b", "good.json")
     written = ("--md", "gate.md", "--junit", "gate.xml", "--annotations", "github")
     done = ragbench(*arguments, *written)
@@ -198,24 +195,17 @@ def test_limits_that_fit_are_measured_from_runs_of_one_system(ragbench: Ragbench
         ragbench("eval", "office", "-q", "-m", "hit_rate@5", "--rag", "rags.py:Plain", "-o", name)
     refused = ragbench("baseline", "set", "one", "--limits", "ragbench.yaml")
     assert "--limits needs two or more runs" in refused.err
-    done = ragbench(
-        "baseline", "set", "one", "two", "--limits", "conf/ragbench.yaml", "-o", "b.json"
-    )
-    assert done.code == 2  # no such folder: nothing is half written
+    limits = ("baseline", "set", "one", "two", "--limits", "conf/ragbench.yaml")
+    assert ragbench(*limits, "-o", "b.json").code == 2  # no such folder: nothing is half written
     Path("conf").mkdir()
-    done = ragbench(
-        "baseline", "set", "one", "two", "--limits", "conf/ragbench.yaml", "-o", "b.json"
-    )
+    done = ragbench(*limits, "-o", "b.json")
     assert (done.code, done.out) == (0, "b.json\nconf/ragbench.yaml\n")
     assert "hit_rate@5: 2 cases, all alike in all runs" in done.err  # one names no gold
     text = Path("conf/ragbench.yaml").read_text("utf-8")
-    assert (
-        "# Written by: ragbench baseline set one two -o b.json --limits conf/ragbench.yaml" in text
-    )
+    assert "# Written by: ragbench baseline set one two -o b.json --limits conf" in text
     assert 'baseline: "../b.json"' in text
     assert ragbench("gate", "two", "--config", "conf/ragbench.yaml").code == 0
-    again = ragbench("baseline", "set", "one", "two", "--limits", "conf/ragbench.yaml")
-    assert "conf/ragbench.yaml exists" in again.err
+    assert "conf/ragbench.yaml exists" in ragbench(*limits).err
     assert Path("conf/ragbench.yaml").read_text("utf-8") == text
     made = ragbench("init", "new", "--measured", "one", "--measured", "two")
     assert "new/ragbench-baseline.json" in made.out

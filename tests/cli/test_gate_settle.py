@@ -94,8 +94,8 @@ def test_a_drop_that_too_few_cases_could_not_show_is_settled(
     again = ragbench("gate", "head", "-b", "base", *LIMITS, "--json")
     assert again.out == done.out
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("report.json")} == kept
-    told = ragbench("gate", "head", "-b", "base", *LIMITS, "--md", "gate.md").out
-    assert f"was asked again {check['settled']['asked']:,} times" in " ".join(told.split())
+    message = ragbench("gate", "head", "-b", "base", *LIMITS, "--md", "gate.md").out
+    assert f"was asked again {check['settled']['asked']:,} times" in " ".join(message.split())
     # The summary of a job says what its exit code says.
     assert "### ragbench gate: failed" in (repository / "gate.md").read_text("utf-8")
 
@@ -118,7 +118,7 @@ def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, reposito
 
 
 def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path) -> None:
-    for arguments, told in (
+    for arguments, message in (
         (("head", "-b", "base", *LIMITS[:2], "--max-asked", "5"), "belong to --settle"),
         (("head", "-b", "base", *LIMITS, "--ask", "--rag 'app"), "No closing quotation"),
         (("head/report.json", "-b", "base", *LIMITS), "needs the folder of a run"),
@@ -126,7 +126,7 @@ def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path
     ):
         done = ragbench("gate", *arguments)
         assert done.code == 2
-        assert told in done.err
+        assert message in done.err
     manifest = json.loads((repository / "base" / "manifest.json").read_text("utf-8"))
     manifest["git"]["dirty"] = True
     (repository / "base" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")

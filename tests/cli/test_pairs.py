@@ -229,17 +229,10 @@ def test_pair(
     monkeypatch.chdir(written)
     expected = PAIRS[name][reader]
     out = str(tmp_path / "out")
+    validation = ("--validator", "lexical", "--json", "--max-malformed", "0.4")
     call = {
         "eval": ["eval", name, "-o", out, "-m", "token_f1"],
-        "validate": [
-            "validate",
-            name,
-            "--validator",
-            "lexical",
-            "--json",
-            "--max-malformed",
-            "0.4",
-        ],
+        "validate": ["validate", name, *validation],
         "report": ["report", name],
         "export": ["export", name, "--to", "jsonl", "-o", f"{out}.jsonl"],
         "compare": ["compare", name, "run"],

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ragbench import RAGInterface, RetrievalResult
 
-WORDS = ["{first}", "no", "{first}", "no"]
+WORDS = ["yes", "no", "yes", "no"]
 
 
 class Noisy(RAGInterface):
@@ -43,7 +43,7 @@ def cases() -> None:
     """Four cases whose answer is yes."""
     lines = [{"id": f"q{n}", "query": f"Is {n} a number?", "reference": "yes"} for n in range(4)]
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    Path("noisy.py").write_text(NOISY.replace("{first}", "yes"), "utf-8")
+    Path("noisy.py").write_text(NOISY, "utf-8")
 
 
 EVAL = ("eval", "cases.jsonl", "--rag", "noisy.py:Noisy", "-m", "token_f1", "-q", "-o", "run")
@@ -69,9 +69,6 @@ def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None
     assert "token_f1: 100% of the variance of a score is the system's own noise" in notes
     assert "Unstable, scored differently each time: q0, q1, q2, q3." in notes
     assert asked() == 12
-    same = ragbench(*EVAL, "--rag-repeats", "3", "-m", "token_f1,exact_match", "--json")
-    notes = " ".join(json.loads(same.out)["notes"])
-    assert "token_f1, exact_match: 100% of the variance of a score is the system's own" in notes
     # Rendered again, it is the same report.
     before = Path("run/report.json").read_bytes()
     assert ragbench("report", "run").code == 0
@@ -109,29 +106,29 @@ def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
 
 @pytest.mark.usefixtures("cases")
 def test_what_cannot_be_repeated_is_refused(ragbench: Ragbench) -> None:
-    for more, told in (
+    for more, message in (
         (("--rag-repeats", "0"), "--rag-repeats"),
         (("--rag-repeats", "21"), "give 1 to 20"),
         (("--rag-repeats", "2", "--dry-run"), "--dry-run"),
     ):
         done = ragbench(*EVAL, *more)
         assert done.code == 2
-        assert told in done.err
+        assert message in done.err
     done = ragbench("eval", "cases.jsonl", "-q", "-o", "other", "--rag-repeats", "2")
     assert done.code == 2
     assert "--rag-repeats needs --rag" in done.err
 
 
-WORKING = '''
-"""Works for each answer, and keeps what it gave, or does not."""
-import hashlib
+WORKING = """
+import time
 from functools import cache
 
 from ragbench import RAGInterface
 
 
 def work(query):
-    return hashlib.pbkdf2_hmac("sha256", query.encode(), b"", 300_000) and "yes"
+    time.sleep(0.05)
+    return "yes"
 
 
 class Plain(RAGInterface):
@@ -146,7 +143,7 @@ class Plain(RAGInterface):
 
 class Keeping(Plain):
     answer = staticmethod(cache(work))
-'''
+"""
 
 
 @pytest.mark.parametrize(("rag", "said"), [("Keeping", 1), ("Plain", 0)])
@@ -156,10 +153,10 @@ def test_that_a_system_keeps_its_answers_is_said(ragbench: Ragbench, rag: str, s
     asked_again = ("--rag", f"working.py:{rag}", "-m", "token_f1", "-q", "-o", "run", "--json")
     done = ragbench("eval", "cases.jsonl", *asked_again, "--rag-repeats", "2")
     notes = json.loads(done.out)["notes"]
-    told = [note for note in notes if note.startswith("Asked again, generate took ")]
-    assert len(told) == said
+    message = [note for note in notes if note.startswith("Asked again, generate took ")]
+    assert len(message) == said
     if said:
-        assert "repeats say nothing of its noise. Turn its cache off." in told[0]
+        assert "repeats say nothing of its noise. Turn its cache off." in message[0]
 
 
 @pytest.mark.parametrize(
@@ -196,22 +193,14 @@ class Moody(RAGInterface):
 MOODY_EVAL = ("eval", "office", "--rag", "moody.py:Moody", "-m", "recall@5,token_f1", "-q", "-o")
 
 
-@pytest.fixture
-def moods(ragbench: Ragbench, workplace: Path) -> list[str]:
-    """Three runs of one system: good, bad and good mood."""
-    (workplace / "moody.py").write_text(MOODY, encoding="utf-8")
-    for name in ("one", "two", "three"):
-        if name != "two":
-            (workplace / "good mood").touch()
-        assert ragbench(*MOODY_EVAL, name).code == 0
-        (workplace / "good mood").unlink(missing_ok=True)
-    return ["one", "two", "three"]
-
-
 def test_a_comparison_of_one_system_calls_what_differs_noise(
-    ragbench: Ragbench, moods: list[str]
+    ragbench: Ragbench, workplace: Path
 ) -> None:
-    out = " ".join(ragbench("compare", *moods[:2]).out.split())
+    (workplace / "moody.py").write_text(MOODY, encoding="utf-8")
+    for name in ("one", "two"):
+        assert ragbench(*MOODY_EVAL, name).code == 0
+        (workplace / "good mood").touch()
+    out = " ".join(ragbench("compare", "one", "two").out.split())
     assert "changed nothing that was imported, read or set" in out
 
 
