@@ -19,12 +19,7 @@ FLAGS = (
     "--disable-dev-shm-usage", "--no-default-browser-check",
 )  # fmt: skip
 
-_CALLS = (
-    "document.documentElement.dataset.hit=1",
-    "top.hit=1",
-    "alert(1)",
-    "eval('hit=1')",
-)
+_CALLS = ("document.documentElement.dataset.hit=1", "top.hit=1", "alert(1)", "eval('hit=1')")
 _SHAPES = (
     "<script>{}</script>",
     "</script><script>{}</script>",
@@ -111,12 +106,7 @@ def hostile_cases(payloads: Sequence[str] = PAYLOADS) -> list[Case]:
 
 
 def hostile_run(folder: Path, rag: RAGInterface[Any] | None = None) -> None:
-    """A stored run of them, with its report.
-
-    Args:
-        folder: of the run.
-        rag: what answers; `Hostile` when not given.
-    """
+    """A stored run of them with its report; `Hostile` answers when no RAG is given."""
     from ragbench.views.write import write_reports
 
     report = evaluate(

@@ -7,10 +7,10 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
@@ -18,28 +18,13 @@ import yaml
 from ragbench import build_operator, parse_metrics
 from ragbench.metrics.metric import ARGUMENTS, Options, definitions_in
 from ragbench.post.operator import Operator
-
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench
+from tests.unit.test_readme import blocks
 
 DOCS = Path(__file__).parents[2] / "docs"
 METRIC, RERANKER = (
     (DOCS / f"your_own_{name}.md").read_text("utf-8") for name in ("metric", "reranker")
 )
-BLOCK = re.compile(
-    r"(?:`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
-)
-
-
-class Block(NamedTuple):
-    """A block of code; ``file`` is the name that the line above gives it."""
-
-    file: str | None
-    language: str
-    text: str
-
-
-def blocks(page: str) -> list[Block]:
-    return [Block(*found.group("file", "language", "text")) for found in BLOCK.finditer(page)]
 
 
 @pytest.fixture(autouse=True)

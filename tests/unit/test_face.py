@@ -75,5 +75,5 @@ def test_importing_it_imports_nothing_else_of_the_library() -> None:
 def test_the_changelog_says_each_outcome_once() -> None:
     """A merge that keeps both sides doubles lines without a conflict."""
     lines = (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()
-    told = [line for line in lines if line.startswith(("- ", "# ", "## "))]
-    assert [line for line in told if told.count(line) > 1] == []
+    outcomes = [line for line in lines if line.startswith(("- ", "# ", "## "))]
+    assert [line for line in outcomes if outcomes.count(line) > 1] == []

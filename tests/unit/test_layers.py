@@ -37,12 +37,6 @@ def test_every_top_level_module_has_its_layer() -> None:
     assert "ragbench_cli" in named
 
 
-def test_siblings_of_a_layer_are_independent() -> None:
-    """A bar says that neither imports the other; a colon would let them."""
-    stages = next(layer for layer in LAYERS if "ragbench.metrics" in layer)
-    assert ":" not in stages
-
-
 def test_the_library_is_barred_from_the_terminal() -> None:
     forbidden = next(c for c in CONTRACTS if c["type"] == "forbidden")
     assert forbidden["source_modules"] == ["ragbench"]
@@ -66,21 +60,24 @@ def test_functions_stay_short(house: Any) -> None:
     assert house.functions[len(house.functions) // 2] <= 8
 
 
+def run(program: str) -> str:
+    """What a program prints that finds the packages of this checkout."""
+    start = f"import importlib, sys\nsys.path[:0] = {[str(ROOT), str(ROOT / 'cli')]!r}\n"
+    done = subprocess.run(
+        [sys.executable, "-c", start + program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def imported_by(modules: list[str], watched: list[str]) -> list[str]:
     """The watched packages that stand in sys.modules when the modules have been imported."""
-    program = f"""
-import importlib, sys
-sys.path[:0] = {[str(ROOT), str(ROOT / "cli")]!r}
-before = set(sys.modules)
+    printed = run(f"""
 for name in {modules!r}:
     importlib.import_module(name)
 print(*sorted({{name.partition(".")[0] for name in sys.modules}} & set({watched!r})))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+""")
+    return printed.split()
 
 
 def test_importing_the_whole_library_imports_nothing_heavy() -> None:
@@ -92,20 +89,12 @@ def test_importing_the_whole_command_line_imports_nothing_heavy() -> None:
     assert imported_by(names, HEAVY) == []
 
 
-def test_the_heaviest_packages_are_among_those_banned() -> None:
-    """Ruff sees the import statement, the tests above what it really brings."""
-    measured = {"datasets", "ir_measures", "numpy", "pandas", "pyarrow", "ragas", "scipy"}
-    assert measured | {"qdrant_client"} <= set(HEAVY)
-
-
 def test_the_guard_sees_a_heavy_import() -> None:
     assert imported_by(["rapidfuzz"], HEAVY) == ["rapidfuzz"]
 
 
 def test_importing_the_library_reads_no_file_and_opens_no_connection() -> None:
-    program = f"""
-import importlib, sys
-sys.path[:0] = {[str(ROOT), str(ROOT / "cli")]!r}
+    seen = run(f"""
 seen = []
 def watch(event, arguments):
     if event == "open" and not str(arguments[0]).endswith((".py", ".pyc")):
@@ -118,12 +107,8 @@ sys.addaudithook(watch)
 for name in {modules_of(LIBRARY)!r}:
     importlib.import_module(name)
 print(*seen, sep="\\n")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n") == ["", ""]
+""")
+    assert seen == "\n"
 
 
 @pytest.mark.parametrize("package", [LIBRARY, CLI], ids=["library", "cli"])
@@ -166,7 +151,7 @@ def test_no_conftest_puts_the_root_on_the_path() -> None:
         ("reports/run/report.json", True),
         ("ragbench/io/jsonl.py", False),
         ("datasets/name/cases.jsonl", False),
-        (".venv/bin/python", True),
+        ("cli/x.egg-info/PKG-INFO", True),
     ],
 )
 def test_git_ignores_what_runs_write_and_nothing_of_the_project(path: str, ignored: bool) -> None:

@@ -12,7 +12,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,26 +82,20 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.extra("dev", package="setuptools")
-def test_wheel_holds_both_packages_whole_and_nothing_else(wheel: Path) -> None:
+def test_wheel_holds_both_packages_whole_and_typed_its_licence_and_nothing_else(
+    wheel: Path,
+) -> None:
     expected = {
         f"{name}/{path.relative_to(folder).as_posix()}"
         for name, folder in PACKAGES.items()
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    installed = {name for name in files_in_wheel(wheel) if ".dist-info/" not in name}
-    assert installed == expected
-
-
-@pytest.mark.extra("dev", package="setuptools")
-def test_wheel_marks_both_packages_as_typed(wheel: Path) -> None:
-    assert {f"{name}/py.typed" for name in PACKAGES} <= files_in_wheel(wheel)
-
-
-@pytest.mark.extra("dev", package="setuptools")
-def test_wheel_carries_its_licence(wheel: Path) -> None:
-    licences = [PurePosixPath(name) for name in files_in_wheel(wheel) if "/licenses/" in name]
-    assert [path.name for path in licences] == ["LICENSE"]
+    assert {f"{name}/py.typed" for name in PACKAGES} <= expected
+    files = files_in_wheel(wheel)
+    assert {name for name in files if ".dist-info/" not in name} == expected
+    licences = [name.rpartition("/")[2] for name in files if "/licenses/" in name]
+    assert licences == ["LICENSE"]
 
 
 @pytest.mark.extra("dev", package="setuptools")
@@ -142,24 +136,24 @@ def providers() -> dict[str, set[str]]:
     }
 
 
-def third_party_imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+def third_party_imports(path: Path) -> Iterator[tuple[str, bool]]:
     """Top-level names that a module imports, and whether through ``require``."""
-    for node in running_nodes(tree):
+    for node in running_nodes(ast.parse(path.read_text("utf-8"))):
         match node:
             case ast.Import(names=names):
-                found = [(alias.name, False) for alias in names]
-            case ast.ImportFrom(module=str(module)):
-                found = [(module, False)]
-            case ast.Call(func=ast.Name(id="require"), args=[ast.Constant(value=str(module))]):
-                found = [(module, True)]
-            case ast.Call(
-                func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module))]
+                found = [alias.name for alias in names]
+            case (
+                ast.ImportFrom(module=str(module))
+                | ast.Call(
+                    func=ast.Name(id="require") | ast.Attribute(attr="import_module"),
+                    args=[ast.Constant(value=str(module))],
+                )
             ):
-                found = [(module, False)]
+                found = [module]
             case _:
                 continue
-        for name, late in found:
-            top = name.partition(".")[0]
+        late = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        for top in (name.partition(".")[0] for name in found):
             if top not in sys.stdlib_module_names and top not in PACKAGES:
                 yield top, late
 
@@ -180,40 +174,40 @@ def extras() -> dict[str, set[str]]:
     }
 
 
-def imports_of_the_library() -> list[tuple[str, str, bool]]:
-    return [
-        (str(path.relative_to(ROOT)), name, late)
-        for folder in PACKAGES.values()
-        for path in sorted(folder.rglob("*.py"))
-        for name, late in third_party_imports(ast.parse(path.read_text("utf-8")))
-    ]
+def declared(*names: str) -> set[str]:
+    """The distributions that the core and the extras of these names need."""
+    core = {distribution(requirement) for requirement in project()["dependencies"]}
+    return core.union(*(extras()[name] for name in names))
+
+
+def brought_by(module: str) -> set[str]:
+    """Where nothing brings a module here, it is taken to be called as it is imported."""
+    return providers().get(module, {canonicalize_name(module)})
 
 
 @pytest.mark.extra("all")
 def test_every_import_is_declared() -> None:
-    declared = {distribution(requirement) for requirement in project()["dependencies"]}
-    optional = set[str]().union(*(names for extra, names in extras().items() if extra != "dev"))
+    core, everything = declared(), declared(*(extras().keys() - {"dev"}))
     missing = [
-        f"{path} imports {name}"
-        for path, name, late in imports_of_the_library()
-        if not providers().get(name, {canonicalize_name(name)})
-        & (declared | optional if late else declared)
+        f"{path.relative_to(ROOT)} imports {name}"
+        for folder in PACKAGES.values()
+        for path in sorted(folder.rglob("*.py"))
+        for name, late in third_party_imports(path)
+        if not brought_by(name) & (everything if late else core)
         # Only pytest loads its plugin.
-        and not (name == "pytest" and path.startswith("cli/ragbench_cli/pytest_"))
+        and not (name == "pytest" and path.name.startswith("pytest_"))
     ]
     assert missing == [], "declare it in pyproject.toml; of an extra, import it through require()"
 
 
 @pytest.mark.extra("all")
 def test_every_import_of_the_tests_is_declared() -> None:
-    declared = {distribution(requirement) for requirement in project()["dependencies"]}
-    declared = declared.union(*extras().values())
     local = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"tests", "benchmarks"}
     missing = sorted(
         f"{path.relative_to(ROOT)} imports {name}"
         for path in (ROOT / "tests").rglob("*.py")
-        for name, _ in third_party_imports(ast.parse(path.read_text("utf-8")))
-        if name not in local and not providers().get(name, {canonicalize_name(name)}) & declared
+        for name, _ in third_party_imports(path)
+        if name not in local and not brought_by(name) & declared(*extras())
     )
     assert missing == [], "declare it in the extra dev of pyproject.toml"
 
@@ -232,10 +226,7 @@ def test_every_required_extra_brings_its_package() -> None:
     wrong = [
         (module, extra)
         for module, extra in calls
-        # What is not installed here is taken to be called as it is imported.
-        for package in [str(module).partition(".")[0]]
-        if not providers().get(package, {canonicalize_name(package)})
-        & extras().get(str(extra), set())
+        if not brought_by(str(module).partition(".")[0]) & extras().get(str(extra), set())
     ]
     assert wrong == []
 
@@ -243,12 +234,8 @@ def test_every_required_extra_brings_its_package() -> None:
 def test_all_means_every_extra_but_a_cluster_pytorch_and_the_development_tools() -> None:
     listed = re.fullmatch(r"ragbench\[(.*)\]", project()["optional-dependencies"]["all"][0])
     assert listed is not None
-    assert set(listed[1].split(",")) == extras().keys() - {
-        "all",
-        "dev",
-        "ray",
-        "sentence-transformers",
-    }
+    left_out = {"all", "dev", "ray", "sentence-transformers"}
+    assert set(listed[1].split(",")) == extras().keys() - left_out
 
 
 def test_constraints_name_every_direct_requirement() -> None:
@@ -257,9 +244,7 @@ def test_constraints_name_every_direct_requirement() -> None:
         for line in (ROOT / ".ci" / "constraints.txt").read_text("utf-8").splitlines()
         if "==" in line
     }
-    wanted = {distribution(requirement) for requirement in project()["dependencies"]}
-    wanted = wanted.union(*extras().values()) - {"ragbench"}
-    assert wanted - pinned == set(), "run: make lock"
+    assert declared(*extras()) - {"ragbench"} - pinned == set(), "run: make lock"
 
 
 @pytest.mark.parametrize(

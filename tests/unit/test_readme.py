@@ -16,6 +16,7 @@ import runpy
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +29,7 @@ from ragbench_cli.main import main
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 BLOCK = re.compile(
-    r"(?:^`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
+    r"(?:`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
 )
 TIMES = re.compile(r" *[\d,.]+ (us|ms|s)\b")
 # What runs elsewhere: test_packaging.py installs, and `make eval` is the command below.
@@ -62,11 +63,7 @@ def commands(block: str) -> Iterator[Command]:
 
 
 def prepare(folder: Path) -> dict[str, str]:
-    """Makes the folder what a clone with an installed ragbench would be.
-
-    Returns:
-        The environment of commands in it.
-    """
+    """Makes the folder a clone with an installed ragbench; the environment of commands in it."""
     shutil.copytree(ROOT / "datasets", folder / "datasets")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAGBENCH_")}
     return kept | {"COLUMNS": "80"}
@@ -188,8 +185,6 @@ def test_what_is_said_of_the_dataset_is_so() -> None:
 
 
 def test_extras_that_are_named_exist() -> None:
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = set(re.findall(r"'\.\[(\w+)\]'", README.read_text("utf-8")))
     assert named
@@ -198,10 +193,10 @@ def test_extras_that_are_named_exist() -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
 def test_exit_codes_are_those_of_the_help(code: int) -> None:
-    told = re.search(rf"^\| {code} \| (.+) \|$", README.read_text("utf-8"), re.M)
+    meaning = re.search(rf"^\| {code} \| (.+) \|$", README.read_text("utf-8"), re.M)
     page = (ROOT / "docs" / "cli.md").read_text("utf-8")
-    assert told is not None
-    assert re.search(rf"^{code} +{re.escape(told[1])}$", page, re.M)
+    assert meaning is not None
+    assert re.search(rf"^{code} +{re.escape(meaning[1])}$", page, re.M)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ragas reports each evaluation to its makers unless told not to; ragbench tells it not to."""
+"""Ragas reports each evaluation to its makers unless a setting forbids it; ragbench sets it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [
-    pytest.mark.extra("ragas"),
-]
+pytestmark = pytest.mark.extra("ragas")
 
 
 def run(program: str, *, home: Path, **settings: str) -> str:
