@@ -83,15 +83,12 @@ def test_a_cost_that_nobody_knows_is_not_capped(ragbench: Ragbench) -> None:
 
 @pytest.mark.extra("llm")
 def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
-    def write(server: FaultServer) -> None:
+    arguments = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
+    with FaultServer(say=said) as server:
         save(
             f"llm: {{model: m, base_url: '{server.url}', max_tokens: 1000, price_input: 0, "
             "price_output: 1000}\ngeneration: chat"
         )
-
-    arguments = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
-    with FaultServer(say=said) as server:
-        write(server)
         first = ragbench(*arguments, "--max-cost", "1.01")  # a call may cost 1
         asked = len(server.calls)
         second = ragbench(*arguments, "--max-cost", "1000")
@@ -99,8 +96,7 @@ def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ra
     assert first.code == 2
     assert "the cost is capped at 1.01" in first.err
     assert 0 < asked < len(server.calls)
-    report = json.loads(Path("run/report.json").read_text("utf-8"))
-    assert all(case["stages"]["generate"] == "measured" for case in report["cases"])
+    assert all(case["stages"]["generate"] == "measured" for case in report("run")["cases"])
 
 
 @pytest.mark.extra("llm")
@@ -188,9 +184,8 @@ def test_show_lists_the_stages_and_prints_the_schema(ragbench: Ragbench) -> None
         {"llm": {"modl": "m"}},
     ):
         assert list(validator.iter_errors(wrong)), wrong
-    template = Path("project")
-    ragbench("init", str(template), "--with", "pipeline")
-    text = (template / "pipeline.yaml").read_text("utf-8")
+    ragbench("init", "project", "--with", "pipeline")
+    text = Path("project/pipeline.yaml").read_text("utf-8")
     assert not list(validator.iter_errors(yaml.safe_load(text)))
 
 

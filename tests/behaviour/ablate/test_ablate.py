@@ -130,6 +130,11 @@ class AsyncReading(AsyncRAGInterface, families=("generation",)):
         return self.plain.generate_with_metadata(query, contexts)
 
 
+class OnlyRetrieves(RAGInterface, families=("retrieval",)):
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return []
+
+
 class Stopped(RAGInterface, families=("generation",)):
     def generate(self, query: str, contexts: list[str]) -> str:
         raise LLMStoppedError("the cap is reached")
@@ -147,15 +152,8 @@ def stored(tmp_path: Path) -> Path:
 
 
 def test_variants_are_compared_with_the_first_one(stored: Path) -> None:
-    found = ablate(
-        stored,
-        [
-            variant("as retrieved", TopK(k=2)),
-            variant("swapped", Backwards()),
-            variant("one", TopK(k=1)),
-        ],
-        metrics=METRICS,
-    )
+    as_retrieved, turned = variant("as retrieved", TopK(k=2)), variant("swapped", Backwards())
+    found = ablate(stored, [as_retrieved, turned, variant("one", TopK(k=1))], metrics=METRICS)
     assert (found.cases, found.replayed, found.depth) == (5, 4, 2)
     first, swapped, one = found.variants
     assert [change.score for change in first.changes] == [0.5, 1.0]
@@ -195,19 +193,14 @@ def test_costs_are_those_of_what_generation_would_be_given(stored: Path) -> None
     assert (found.counter, found.is_estimate) == ("approximate", True)
 
 
-def test_the_rag_is_not_asked_again_and_the_run_is_left_alone(stored: Path) -> None:
-    before = {path.name: path.read_bytes() for path in stored.iterdir() if path.suffix == ".json"}
-    rag = Ranked()
-    ablate(stored, [variant("one", TopK(k=1))])
-    assert rag.retrieved == []
-    assert before == {
-        path.name: path.read_bytes() for path in stored.iterdir() if path.suffix == ".json"
-    }
+def test_the_run_is_left_alone_and_its_own_retriever_metrics_are_measured(stored: Path) -> None:
+    def files() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in stored.iterdir() if path.suffix == ".json"}
 
-
-def test_by_default_the_runs_own_retriever_metrics_are_measured(stored: Path) -> None:
+    before = files()
     found = ablate(stored, [variant("one", TopK(k=1))])
     assert [metric.name for metric in found.metrics] == ["hit_rate@1"]
+    assert files() == before
 
 
 def test_the_runs_own_post_retrieval_is_not_looked_at(tmp_path: Path) -> None:
@@ -218,11 +211,8 @@ def test_the_runs_own_post_retrieval_is_not_looked_at(tmp_path: Path) -> None:
 
 
 def test_an_operator_that_fails_is_counted_in_both_manners(stored: Path) -> None:
-    found = ablate(
-        stored,
-        [variant("kept", Failing()), variant("raised", Failing(), on_error="raise")],
-        metrics=METRICS,
-    )
+    both = [variant("kept", Failing()), variant("raised", Failing(), on_error="raise")]
+    found = ablate(stored, both, metrics=METRICS)
     kept, raised = found.variants
     assert (kept.passed_over, kept.failed, kept.changes[0].measured) == (4, 0, 4)
     assert (raised.passed_over, raised.failed, raised.changes[0].measured) == (0, 4, 0)
@@ -304,14 +294,9 @@ def deep(tmp_path: Path) -> Path:
 
 
 def compared(deep: Path) -> Ablation:
-    semantic = Rerank(reranker=SemanticReranker())
-    variants = [
-        variant("as retrieved"),
-        variant("turned", Backwards()),
-        variant("semantic", semantic),
-        variant("first", TopK(k=1)),
-    ]
-    return ablate(deep, variants, metrics=FIRST)
+    first, turned = variant("first", TopK(k=1)), variant("turned", Backwards())
+    semantic = variant("semantic", Rerank(reranker=SemanticReranker()))
+    return ablate(deep, [variant("as retrieved"), turned, semantic, first], metrics=FIRST)
 
 
 def test_the_intervals_of_all_comparisons_hold_together(deep: Path) -> None:
@@ -334,59 +319,36 @@ def test_the_intervals_of_all_comparisons_hold_together(deep: Path) -> None:
     assert change.p_corrected >= exact
 
 
-def test_a_variant_that_did_nothing_is_not_called_equal(deep: Path) -> None:
+def test_what_each_variant_did_is_listed(deep: Path) -> None:
     done = compared(deep)
-    semantic = done.variants[2]
-    assert semantic.acted == 0
+    plain, turned, semantic, first = done.variants
+    assert (plain.changes[0].score, done.ceiling) == (0.25, (1.0, 1.0))
+    assert [one.acted for one in done.variants] == [None, 16, 0, 16]
+    # One that did nothing is not called equal.
     assert semantic.changes[0].p_value is None
     assert semantic.operators is not None
     (note, count), *_ = semantic.operators.operators[0].notes
     assert ("no embedding" in note, count) == (True, 16)
-    assert [one.acted for one in done.variants] == [None, 16, 0, 16]
-
-
-def test_the_ceiling_is_the_best_order_of_the_same_chunks(deep: Path) -> None:
-    done = compared(deep)
-    assert done.variants[0].changes[0].score == 0.25
-    assert done.ceiling == (1.0, 1.0)
-
-
-def test_who_lost_what_is_listed(deep: Path) -> None:
-    done = compared(deep)
-    losses = done.variants[1].changes[0].losses
+    losses = turned.changes[0].losses
     assert [(loss.case, loss.before, loss.after) for loss in losses] == [
         (f"easy {at}", 1.0, 0.0) for at in range(4)
     ]
-    operators = done.variants[3].operators
-    assert operators is not None
-    assert operators.operators[0].lost_for_good == 12
-
-
-def test_what_to_keep_is_said_in_a_sentence(deep: Path) -> None:
-    done = compared(deep)
-    change = done.variants[1].changes[0]
-    assert not change.is_significant  # beyond chance alone, not among four comparisons
+    assert first.operators is not None
+    assert first.operators.operators[0].lost_for_good == 12
+    assert not turned.changes[0].is_significant  # beyond chance alone, not among four comparisons
     assert done.keep == (
         "By nDCG@1: keep as retrieved; turned, first: not distinguishable from as retrieved; "
         "semantic: did not act."
     )
-    assert ablation_object(done)["keep"] == done.keep
 
 
 def test_a_gain_beyond_chance_is_kept(tmp_path: Path) -> None:
-    names = [f"hard {at}" for at in range(12)]
-    run(cases(*names), Three(), tmp_path / "run", metrics="nDCG@1")
-    done = ablate(
-        tmp_path / "run",
-        [variant("plain"), variant("turned", Backwards()), variant("first", TopK(k=1))],
-        metrics=parse_metrics("nDCG@1"),
-    )
+    run(cases(*NAMES[4:]), Three(), tmp_path / "run", metrics="nDCG@1")
+    plain, turned = variant("plain"), variant("turned", Backwards())
+    first = variant("first", TopK(k=1))
+    done = ablate(tmp_path / "run", [plain, turned, first])
     assert done.keep.startswith("By nDCG@1: keep turned; first: ")
-    back = ablate(
-        tmp_path / "run",
-        [variant("turned", Backwards()), variant("plain")],
-        metrics=parse_metrics("nDCG@1"),
-    )
+    back = ablate(tmp_path / "run", [turned, plain])
     assert back.keep == "By nDCG@1: keep turned; plain: worse than turned."
 
 
@@ -492,15 +454,12 @@ def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
 
 
 def test_who_cannot_answer_is_refused(asked: Path) -> None:
-    class OnlyRetrieves(RAGInterface, families=("retrieval",)):
-        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-            return []
-
-    with pytest.raises(ConfigError, match="does not generate"):
-        answered(asked, OnlyRetrieves())
-    with pytest.raises(ConfigError, match="reads the answer, and nobody is asked"):
-        answered(asked, None)
-    with pytest.raises(ConfigError, match="asks a model, which an ablation does not"):
-        ablate(asked, [variant("all")], metrics=["support"], rag=Reading())
+    for rag, metrics, message in (
+        (NotingRAG(), ["support"], "asks a model, which an ablation does not"),
+        (OnlyRetrieves(), ANSWERS, "does not generate"),
+        (None, ANSWERS, "reads the answer, and nobody is asked"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            ablate(asked, [variant("all")], metrics=metrics, rag=rag)
     with pytest.raises(LLMStoppedError):
         answered(asked, Stopped())

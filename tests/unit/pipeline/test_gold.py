@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,8 +35,6 @@ ROWS = [
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    import json
-
     monkeypatch.chdir(tmp_path)
     lines = [json.dumps(row) for row in ROWS]
     Path("corpus.jsonl").write_text("\n".join(lines), "utf-8")
@@ -46,8 +45,6 @@ def located(
     cases: Sequence[Case], retrieval: Mapping[str, Any], chunker: object = "whole"
 ) -> list[GoldSearch]:
     """What a pipeline over the corpus says of cases that it was asked itself."""
-    import json
-
     indexing = {"corpus": "corpus.jsonl", "embedder": "hashing:256", "chunker": chunker}
     file = Path("rag.yaml")
     file.write_text(json.dumps({"indexing": indexing, "retrieval": retrieval}), "utf-8")
@@ -181,14 +178,15 @@ class OverForgetful:
         return self if variant is SearchVariant.PLAIN else None
 
 
+def forgetful(store: Forgetful) -> OverForgetful:
+    embedder = HashingEmbedder(dimension=256)
+    strategy = DenseStrategy(store=store, embedder=embedder, calibration=None)
+    return OverForgetful(strategy=strategy, identity={}, metadata={})
+
+
 def test_gold_that_the_index_misses_is_lost_by_the_index() -> None:
     chunks = [Chunk(id=row["id"], text=row["text"]) for row in ROWS[:4]]  # type: ignore[arg-type]
-    strategy = DenseStrategy(
-        store=Forgetful(chunks, "dogs"),
-        embedder=HashingEmbedder(dimension=256),
-        calibration=None,
-    )
-    retriever = OverForgetful(strategy=strategy, identity={}, metadata={})
+    retriever = forgetful(Forgetful(chunks, "dogs"))
     locator = GoldLocator(
         rankings=Searching(retriever=retriever).rankings, retriever=retriever, top_k=2
     )
@@ -197,7 +195,7 @@ def test_gold_that_the_index_misses_is_lost_by_the_index() -> None:
     result = RetrievalResult.from_chunks(retriever.search(queries, 2)[0])
     (found,) = locator.located([(case, result)])
     assert (found.cause, found.nearest.rank) == (GoldCause.LOST_BY_INDEX, 1)
-    assert exactly(replace(strategy, effort=Effort(exact=True))) is None
+    assert exactly(replace(retriever.strategy, effort=Effort(exact=True))) is None
 
 
 def test_what_was_searched_for_is_searched_for_again() -> None:
@@ -208,16 +206,8 @@ def test_what_was_searched_for_is_searched_for_again() -> None:
         asked_for.extend(asked)
         return [[] for _ in asked]
 
-    strategy = DenseStrategy(
-        store=Forgetful([Chunk(id="a", text="b")], ""),
-        embedder=HashingEmbedder(dimension=256),
-        calibration=None,
-    )
-    locator = GoldLocator(
-        rankings=rankings,
-        retriever=OverForgetful(strategy=strategy, identity={}, metadata={}),
-        top_k=1,
-    )
+    retriever = forgetful(Forgetful([Chunk(id="a", text="b")], ""))
+    locator = GoldLocator(rankings=rankings, retriever=retriever, top_k=1)
     made = {"queries": [{"text": "rewritten", "kind": "passage", "weight": 0.5}]}
     result = RetrievalResult(["x"], context_ids=["x"], metadata={"pre_retrieve": made})
     locator.located([(asked("q", "gone"), result)])

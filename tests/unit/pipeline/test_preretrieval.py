@@ -108,11 +108,8 @@ def test_a_rewritten_query_takes_the_place_of_the_query() -> None:
 def test_other_wordings_are_added_to_the_query() -> None:
     chat = Said('```json\n{"queries": ["b", "a", "b", "c", "d"]}\n```')
     done = MultiQuery(chat=chat, count=2, weight=0.5).transform(SearchQuery(text="a", weight=2.0))
-    assert [(query.text, query.weight) for query in done.queries] == [
-        ("a", 2.0),
-        ("b", 1.0),
-        ("c", 1.0),
-    ]
+    found = [(query.text, query.weight) for query in done.queries]
+    assert found == [("a", 2.0), ("b", 1.0), ("c", 1.0)]
     assert "exactly 2 texts" in chat.asked[0][0].content
 
 
@@ -165,19 +162,11 @@ def test_a_refusal_is_an_answer_and_a_broken_line_is_none() -> None:
 
 
 def test_transforms_follow_one_another_and_passages_are_left_alone() -> None:
-    chat = Said(
-        '{"queries": ["q  two", "q three"]}',
-        '{"passages": ["p"]}',
-        '{"passages": ["p"]}',
-        '{"passages": ["P"]}',
-    )
+    p, upper = '{"passages": ["p"]}', '{"passages": ["P"]}'
+    chat = Said('{"queries": ["q  two", "q three"]}', p, p, upper)
+    several = MultiQuery(chat=chat, count=2, weight=0.5)
     stage = PreRetrieval(
-        transforms=(
-            Normalise(),
-            MultiQuery(chat=chat, count=2, weight=0.5),
-            HyDE(chat=chat),
-            Normalise(casefold=True),
-        )
+        transforms=(Normalise(), several, HyDE(chat=chat), Normalise(casefold=True))
     )
     done = stage.run(" Q  one ")
     assert [(query.kind, query.text, query.weight) for query in done.queries] == [

@@ -97,16 +97,6 @@ def test_fields_of_the_request_are_free_and_long_chunks_can_be_cut() -> None:
     assert scores.notes == ("1 of 3 chunks were cut to 3 characters",)
 
 
-def test_pinecone_gets_its_key_in_its_own_header(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_KEY", "secret-key")
-    answer = json.dumps(ANSWERS["pinecone"][1]).encode()
-    with serving(lambda _: (200, answer)) as served:
-        reranker = HttpReranker(url=served.url, shape="pinecone", model="m", api_key_env="MY_KEY")
-        reranker.score(query("q"), CHUNKS)
-    assert served.headers[0]["api-key"] == "secret-key"
-    assert "authorization" not in served.headers[0]
-
-
 def test_batches_are_put_together_again() -> None:
     with serving() as served:
         reranker = HttpReranker(url=served.url, shape="tei", batch_size=2)
@@ -114,17 +104,25 @@ def test_batches_are_put_together_again() -> None:
     assert [request["texts"] for request in served.requests] == [["xx", "xxxx"], ["xxx"]]
 
 
-def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("shape", "header", "sent"),
+    [("cohere", "authorization", "Bearer secret-key"), ("pinecone", "api-key", "secret-key")],
+)
+def test_the_key_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, shape: Any, header: str, sent: str
+) -> None:
     monkeypatch.setenv("MY_KEY", "secret-key")
-    with serving() as served:
-        reranker = HttpReranker(url=served.url, api_key_env="MY_KEY", headers={"x-team": "search"})
+    given: dict[str, Any] = {"shape": shape, "model": "m", "api_key_env": "MY_KEY"}
+    answer = json.dumps(ANSWERS[shape][1]).encode()
+    with serving(lambda _: (200, answer)) as served:
+        reranker = HttpReranker(url=served.url, headers={"x-team": "search"}, **given)
         reranker.score(query("q"), CHUNKS)
-    assert served.headers[0]["authorization"] == "Bearer secret-key"
-    assert served.headers[0]["x-team"] == "search"
+    keys = {name: served.headers[0].get(name) for name in ("authorization", "api-key", "x-team")}
+    assert {name: key for name, key in keys.items() if key} == {header: sent, "x-team": "search"}
     assert "secret-key" not in repr(reranker)
     monkeypatch.delenv("MY_KEY")
     with pytest.raises(ConfigError, match="the environment variable MY_KEY is not set"):
-        HttpReranker(url=served.url, api_key_env="MY_KEY")
+        HttpReranker(url=served.url, **given)
 
 
 def test_no_secret_in_errors_and_representations() -> None:

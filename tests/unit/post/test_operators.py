@@ -435,6 +435,8 @@ LINKS = {
         ({"first": 9}, "abcxy", "abc"),
         ({"first": 1, "depth": 2}, "abcxyz", "axb"),
         ({"first": 1, "top_k": 1}, "abcx", "a"),
+        # Nobody is asked twice, though a leads to b and b to x, which a has led to.
+        ({"first": 2, "depth": 5}, "abcfarxyz", "abxyzfar"),
     ],
 )
 def test_links_are_followed_in_breadth(more: dict[str, int], wanted: str, asked: str) -> None:
@@ -443,12 +445,6 @@ def test_links_are_followed_in_breadth(more: dict[str, int], wanted: str, asked:
     assert "".join(sorted(found)) == wanted
     assert found[:3] == ["a", "b", "c"]
     assert "".join(id for _, id, _ in shelf.asked) == asked
-
-
-def test_links_in_a_circle_are_asked_once() -> None:
-    shelf = Shelf(linked={"a": [chunk("b")], "b": [chunk("a")]})
-    applied({"merge": "link_expand", "first": 2, "depth": 5}, *GIVEN[:2], service=shelf)
-    assert [id for _, id, _ in shelf.asked] == ["a", "b"]
 
 
 @pytest.mark.parametrize(("more", "weight"), [({}, 0.5), ({"weight": 0.2}, 0.2)])

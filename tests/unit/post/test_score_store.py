@@ -14,7 +14,7 @@ from ragbench.errors import RunError
 from ragbench.post.rerank import NotedScores, Rerank
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.score_store import ScoreStore, StoredReranker, with_stored_scores
-from tests.unit.post.builders import chunk
+from tests.unit.post.builders import chunk, ids
 
 QUERY = Query(text="which?")
 A, B, C = chunk("a", "x"), chunk("b", "xxx"), chunk("c", "xx")
@@ -85,16 +85,13 @@ def test_a_list_that_is_scored_together_is_asked_again_when_it_differs() -> None
     assert paid.asked == [["a", "b"], ["b", "a"], ["a"]]
 
 
-def test_rerankers_within_rerankers_are_stored_and_free_ones_are_not() -> None:
+def test_rerankers_within_rerankers_are_stored() -> None:
     paid = Paid()
     fused = ReciprocalRankFusionReranker(rerankers=[paid, paid])
     with ScoreStore(None) as store:
         stage = with_stored_scores(PostRetrieval(operators=(Rerank(reranker=fused),)), store)
-        plain = PostRetrieval(operators=(Rerank(reranker=fused),))
-        done = stage.run(QUERY, [A, B, C])
-        assert [one.chunk.id for one in done.chunks] == ["b", "c", "a"]
-        assert len(paid.asked) == 1
-        assert plain.identity["operators"] == plain.identity["operators"]
+        assert ids(stage.run(QUERY, [A, B, C])) == ["b", "c", "a"]
+    assert len(paid.asked) == 1
 
 
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
