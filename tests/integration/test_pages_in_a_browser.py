@@ -30,59 +30,58 @@ def driver() -> Generator[Any]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of hostile runs."""
+def ragbench(*arguments: object) -> int:
     from ragbench_cli.main import main
 
-    folder = tmp_path_factory.mktemp("hostile")
-    one, other = folder / "one", folder / "other"
-    hostile_run(one)
-    hostile_run(other, Changed())
+    return main([str(argument) for argument in arguments])
+
+
+def compared(folder: Path, one: Path, other: Path) -> dict[str, Path]:
+    """The pages of two runs of which the second is worse."""
     found = {name: folder / f"{name}.html" for name in ("against", "compare", "gate")}
-    main(["report", str(other), "--against", str(one), "--html", str(found["against"])])
-    main(["compare", str(one), str(other), "--html", str(found["compare"])])
-    drop = ("--baseline", str(one), "--max-drop", "recall@5=0.01")
-    main(["gate", str(other), *drop, "--html", str(found["gate"])])
+    ragbench("report", other, "--against", one, "--html", found["against"])
+    ragbench("compare", one, other, "--html", found["compare"])
+    drop = ("--baseline", one, "--max-drop", "recall@5=0.01")
+    ragbench("gate", other, *drop, "--html", found["gate"])
     return {"run": one / "report.html", **found}
 
 
 HOSTILE = {"run": 100, "against": 100, "compare": 50, "gate": 50}
 """Pages of hostile runs, and the fewest cases that each shows."""
+PAGES = ("run", "against", "compare", "gate", "ablate", "validate")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("hostile")
+    one, other = folder / "one", folder / "other"
+    hostile_run(one)
+    hostile_run(other, Changed())
+    return compared(folder, one, other)
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The page of every kind, from the bundled dataset."""
-    from ragbench_cli.main import main
-
     folder = tmp_path_factory.mktemp("pages")
     run, other = folder / "run", folder / "other"
-    validated = ("--validate", "lexical")
-    assert main(["eval", str(PELLORIN), "--out", str(run), "--limit", LIMIT, "-q", *validated]) == 0
-    assert (
-        main(["eval", str(PELLORIN), "--out", str(other), "--limit", LIMIT, "--top-k", "1", "-q"])
-        == 0
-    )
+    limited = ("--limit", LIMIT, "-q")
+    assert ragbench("eval", PELLORIN, "--out", run, *limited, "--validate", "lexical") == 0
+    assert ragbench("eval", PELLORIN, "--out", other, *limited, "--top-k", 1) == 0
     (folder / "variants.yaml").write_text(
         "variants:\n- name: all\n  operators: []\n"
         "- name: two\n  operators:\n  - {action: filter, type: top_k, k: 2}\n",
         "utf-8",
     )
-    found = {name: folder / f"{name}.html" for name in ("compare", "gate", "ablate", "validate")}
-    main(["compare", str(run), str(other), "--html", str(found["compare"])])
-    drop = ("--baseline", str(run), "--max-drop", "recall@5=0.01")
-    main(["gate", str(other), *drop, "--html", str(found["gate"])])
-    variants = ("--variants", str(folder / "variants.yaml"), "-m", "recall@5")
-    main(["ablate", str(run), *variants, "--html", str(found["ablate"])])
-    lexical = ("--validator", "lexical", "-q")
-    main(["validate", str(other), *lexical, "-o", str(folder / "earlier.jsonl")])
-    against = ("--against", str(folder / "earlier.jsonl"))
-    main(["validate", str(run), *lexical, *against, "--html", str(found["validate"])])
-    found["against"] = folder / "against.html"
-    main(["report", str(other), "--against", str(run), "--html", str(found["against"])])
-    main(["report", str(run), "--html-folder", str(folder / "folder")])
-    return {"run": run / "report.html", "folder": folder / "folder" / "index.html", **found}
+    found = compared(folder, run, other)
+    found |= {name: folder / f"{name}.html" for name in ("ablate", "validate")}
+    variants = ("--variants", folder / "variants.yaml", "-m", "recall@5")
+    ragbench("ablate", run, *variants, "--html", found["ablate"])
+    lexical, earlier = ("--validator", "lexical", "-q"), folder / "earlier.jsonl"
+    ragbench("validate", other, *lexical, "-o", earlier)
+    ragbench("validate", run, *lexical, "--against", earlier, "--html", found["validate"])
+    ragbench("report", run, "--html-folder", folder / "folder")
+    return {**found, "folder": folder / "folder" / "index.html"}
 
 
 def opened(driver: Any, page: Path, fragment: str = "") -> None:
@@ -139,7 +138,7 @@ def test_no_payload_runs_where_the_policy_is_taken_away(
     assert driver.execute_script(own) == (2 if name in ("run", "against") else 1)
 
 
-@pytest.mark.parametrize("name", ["run", "against", "compare", "gate", "ablate", "validate"])
+@pytest.mark.parametrize("name", PAGES)
 def test_every_page_is_quiet_and_accessible(driver: Any, pages: dict[str, Path], name: str) -> None:
     opened(driver, pages[name])
     driver.set_script_timeout(120)
@@ -172,7 +171,7 @@ def test_no_page_is_wider_than_its_window(driver: Any, pages: dict[str, Path], w
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        for name in ("run", "against", "compare", "gate", "ablate", "validate"):
+        for name in PAGES:
             opened(driver, pages[name])
             wide = driver.execute_script("return document.documentElement.scrollWidth")
             assert wide <= width, name

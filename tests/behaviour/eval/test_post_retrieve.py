@@ -57,17 +57,13 @@ class Failing:
         return OperatorOutput(chunks=context.chunks[-1:])
 
 
-def given_of(rag: NotingRAG, query: str) -> Sequence[str]:
-    return rag.given[query]
-
-
 def test_generation_and_metrics_see_what_stands_after_it(tmp_path: Path) -> None:
     rag = Three()
     stage = PostRetrieval(operators=(Threshold(min_score=0.5),))
     report = run(
         cases("a", "b"), rag, tmp_path / "run", metrics="precision@1", post_retrieval=stage
     )
-    assert given_of(rag, "a") == ["text a"]
+    assert rag.given["a"] == ["text a"]
     assert report.summaries[0].score == 1.0
     assert counts(report) == {
         "retrieve": (2, 0, 0, 0),
@@ -102,7 +98,7 @@ def test_generation_is_given_the_formatted_text(tmp_path: Path) -> None:
     rag = Three()
     stage = PostRetrieval(operators=(TopK(k=2), Template(template="- {text}", separator="\n")))
     run(cases("a"), rag, tmp_path / "run", post_retrieval=stage)
-    assert given_of(rag, "a") == ["- text x\n- text y"]
+    assert rag.given["a"] == ["- text x\n- text y"]
     trace = next(open_traces(tmp_path / "run")).trace
     assert trace.context.value is not None
     assert trace.context.value.contexts == ["text x", "text y"]
@@ -200,19 +196,13 @@ class Linked(Three):
         return [Chunk(id=f"beside {chunk_id}", text="T.")][:top_k]
 
 
-def test_a_rag_can_be_searched_again() -> None:
+def test_a_rag_can_be_searched_again_and_asked_for_neighbours_where_it_knows_them() -> None:
     service = chunk_service(Three())
+    linked: object = chunk_service(Linked())
     assert service is not None
     assert [chunk.id for chunk in service.search("a", 2)] == ["x", "y"]
     assert not isinstance(service, ChunkNeighbours)
-
-
-def test_a_rag_with_neighbours_can_be_asked_for_them() -> None:
-    service: object = chunk_service(Linked())
-    assert isinstance(service, ChunkNeighbours)
-    assert [chunk.id for chunk in service.neighbours("x", 1)] == ["beside x"]
-
-
-def test_a_rag_that_cannot_be_asked_is_no_service() -> None:
+    assert isinstance(linked, ChunkNeighbours)
+    assert [chunk.id for chunk in linked.neighbours("x", 1)] == ["beside x"]
     assert chunk_service(AsyncRAG()) is None
     assert chunk_service(OnlyGenerates()) is None

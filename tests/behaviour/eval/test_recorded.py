@@ -133,23 +133,27 @@ def test_nothing_recorded_and_nobody_to_ask_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def answered(id_: str, response: str, **said: Any) -> Entry:
-    case = Case(id=id_, query="q", **said)
-    outcome = Outcome(status=Status.MEASURED, value=GenerationResult(response))
-    return Entry(case=case, recorded={"generate": outcome})
+def answered(id_: str, response: str | GenerationResult, **said: Any) -> Entry:
+    value = GenerationResult(response) if isinstance(response, str) else response
+    outcome: Outcome[Any] = Outcome(status=Status.MEASURED, value=value)
+    return Entry(case=Case(id=id_, query="q", **said), recorded={"generate": outcome})
+
+
+def notes_of(data: list[Entry], folder: Path, metrics: str, about: str) -> tuple[Report, list[str]]:
+    report = evaluate(data, out=folder, metrics=parse_metrics(metrics))
+    return report, [note for note in report.notes if about in note]
 
 
 def test_how_declined_answers_are_known_is_reported(tmp_path: Path) -> None:
-    said = Outcome(status=Status.MEASURED, value=GenerationResult("pass", abstained=True))
     data = [
         answered("a", "I do not have specific information.", reference="27"),
         answered("b", "The text does not say. It was in May.", reference="in May"),
         answered("c", "27", reference="27"),
-        Entry(case=Case(id="d", query="q", reference="27"), recorded={"generate": said}),
+        answered("d", GenerationResult("pass", abstained=True), reference="27"),
     ]
-    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("token_f1"))
+    report, notes = notes_of(data, tmp_path, "token_f1", "declin")
     assert report.stages[-1].abstained == 2
-    assert [note for note in report.notes if "declin" in note] == [
+    assert notes == [
         "1 answer counts as declined by how it reads: where the RAG says `abstained` itself, that "
         "counts instead.",
         "1 answer declines in one sentence and goes on in others: counted as answered.",
@@ -164,11 +168,11 @@ def test_a_case_whose_reference_declines_is_unanswerable(tmp_path: Path) -> None
         answered("c", "I don't know.", reference=silent, answerable=True),
         answered("d", "I don't know.", reference=silent, alternative_references=("Paris",)),
     ]
-    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("abstention_accuracy"))
+    report, notes = notes_of(data, tmp_path, "abstention_accuracy", "unanswerable")
     cells = {row.id: row.cells[0].value for row in report.rows()}
     # a declines rightly, b answers though there is nothing, c declines what has an answer
     assert cells == {"a": 1.0, "b": 0.0, "c": 0.0, "d": None}
-    assert [note for note in report.notes if "unanswerable" in note] == [
+    assert notes == [
         "2 cases are taken as unanswerable: the reference says that there is no answer. "
         "`answerable` in the dataset overrides that."
     ]
@@ -183,12 +187,9 @@ def test_citation_marks_that_count_as_words_are_noted(tmp_path: Path) -> None:
         answered("d", "[1, 2]", reference="[1, 2]"),  # what was asked for is a list
         answered("e", "27 [1]"),  # nothing to compare with
     ]
-    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("token_f1,exact_match"))
-    marks = "2 answers hold citation marks such as [1], the references none: "
-    assert [note for note in report.notes if "citation" in note] == [
-        f"{marks}token_f1, exact_match count them as words. Have the RAG leave them out of the "
-        "response; they can stand in its metadata."
-    ]
+    report, (note,) = notes_of(data, tmp_path, "token_f1,exact_match", "citation")
+    assert note.startswith("2 answers hold citation marks such as [1], the references none: ")
+    assert "token_f1, exact_match count them as words" in note
     cells = {row.id: row.cells[1].value for row in report.rows()}
     assert cells == {"a": 0.0, "b": 0.0, "c": 1.0, "d": 1.0, "e": None}
 
@@ -198,27 +199,17 @@ def test_scores_that_rise_as_distances_do_are_noted(tmp_path: Path, sign: int) -
     value = RetrievalResult(["x", "y"], context_ids=["a", "c"], scores=[sign * 0.2, sign * 0.9])
     retrieved = {"retrieve": Outcome(status=Status.MEASURED, value=value)}
     data = [Entry(case=Case(id="1", query="?", reference_context_ids=("a",)), recorded=retrieved)]
-    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("MRR"))
-    said = [note for note in report.notes if "as distances do" in note]
-    assert len(said) == (1 if sign == 1 else 0)
+    report, notes = notes_of(data, tmp_path, "MRR", "as distances do")
+    assert len(notes) == (1 if sign == 1 else 0)
     assert report.summaries[0].score == 1.0  # the list's order is what counts
 
 
 def test_answers_that_were_cut_off_are_noted(tmp_path: Path) -> None:
     said = [{"finish_reason": "length"}, {"stop_reason": "max_tokens"}, {"done_reason": "stop"}]
     data = [
-        Entry(
-            case=Case(id=str(at), query="?", reference="27"),
-            recorded={
-                "generate": Outcome(
-                    status=Status.MEASURED, value=GenerationResult("The answer is", metadata=told)
-                )
-            },
-        )
+        answered(str(at), GenerationResult("The answer is", metadata=told), reference="27")
         for at, told in enumerate([*said, {"finish_reason": "MAX_TOKENS"}, {}])
     ]
-    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("exact_match"))
-    assert [note for note in report.notes if "cut off" in note] == [
-        "3 answers were cut off at a limit of tokens, as the RAG's metadata says (finish_reason), "
-        "and scored as far as they go. Raise max_tokens."
-    ]
+    _, (note,) = notes_of(data, tmp_path, "exact_match", "cut off")
+    assert note.startswith("3 answers were cut off at a limit of tokens")
+    assert note.endswith("Raise max_tokens.")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import UserDict, UserList
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -46,27 +46,43 @@ json_values: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )
 metadata = st.none() | st.dictionaries(texts, json_values, max_size=4)
-optional = st.none() | texts
 many = st.lists(texts, max_size=4).map(tuple)
-evidence = st.builds(
-    Evidence, text=texts, document_id=optional, start=st.none() | st.integers(0, 9), end=st.none()
-)
-cases = st.builds(
-    Case,
-    id=texts,
-    query=texts,
-    reference=optional,
-    alternative_references=many,
-    reference_contexts=st.none() | many,
-    reference_context_ids=st.none() | many,
-    grades=st.none() | st.dictionaries(texts, st.integers(0, 9), max_size=4),
-    evidence=st.lists(evidence, max_size=2).map(tuple),
-    answerable=st.none() | st.booleans(),
-    cluster=optional,
-    tags=many,
-    language=optional,
-    metadata=st.dictionaries(texts, json_values, max_size=3),
-)
+shares = st.floats(0, 1)
+numbers = st.integers(0, 9)
+OF_TYPE: dict[str, st.SearchStrategy[Any]] = {
+    "str": texts,
+    "str | None": st.none() | texts,
+    "tuple[str, ...]": many,
+    "tuple[str, ...] | None": st.none() | many,
+    "bool": st.booleans(),
+    "bool | None": st.none() | st.booleans(),
+    "int": numbers,
+    "int | None": st.none() | numbers,
+    "float": shares,
+    "Mapping[str, Any]": st.dictionaries(texts, json_values, max_size=3),
+    "Mapping[str, int] | None": st.none() | st.dictionaries(texts, numbers, max_size=4),
+    "Mapping[str, float]": st.dictionaries(texts, shares, max_size=4),
+    "RetrievalQuality": st.sampled_from(RetrievalQuality),
+    "WarningKind": st.sampled_from(WarningKind),
+}
+
+
+def made(cls: Any, **other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Of a dataclass, with every field that it has."""
+    given = {one.name: OF_TYPE[str(one.type)] for one in fields(cls)} | other
+    found = st.builds(cls, **given)
+    OF_TYPE[cls.__name__] = found
+    OF_TYPE[f"tuple[{cls.__name__}, ...]"] = several = st.lists(found, max_size=2).map(tuple)
+    OF_TYPE[f"tuple[{cls.__name__}, ...] | None"] = st.none() | several
+    return found
+
+
+made(Evidence, end=st.none())
+made(EvidenceQuote)
+made(DumpWarning, count=st.integers(1, 9))
+made(Conflict)
+cases = made(Case)
+verdicts = made(Verdict)
 
 
 @st.composite
@@ -92,40 +108,6 @@ generations = st.builds(
     confidence=st.none() | st.floats(0, 1),
     abstained=st.none() | st.booleans(),
     metadata=metadata,
-)
-
-shares = st.floats(0, 1)
-quotes = st.builds(
-    EvidenceQuote, chunk_id=texts, start=st.integers(0, 9), end=st.integers(0, 9), text=texts
-)
-verdicts = st.builds(
-    Verdict,
-    query_id=texts,
-    relevant_chunk_ids=many,
-    relevance=st.dictionaries(texts, shares, max_size=4),
-    answer_present=st.booleans(),
-    answer_probability=shares,
-    evidence=st.lists(quotes, max_size=2).map(tuple),
-    retrieval_quality=st.sampled_from(RetrievalQuality),
-    message=texts,
-    validator=texts,
-    reasons=many,
-    warnings=many,
-    inspection=st.none()
-    | st.lists(
-        st.builds(
-            DumpWarning,
-            kind=st.sampled_from(WarningKind),
-            message=texts,
-            count=st.integers(1, 9),
-            chunk_ids=many,
-        ),
-        max_size=2,
-    ).map(tuple),
-    conflicts=st.lists(
-        st.builds(Conflict, kind=texts, first=quotes, second=quotes, detail=texts), max_size=2
-    ).map(tuple),
-    details=st.dictionaries(texts, st.floats(0, 9), max_size=3),
 )
 
 

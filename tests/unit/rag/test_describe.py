@@ -11,26 +11,6 @@ import pytest
 from ragbench import RAGConfig, RAGInterface, as_rag, load_rag
 from ragbench.rag.load import describe_rag
 
-SOURCE = """
-from ragbench import RAGConfig, RAGInterface
-from described_base import Base
-
-class MyRAG(Base):
-    def retrieve(self, query, top_k=None):
-        return ["a"]
-    def generate(self, query, contexts):
-        return "b"
-
-def answer(query):
-    return "a", ["c"]
-"""
-BASE = """
-from ragbench import RAGInterface
-
-class Base(RAGInterface, abstract=True):
-    pass
-"""
-
 
 @pytest.fixture
 def described(
@@ -38,21 +18,28 @@ def described(
 ) -> Iterator[Callable[..., dict[str, Any]]]:
     path = list(sys.path)
     monkeypatch.chdir(tmp_path)
+    base = (
+        "from ragbench import RAGInterface\nclass Base(RAGInterface, abstract=True):\n    x = 1\n"
+    )
+    rag = (
+        "from described_base import Base\nclass MyRAG(Base, families=['retrieval']):\n"
+        "    def retrieve(self, query, top_k=None):\n        return ['a']\n"
+    )
 
-    def describe(
-        source: str = SOURCE, base: str = BASE, name: str = "MyRAG", **arguments: Any
-    ) -> dict[str, Any]:
+    def forget() -> None:
         for module in ("described_rag", "described_base"):
             sys.modules.pop(module, None)
-        (tmp_path / "described_rag.py").write_text(source, newline="")
-        (tmp_path / "described_base.py").write_text(base, newline="")
-        spec = f"{tmp_path}/described_rag.py:{name}"
+
+    def describe(old: str = "", new: str = "", **arguments: Any) -> dict[str, Any]:
+        forget()
+        for name, source in (("rag", rag), ("base", base)):
+            Path(f"described_{name}.py").write_text(source.replace(old, new), newline="")
+        spec = f"{tmp_path}/described_rag.py:MyRAG"
         return describe_rag(load_rag(spec, arguments), spec, arguments)
 
     yield describe
     sys.path[:] = path
-    for module in ("described_rag", "described_base"):
-        sys.modules.pop(module, None)
+    forget()
 
 
 def test_a_changed_file_a_changed_base_and_changed_arguments_show(
@@ -60,9 +47,9 @@ def test_a_changed_file_a_changed_base_and_changed_arguments_show(
 ) -> None:
     first = described()
     assert described() == first
-    assert described(SOURCE.replace("\n", "\r\n"), BASE) == first
-    assert described(SOURCE.replace('"b"', '"c"')) != first
-    assert described(SOURCE, BASE.replace("pass", "x = 1")) != first
+    assert described("\n", "\r\n") == first
+    assert described("'a'", "'c'") != first
+    assert described("x = 1", "x = 2") != first
     assert described(top_k=4) != first
 
 

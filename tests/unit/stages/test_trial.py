@@ -109,14 +109,6 @@ def test_times_of_answers_are_percentiles_that_were_measured() -> None:
     assert trial.report((), is_first=True).seconds_p50 < 1.0
 
 
-def test_times_of_post_retrieval_are_percentiles_that_were_measured() -> None:
-    trial = tried(traces(3))
-    trial.seconds = trial.seconds[:0]
-    trial.seconds.extend([5.0, 1.0, 3.0, 9.0])
-    report = trial.report((), is_first=False)
-    assert (report.seconds_p50, report.seconds_p95, report.answers) == (3.0, 9.0, None)
-
-
 def test_tokens_of_what_is_left_by_hand() -> None:
     """Three, four and five words: a mean of 4, the longest 5."""
     report = tried(traces(3)).report((), is_first=True)

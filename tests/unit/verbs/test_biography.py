@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from ragbench import Case, PostRetrieval, RetrievalResult, Skip, report_of
-from ragbench.core.biography import Biography
+from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching, match
@@ -18,7 +18,7 @@ from ragbench.post.compress import Extractive
 from ragbench.post.filter import DedupNear, TopK
 from ragbench.post.operator import Operator, OperatorInput, OperatorOutput
 from ragbench.post.stage import post_retrieved
-from ragbench.stages.biography import biography_of
+from ragbench.stages.biography import BiographyTally, best_order, biography_of
 from tests.behaviour.rags import NotingRAG, rows, run
 
 
@@ -216,21 +216,113 @@ def test_the_report_counts_what_each_operator_did_and_reads_the_same_back(tmp_pa
     assert [found.lost_by(fate) for fate in found.gold] == ["filter.dedup_near", "filter.top_k"]
 
 
-def test_moves_are_counted_without_those_that_only_close_ranks(tmp_path: Path) -> None:
-    stage = PostRetrieval(operators=(DedupNear(), Backwards()))
-    known = [Case(id="a", query="a", reference_context_ids=("desk",))]
-    table = run(known, Four(), tmp_path / "run", metrics="recall@2", post_retrieval=stage).operators
+def table_of(folder: Path, *operators: Operator, names: str = "a") -> OperatorTable:
+    """Of a run whose cases look for the chunk on the desk."""
+    known = [Case(id=name, query=name, reference_context_ids=("desk",)) for name in names]
+    stage = PostRetrieval(operators=operators)
+    table = run(known, Four(), folder, metrics="recall@2", post_retrieval=stage).operators
     assert table is not None
-    dedup, turned = table.operators
+    return table
+
+
+def test_moves_are_counted_without_those_that_only_close_ranks(tmp_path: Path) -> None:
+    dedup, turned = table_of(tmp_path, DedupNear(), Backwards()).operators
     assert (dedup.moved, dedup.gold_up) == (0, 1)
     assert (turned.moved, turned.gold_up, turned.gold_down) == (2, 1, 0)
 
 
 def test_notes_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
-    stage = PostRetrieval(operators=(TopK(k=2), Backwards(), Extractive(budget=100)))
-    known = [Case(id=name, query=name, reference_context_ids=("desk",)) for name in ("a", "b")]
-    table = run(known, Four(), tmp_path / "run", metrics="recall@2", post_retrieval=stage).operators
-    assert table is not None
+    table = table_of(tmp_path, TopK(k=2), Backwards(), Extractive(budget=100), names="ab")
     assert table.operators[1].notes == (("2 turned", 2),)
     note, cases = table.operators[2].notes[0]
     assert (cases, "the extra 'tokens' counts exactly" in note) == (2, True)
+
+
+# --- counts over cases, and the best order of the same chunks, by hand
+
+LEAVE_AND_DESK = case("leave", "desk")
+TURNED: tuple[Operator, ...] = (Backwards(), TopK(k=2), FirstWords(words=2))
+
+
+def counted(*found: Biography) -> OperatorTable:
+    tally = BiographyTally()
+    for at, one in enumerate(found):
+        tally.add(f"c{at}", one)
+    table = tally.table()
+    assert table is not None
+    return table
+
+
+def test_each_operator_is_counted_by_what_it_was_given() -> None:
+    """badge, leave, leave-copy, desk; turned; desk and leave-copy left; both cut."""
+    table = counted(biography(LEAVE_AND_DESK, *TURNED))
+    turned, top, cut = table.operators
+    assert (turned.given, turned.dropped, turned.added, turned.moved, turned.rewritten) == (
+        *(4, 0, 0),
+        *(4, 0),
+    )
+    assert (turned.gold_given, turned.gold_lost, turned.gold_up, turned.gold_down) == (2, 0, 1, 1)
+    assert (top.given, top.dropped, top.moved, top.gold_given, top.gold_lost) == (4, 2, 0, 2, 1)
+    assert (top.lost_for_good, top.examples, top.gold_added) == (1, ("c0",), 0)
+    assert (cut.given, cut.dropped, cut.rewritten, cut.moved) == (2, 0, 2, 0)
+    assert (cut.gold_given, cut.gold_lost, cut.gold_up, cut.gold_down) == (1, 0, 0, 0)
+    assert (table.cases, table.judged, table.gold, table.found, table.kept) == (1, 1, 2, 2, 1)
+    assert turned.notes == (("4 turned", 1),)
+
+
+def test_an_operator_that_stands_twice_is_distinguished_by_its_step() -> None:
+    table = counted(biography(LEAVE_AND_DESK, TopK(k=3), Backwards(), TopK(k=1)))
+    assert [(one.operator, one.lost_for_good) for one in table.operators] == [
+        ("filter.top_k (step 1)", 1),
+        ("test.backwards", 0),
+        ("filter.top_k (step 3)", 1),
+    ]
+
+
+def test_examples_are_the_first_five_cases_each_once() -> None:
+    """Each loses two gold contexts to the same operator."""
+    (top,) = counted(*[biography(case("leave-copy", "desk"), TopK(k=1))] * 7).operators
+    assert (top.lost_for_good, top.examples) == (14, ("c0", "c1", "c2", "c3", "c4"))
+
+
+def test_why_gold_is_not_known_is_counted_the_most_frequent_reason_first() -> None:
+    without_ids = biography(LEAVE_AND_DESK, TopK(k=4), ids=False)
+    unknown = biography(Case(id="c", query="?"), TopK(k=4))
+    table = counted(without_ids, unknown, unknown, biography(LEAVE_AND_DESK, TopK(k=4)))
+    assert (table.cases, table.judged) == (4, 1)
+    assert [count for _, count in table.no_gold] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("grades", "matching", "ids", "order"),
+    [
+        ({"leave": 1, "desk": 3}, Matching.ID, True, [3, 1, 0, 2]),
+        ({"leave": 3, "desk": 1}, Matching.ID, True, [1, 3, 0, 2]),
+        ({"leave": 2, "desk": 2, "gone": 3}, Matching.ID, True, [1, 3, 0, 2]),
+        ({"badge": 0, "desk": 1}, Matching.ID, True, [3, 0, 1, 2]),
+        ({"gone": 1}, Matching.ID, True, [0, 1, 2, 3]),
+        (None, Matching.TEXT, True, [3, 0, 1, 2]),
+        (None, Matching.TEXT, False, [3, 0, 1, 2]),
+    ],
+)
+def test_the_best_order_has_the_highest_grades_first_and_leaves_the_rest_alone(
+    grades: dict[str, int] | None, matching: Matching, ids: bool, order: list[int]
+) -> None:
+    found = Four().retrieve_with_metadata("?")
+    if not ids:
+        found = RetrievalResult(found.contexts)
+    desk = ("The help desk is open from 8 to 17.",)
+    known = Case(id="c", query="?", grades=grades, reference_contexts=None if grades else desk)
+    best = best_order(replace(trace(known, found, found), post_retrieval=None), matching)
+    assert best is not None
+    done = best.context.value
+    assert done is not None
+    assert list(done.contexts) == [found.contexts[at] for at in order]
+    for given, left in ((found.context_ids, done.context_ids), (found.scores, done.scores)):
+        assert left == (None if given is None else [given[at] for at in order])
+
+
+def test_what_was_not_retrieved_or_not_judged_has_no_best_order() -> None:
+    found = Four().retrieve_with_metadata("?")
+    unknown = Case(id="c", query="?")
+    assert best_order(trace(unknown, found, found), Matching.ID) is None
