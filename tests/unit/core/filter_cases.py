@@ -10,58 +10,21 @@ from ragbench.core.filters import And, Equals, Exists, Filter, In, Not, Or, Pref
 
 # Few fields and values, so that filters and metadata meet.
 FIELDS = [
-    "year",
-    "source",
-    "any",
-    "a.b",
-    "year.k",
-    "a",
-    "a.b.k",
-    'o\'brien "x"',
-    "über",
-    "",
-    "document_id",
-    "document_id.k",
-    "a%b",
-    "half\ud83c",
-    "it's",
-    "--",
+    *"year source any a.b year.k a a.b.k über document_id document_id.k a%b it's --".split(),
+    *('o\'brien "x"', "", "half\ud83c"),
 ]
 _PLAIN: list[Any] = [0, 1, 1.0, -1.5, 2023, True, False, "1", "true", "", "a'b\"c\\", "x\x00y"]
 _ODD: list[Any] = [
-    "2023",
-    "2023-05-01",
-    "2023-05-01T12:00:00+02:00",
-    "苹果",
-    2**53 + 1,
-    2**70,
-    "x" * 300,
-    "x" * 499,
-    "x" * 500,
-    "x" * 501,
-    "a_b",
-    "a%b",
-    "\ud83c",
-    "\ufdd0d83c",
-    -0.0,
+    *("2023", "2023-05-01", "2023-05-01T12:00:00+02:00", "苹果", "a_b", "a%b"),
+    *(2**53 + 1, 2**70, -0.0, "\ud83c", "\ufdd0d83c"),
+    *("x" * length for length in (300, 499, 500, 501)),
 ]
 NUMBERS: list[Any] = [-1.5, 0, 1, 1.0, 2022.5, 2023, 2**53]
 DATES = ["2022", "2023", "2023-05", "2023-05-01", "2023-05-01T10:00:00Z", "2024-01-01"]
 
 PREFIXES = [
-    "",
-    "2023",
-    "2023-05",
-    "a'b",
-    "a'b\"c\\",
-    "x\x00",
-    "苹",
-    "x",
-    "x" * 299,
-    "x" * 500,
-    "x" * 501,
-    "%",
-    "_",
+    *("", "2023", "2023-05", "a'b", "a'b\"c\\", "x\x00", "苹", "x", "%", "_"),
+    *("x" * length for length in (299, 500, 501)),
 ]
 
 fields = st.sampled_from(FIELDS)

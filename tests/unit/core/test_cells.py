@@ -15,18 +15,13 @@ def failure_of(error: BaseException) -> Failure:
 
 def test_what_is_kept_of_an_exception() -> None:
     failure = failure_of(ValueError("no such key"))
-    assert (failure.type, failure.message, failure.stage) == (
-        "ValueError",
-        "no such key",
-        "generate",
-    )
+    assert str(failure) == "generate: ValueError: no such key"
     assert failure.cause is None
     assert failure.traceback is not None
     assert "failure_of" in failure.traceback
-    assert str(failure) == "generate: ValueError: no such key"
 
 
-def test_the_chain_of_causes_is_kept() -> None:
+def test_the_chain_of_causes_is_kept_and_ends() -> None:
     try:
         try:
             try:
@@ -39,9 +34,6 @@ def test_the_chain_of_causes_is_kept() -> None:
         failure = Failure.of(error, stage="retrieve")
     assert failure.cause == "LookupError: no index <- OSError: connection refused"
     assert str(failure) == f"retrieve: ValueError: no answer <- {failure.cause}"
-
-
-def test_causes_in_a_circle_end() -> None:
     one, two = ValueError("one"), ValueError("two")
     one.__cause__, two.__cause__ = two, one
     assert Failure.of(one, stage="retrieve").cause == "ValueError: two"
@@ -61,19 +53,17 @@ def test_a_message_that_cannot_be_made_is_reported() -> None:
         def __str__(self) -> str:
             raise RuntimeError("nested")
 
-    failure = failure_of(Broken())
-    assert failure.message == "(its message cannot be read: RuntimeError)"
+    said = "(its message cannot be read: RuntimeError)"
+    assert failure_of(Broken()).message == said
     error = ValueError("outer")
     error.__cause__ = Broken()
-    cause = failure_of(error).cause
-    assert cause == "Broken: (its message cannot be read: RuntimeError)"
+    assert failure_of(error).cause == f"Broken: {said}"
 
 
 def test_a_huge_message_keeps_its_ends() -> None:
     failure = failure_of(ValueError("begin" + "x" * 5_000_000 + "end"))
-    assert len(failure.message) < 11_000
     assert failure.message.startswith("begin")
     assert failure.message.endswith("end")
     assert "(4,990,008 characters)" in failure.message
     assert failure.traceback is not None
-    assert len(failure.traceback) < 11_000
+    assert max(len(failure.message), len(failure.traceback)) < 11_000

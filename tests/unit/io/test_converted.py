@@ -95,11 +95,9 @@ def test_a_pdf_is_the_text_of_its_pages(tmp_path: Path) -> None:
 
 def test_of_a_page_the_main_text_is_kept_as_markdown(tmp_path: Path) -> None:
     [document] = read_documents(folder(tmp_path, a__html=PAGE.encode()))
-    assert document.title is not None
-    assert document.title.startswith("Leave")
-    assert "There are 27 days of paid leave a year" in document.text
-    assert "## Carrying over" in document.text
-    assert "| 10 | 30 |" in document.text
+    assert (document.title or "").startswith("Leave")
+    for kept in ("There are 27 days of paid leave a year", "## Carrying over", "| 10 | 30 |"):
+        assert kept in document.text
     for left_out in ("Jobs", "track()", "cookies", "<p>"):
         assert left_out not in document.text
 
@@ -136,10 +134,10 @@ def test_all_that_cannot_be_read_are_named_at_once(
         list(read_documents(tmp_path))
     said = {Path(str(one.path)).name: one.message for one in raised.value.problems}
     assert said.keys() == {"damaged.pdf", "locked.pdf", "no.docx"}
-    assert said["locked.pdf"] == "the PDF is locked by a password: save it without one"
-    assert said["damaged.pdf"].startswith("it is no PDF document that can be read: ")
-    assert said["no.docx"].startswith("it is no Word document that can be read: ")
-    assert all("\n" not in message for message in said.values())
+    assert "locked by a password" in said["locked.pdf"]
+    assert "no PDF document that can be read" in said["damaged.pdf"]
+    assert "no Word document that can be read" in said["no.docx"]
+    assert not any("\n" in message for message in said.values())
     assert caplog.messages == []
 
 

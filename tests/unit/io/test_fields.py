@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,13 +11,13 @@ from ragbench import Case, Document, read_cases, read_documents
 from ragbench.errors import DataError
 from ragbench.io.fields import case_fields, document_fields, entry_fields
 from ragbench.io.source import Problems
+from tests.unit.io.files import lines
 
 Row = Mapping[str, object]
 
 
 def read(folder: Path, row: Row, fields: Mapping[str, str] | None = None) -> Case:
-    path = folder / "cases.jsonl"
-    path.write_text(json.dumps({"query": "q", **row}), encoding="utf-8")
+    path = lines(folder / "cases.jsonl", [{"query": "q", **row}])
     (case,) = read_cases(path, fields=fields, format="jsonl")
     return case
 
@@ -34,12 +32,9 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(
-    "name", ["question", "user_input", "input", "Question", "User Input", "QUERY"]
-)
+@pytest.mark.parametrize("name", ["question", "user_input", "input", "User Input", "QUERY"])
 def test_names_of_the_query(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "cases.jsonl"
-    path.write_text(json.dumps({name: "Who?"}), encoding="utf-8")
+    path = lines(tmp_path / "cases.jsonl", [{name: "Who?"}])
     assert [case.query for case in read_cases(path)] == ["Who?"]
 
 
@@ -94,34 +89,30 @@ def test_what_cannot_be_is_a_problem(tmp_path: Path, row: Row, problem: str) -> 
         read(tmp_path, row)
 
 
-def test_what_a_system_said_is_not_taken_for_gold(tmp_path: Path) -> None:
-    row = {"question": "q", "answer": "said", "contexts": ["c"], "ground_truth": "right"}
-    case = read(tmp_path, row)
-    assert (case.reference, case.reference_contexts, case.metadata) == ("right", None, {})
-
-
 def test_given_names_win_and_an_empty_name_switches_a_field_off(tmp_path: Path) -> None:
-    row: dict[str, Any] = {"Frage": "Wer?", "evidence": [[1, 2]], "pid": 3, "answer": "a"}
-    row["ground_truth"] = "b"
+    row = {"Frage": "Wer?", "evidence": [[1, 2]], "pid": 3, "answer": "a", "ground_truth": "b"}
     fields = {"query": "Frage", "evidence": "", "reference_context_ids": "pid"}
     case = read(tmp_path, row, fields | {"reference": "ground_truth"})
     assert (case.query, case.reference_context_ids, case.reference) == ("Wer?", ("3",), "b")
     assert case.metadata == {"query": "q", "evidence": [[1, 2]], "answer": "a"}
     with pytest.raises(DataError, match="no record has the field that the mapping reference=x"):
         read(tmp_path, {}, {"reference": "x"})
+    # What a system said is not taken for gold.
+    said = {"answer": "said", "contexts": ["c"], "ground_truth": "right"}
+    case = read(tmp_path, said)
+    assert (case.reference, case.reference_contexts, case.metadata) == ("right", None, {})
 
 
 def test_documents(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.jsonl"
     rows = [
         {"pid": 1, "contents": "text", "title": "", "year": 2023},
         {"_id": "b", "text": "", "title": "Empty"},
         {"text": "no id"},
         {"id": "c"},
     ]
-    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     noted = Problems()
-    first, second, third = read_documents(path, problems=noted)
+    found = read_documents(lines(tmp_path / "corpus.jsonl", rows), problems=noted)
+    first, second, third = found
     assert first == Document(id="1", text="text", title=None, metadata={"year": 2023})
     assert second == Document(id="b", text="", title="Empty")
     assert third.id.startswith("d-")

@@ -15,14 +15,17 @@ QUERIES = '{"_id": "1", "text": "one", "metadata": {"x": 1}}\n{"_id": "2", "text
 CORPUS = '{"_id": "a", "title": "A", "text": "text a"}\n{"_id": "b", "title": "", "text": ""}\n'
 
 
-def beir(folder: Path, **splits: str) -> Path:
-    (folder / "qrels").mkdir()
-    (folder / "queries.jsonl").write_text(QUERIES, encoding="utf-8")
-    (folder / "corpus.jsonl").write_text(CORPUS, encoding="utf-8")
-    for split, lines in splits.items():
-        text = "query-id\tcorpus-id\tscore\n" + lines
-        (folder / "qrels" / f"{split}.tsv").write_text(text, encoding="utf-8")
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+def beir(folder: Path, **splits: str) -> Path:
+    head = "query-id\tcorpus-id\tscore\n"
+    qrels = {f"qrels/{split}.tsv": head + rows for split, rows in splits.items()}
+    return write(folder, {"queries.jsonl": QUERIES, "corpus.jsonl": CORPUS, **qrels})
 
 
 def test_beir(tmp_path: Path) -> None:
@@ -37,6 +40,9 @@ def test_beir(tmp_path: Path) -> None:
         ("a", "A", "text a"),
         ("b", None, ""),
     ]
+    (folder / "queries.jsonl").unlink()
+    (folder / "queries.jsonl.gz").write_bytes(gzip.compress(QUERIES.encode()))
+    assert [case.id for case in read_cases(folder)] == ["1"]
 
 
 def test_beir_problems(tmp_path: Path) -> None:
@@ -52,24 +58,20 @@ def test_beir_problems(tmp_path: Path) -> None:
         list(read_cases(folder, split="train"))
 
 
-def test_beir_packed(tmp_path: Path) -> None:
-    folder = beir(tmp_path, test="1\ta\t1\n")
-    (folder / "queries.jsonl").unlink()
-    (folder / "queries.jsonl.gz").write_bytes(gzip.compress(QUERIES.encode()))
-    assert [case.id for case in read_cases(folder)] == ["1"]
-
-
 def test_trec(tmp_path: Path) -> None:
-    (tmp_path / "queries.tsv").write_text('1\twho said "x"\n2\ttwo\n', encoding="utf-8")
-    (tmp_path / "qrels.txt").write_text("1 0 a 2\n1 0 b -1\n", encoding="utf-8")
-    (tmp_path / "collection.tsv").write_text("a\ttext\twith tab\nb\t\n", encoding="utf-8")
+    write(
+        tmp_path,
+        {
+            "queries.tsv": '1\twho said "x"\n2\ttwo\n',
+            "qrels.txt": "1 0 a 2\n1 0 b -1\n",
+            "collection.tsv": "a\ttext\twith tab\nb\t\n",
+        },
+    )
     (case,) = read_cases(tmp_path)
     assert (case.id, case.query) == ("1", 'who said "x"')
     assert (case.grades, case.reference_context_ids) == ({"a": 2, "b": -1}, ("a",))
-    assert [(d.id, d.text) for d in read_documents(tmp_path, format="trec")] == [
-        ("a", "text\twith tab"),
-        ("b", ""),
-    ]
+    documents = list(read_documents(tmp_path, format="trec"))
+    assert [(d.id, d.text) for d in documents] == [("a", "text\twith tab"), ("b", "")]
 
 
 def test_trec_problems(tmp_path: Path) -> None:
@@ -84,11 +86,14 @@ def test_trec_problems(tmp_path: Path) -> None:
 
 
 def test_text_files(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "x.md").write_text("hidden", encoding="utf-8")
-    (tmp_path / "b" / "z.md").write_text("intro\n# The title \ntext", encoding="utf-8")
-    (tmp_path / "a.txt").write_text("# not a title", encoding="utf-8")
+    write(
+        tmp_path,
+        {
+            ".git/x.md": "hidden",
+            "b/z.md": "intro\n# The title \ntext",
+            "a.txt": "# not a title",
+        },
+    )
     (tmp_path / "c.txt").write_bytes("Größe".encode("latin-1"))
     noted = Problems()
     documents = list(read_documents(tmp_path, problems=noted))
@@ -96,13 +101,9 @@ def test_text_files(tmp_path: Path) -> None:
     assert [problem.path for problem in noted] == [f"{tmp_path}/c.txt"]
     (single,) = read_documents(tmp_path / "a.txt")
     assert (single.id, single.text) == ("a.txt", "# not a title")
-
-
-def test_a_readme_beside_data_is_no_corpus(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("hello", encoding="utf-8")
-    (tmp_path / "questions.csv").write_text("query\n", encoding="utf-8")
+    data = write(tmp_path / "data", {"README.md": "hello", "questions.csv": "query\n"})
     with pytest.raises(DataError, match="the folder holds no documents"):
-        list(read_documents(tmp_path))
+        list(read_documents(data))  # a README beside data is no corpus
 
 
 @pytest.mark.parametrize(

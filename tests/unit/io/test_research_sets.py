@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,15 @@ from ragbench import (
 )
 from ragbench.errors import DataError
 from ragbench.io.source import Problems
+from tests.unit.io.files import lines
 
 CONTEXT = "Ada Lovelace wrote the first program in 1843."
 
 
 def squad(folder: Path, *questions: object, context: object = CONTEXT) -> Path:
     paragraphs = [{"context": context, "qas": list(questions)}, {"context": CONTEXT, "qas": []}]
-    value = {"version": "v2.0", "data": [{"title": "Ada", "paragraphs": paragraphs}]}
-    path = folder / "dev.json"
-    path.write_text(json.dumps(value), encoding="utf-8")
-    return path
+    data = [{"title": "Ada", "paragraphs": paragraphs}]
+    return lines(folder / "dev.json", [{"version": "v2.0", "data": data}])
 
 
 def question(**values: Any) -> dict[str, Any]:
@@ -37,10 +35,8 @@ def question(**values: Any) -> dict[str, Any]:
 
 
 def flat(folder: Path, **values: object) -> Path:
-    path = folder / "flat.jsonl"
     row = {"id": "q1", "context": CONTEXT, "question": "When?", **values}
-    path.write_text(json.dumps(row), encoding="utf-8")
-    return path
+    return lines(folder / "flat.jsonl", [row])
 
 
 def test_squad_nested_and_flat_mean_the_same(tmp_path: Path) -> None:
@@ -108,8 +104,7 @@ def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
     alone = TASK | {"task_id": "b<::>1", "history": [["user", "What?"]]}
     unknown = alone | {"task_id": "c<::>1", "answerability": ["UNDERSPECIFIED"], "contexts": []}
     without = unknown | {"task_id": "d<::>1", "answerability": ["UNANSWERABLE"]}
-    path = tmp_path / "tasks.jsonl"
-    path.write_text("\n".join(map(json.dumps, (TASK, alone, unknown, without))), "utf-8")
+    path = lines(tmp_path / "tasks.jsonl", (TASK, alone, unknown, without))
     with open_source(path) as source:
         cases = [entry.case for entry in source]
     labels = {"turn": "2", "answerability": ["ANSWERABLE"], "multiturn": ["Follow-up"]}
@@ -129,7 +124,7 @@ def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
     assert source.info.form == "mtrag"
     (note,) = source.info.notes
     assert "the last question of each conversation is asked alone" in note
-    path.write_text(json.dumps(TASK | {"history": TASK["history"][:2]}), "utf-8")
+    lines(path, [TASK | {"history": TASK["history"][:2]}])
     with pytest.raises(DataError, match=r"tasks\.jsonl:1: expected turns .* the user's question"):
         list(read_cases(path))
 
@@ -144,17 +139,16 @@ def test_the_file_of_mtrags_human_evaluation(tmp_path: Path) -> None:
         "Answerability": ["PARTIAL"],
     }
     text = "Ada wrote it in 1843." * 5000
+    answer = {"task_id": "a<::>2", "model_id": "m", "model_response": "1842"}
     whole = {
         "name": "Human evaluation",
         "models": [{"model_id": "m"}],
         "metrics": [],
         "documents": [{"document_id": "d1", "text": text}],
         "tasks": [task],
-        "evaluations": [{"task_id": "a<::>2", "model_id": "m", "model_response": "1842"}],
+        "evaluations": [answer],
     }
-    path = tmp_path / "eval.json"
-    path.write_text(json.dumps(whole), "utf-8")
-    with open_source(path) as source:
+    with open_source(lines(tmp_path / "eval.json", [whole])) as source:
         ((case,), info) = [entry.case for entry in source], source.info
     assert (info.form, info.recorded) == ("mtrag", {})
     assert (case.query, case.reference, case.answerable) == ("When?", "1843", True)
@@ -162,7 +156,7 @@ def test_the_file_of_mtrags_human_evaluation(tmp_path: Path) -> None:
     assert case.metadata["history"] == TURNS
 
 
-RAGAS = {
+RAGAS: dict[str, Any] = {
     "user_input": "Who?",
     "retrieved_contexts": ["said"],
     "reference_contexts": ["Ada did.", "It's 1843."],
@@ -175,37 +169,27 @@ RAGAS = {
 
 
 def check_ragas(path: Path) -> None:
-    (case,) = read_cases(path)
+    with open_source(path) as source:
+        (entry,) = source
+    case = entry.case
+    assert [case] == list(read_cases(path))
     assert (case.query, case.reference) == ("Who?", "Ada")
     assert case.reference_contexts == ("Ada did.", "It's 1843.")
     assert case.reference_context_ids == ("1", "b")
     # What a system said is not part of the case: another system is asked the same one.
     assert case.metadata.keys() <= {"synthesizer_name"}
-    with open_source(path) as source:
-        (entry,) = source
-    assert entry.case == case
     assert entry.recorded["generate"].value == GenerationResult("Bob")
     assert entry.recorded["retrieve"].value == RetrievalResult(["said"])
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("a.jsonl", RAGAS),
-        ("a.json", [RAGAS]),
-        ("a.jsonl", {"eval_sample": RAGAS, "synthesizer_name": "single_hop"}),
-    ],
-)
-def test_files_of_ragas(tmp_path: Path, name: str, value: object) -> None:
-    (tmp_path / name).write_text(json.dumps(value), encoding="utf-8")
-    check_ragas(tmp_path / name)
-
-
-def test_a_conversation_of_ragas_is_a_problem(tmp_path: Path) -> None:
-    row = {"user_input": [{"content": "hi", "type": "human"}], "reference": "x"}
-    (tmp_path / "a.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    with pytest.raises(DataError, match=r"a\.jsonl:1: field 'user_input'"):
-        list(read_cases(tmp_path / "a.jsonl"))
+def test_files_of_ragas(tmp_path: Path) -> None:
+    check_ragas(lines(tmp_path / "a.jsonl", [RAGAS]))
+    check_ragas(lines(tmp_path / "a.json", [[RAGAS]]))
+    sample = {"eval_sample": RAGAS, "synthesizer_name": "single_hop"}
+    check_ragas(lines(tmp_path / "b.jsonl", [sample]))
+    conversation = {"user_input": [{"content": "hi", "type": "human"}], "reference": "x"}
+    with pytest.raises(DataError, match=r"c\.jsonl:1: field 'user_input'"):
+        list(read_cases(lines(tmp_path / "c.jsonl", [conversation])))
 
 
 @pytest.mark.extra("ragas")
