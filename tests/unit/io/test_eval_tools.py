@@ -38,15 +38,12 @@ TEST_CASE: Row = {
     "name": "test_case_0",
     "input": "Who?",
     "actualOutput": "Ada",
-    "success": False,
     "expectedOutput": "Ada Lovelace",
     "context": ["Ada wrote it."],
     "tags": ["people"],
     "retrievalContext": ["Ada wrote it.", "Bob did not."],
     "completionTime": 1.5,
-    "order": 0,
     "inputTokenCount": 7,
-    "runDuration": 3.25,
     "metricsData": [{"score": 0.5, "error": None}],
 }
 
@@ -169,7 +166,7 @@ def test_promptfoo(tmp_path: Path) -> None:
         ({"response": {"output": "No.", "isRefusal": True}}, Status.ABSTAINED),
     ],
 )
-def test_promptfoo_tells_errors_from_assertions(tmp_path: Path, more: Row, status: Status) -> None:
+def test_promptfoo_knows_errors_from_assertions(tmp_path: Path, more: Row, status: Status) -> None:
     (entry,) = promptfoo(tmp_path, result("Ada", **more))
     assert entry.recorded["generate"].status is status
 
@@ -188,13 +185,8 @@ def test_promptfoo_with_a_structured_output_and_out_of_its_cache(tmp_path: Path)
 
 
 def test_references_of_promptfoo_are_variables_or_whole_answers(tmp_path: Path) -> None:
-    asserted = [
-        {"type": kind, "value": value}
-        for kind, value in (
-            *(("contains", "A"), ("similar", "{{gold}}")),
-            *(("llm-rubric", "is nice"), ("equals", "Ada L.")),
-        )
-    ]
+    checks = {"contains": "A", "similar": "{{gold}}", "llm-rubric": "nice", "equals": "Ada L."}
+    asserted = [{"type": kind, "value": value} for kind, value in checks.items()]
     row = result("Ada", vars={"query": "Who?", "gold": "Ada"}, testCase={"assert": asserted})
     assert promptfoo(tmp_path, row)[0].case.references == ("Ada", "Ada L.")
     named = result("Ada", vars={"query": "Who?", "ground_truth": "Bob"})
@@ -234,19 +226,3 @@ def test_open_rag_eval(tmp_path: Path) -> None:
         list(source)
     (entry,) = entries(path, "open-rag-eval", split="2")
     assert values(entry)["generate"] == GenerationResult("Bob")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        '{"results": {"results": [{"vars": [1], "error": {}, "provider": 3, "response": {}}]}}',
-        '{"testCases": [{"input": 5, "actualOutput": ["x"], "retrievalContext": {"a": 1}}]}',
-        '{"testCases": [null, 3, {"input": "a", "retrievalContext": [null]}]}',
-        '{"results": [{"query": "a", "gt_answer": {}, "retrieved_context": [[1]]}]}',
-        '{"testRunData": {"testCases": "none"}}',
-    ],
-)
-def test_odd_values_are_problems(tmp_path: Path, content: str) -> None:
-    path = written(tmp_path / "x.json", content)
-    with pytest.raises(DataError), open_source(path) as source:
-        list(source)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ragbench import Case, Evidence, open_source, read_cases, read_documents
 from ragbench.errors import ConfigError, DataError
 from ragbench.io import json_files
-from ragbench.io.json_files import array_elements, repeated_key
+from ragbench.io.json_files import array_elements
 from ragbench.io.lines import guess_encoding
 from ragbench.io.source import Problems, Source
 
@@ -322,23 +322,6 @@ def test_elements_know_their_line_and_bad_ones_hide_no_others(tmp_path: Path) ->
     assert [str(problem) for problem in problems] == [
         f"{path}:5: the JSON is cut off: the array of records never ends"
     ]
-
-
-@pytest.mark.parametrize(
-    ("raw", "found"),
-    [
-        (b'{"a": 1, "b": 2}', None),
-        (b'{"a": 1, "a": 2}', (9, "a")),
-        (b'{"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}', None),
-        (b'{"b": [{"a": 2, "c": 0, "a": 3}]}', (24, "a")),
-        (b'{"a": "x\\": \\"a\\": ", "b": ": "}', None),
-        (b'{"\\u0061": 1, "a": 2}', (14, "a")),
-        (b'{"a" :1,\n"a" :2}', (9, "a")),
-        (b'["a", "a", {"a": "a"}]', None),
-    ],
-)
-def test_a_key_that_stands_twice(raw: bytes, found: tuple[int, str] | None) -> None:
-    assert repeated_key(raw, json.loads(raw)) == found
 
 
 # --- encodings that are guessed

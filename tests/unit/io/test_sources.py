@@ -452,9 +452,11 @@ def test_the_split_that_is_taken_is_named(beir: Path) -> None:
     [
         ("x.jsonl", '{"query": "A?"}\n{"query": "B?", "query": "C?"}\n', 2),
         ("x.json", '[{"query": "A?"},\n{"query": "B?",\n\n"query": "C?"}]', 4),
+        ("x.jsonl", '{"query": "\\": \\"query\\": ", "tags": [{"query": 1}, {"query": 2}]}\n'
+         '{"qu\\u0065ry": "B?", "query": "C?"}', 2),
     ],
-)
-def test_a_key_that_stands_twice_is_an_error_with_its_line(
+)  # fmt: skip
+def test_a_key_that_is_repeated_is_an_error_with_its_line(
     tmp_path: Path, name: str, text: str, line: int
 ) -> None:
     (tmp_path / name).write_text(text, "utf-8")

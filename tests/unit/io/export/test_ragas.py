@@ -53,14 +53,6 @@ def test_the_first_of_the_fullest_rows_leads_and_the_others_keep_their_order(
     assert [row["user_input"] for row in lines(path)] == [trace.case.query for trace in order]
 
 
-@pytest.fixture
-def own_user_folder(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """ragas writes an id below the user's home when it scores, and leaves that file open."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("home")))
-
-
 @pytest.mark.extra("ragas")
 def test_ragas_loads_from_the_file_what_a_dataset_holds(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
@@ -74,19 +66,11 @@ def test_ragas_loads_from_the_file_what_a_dataset_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.extra("ragas")
-@pytest.mark.usefixtures("own_user_folder")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_ragas_evaluates_the_file_even_when_the_first_case_knows_little(tmp_path: Path) -> None:
-    from ragas.metrics._context_precision import IDBasedContextPrecision
-
+def test_ragas_knows_every_field_even_when_the_first_case_knows_little(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     export("ragas", [ONLY_GENERATES, FULL], path)
-    ragas = import_ragas()
-    dataset = ragas.EvaluationDataset.from_jsonl(str(path))
-    assert "retrieved_context_ids" in dataset.features()
-    only_full = ragas.EvaluationDataset(samples=dataset.samples[:1])
-    result = ragas.evaluate(only_full, metrics=[IDBasedContextPrecision()], show_progress=False)
-    assert result.scores == [{"id_based_context_precision": 0.5}]
+    # What its metrics may read are the fields of the first sample.
+    assert "retrieved_context_ids" in import_ragas().EvaluationDataset.from_jsonl(path).features()
 
 
 def test_sequences_that_are_no_lists_are_written_as_lists(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -12,7 +13,6 @@ from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.export import export
 from ragbench.io.trec import escape_id, unescape_id
-from ragbench.plugins import require
 from tests.unit.io.traces import (
     ALL,
     FULL,
@@ -44,25 +44,14 @@ def test_the_lines_of_a_run_and_its_qrels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "scores",
-    [
-        None,
-        [0.1, 0.2, 0.3],
-        [0.5, 0.5, 0.1],
-        [float("nan"), 0.2, 0.1],
-        [float("inf"), 0.2, 0.1],
-        [1e300, 1e299, 1.0],
-        [0.3, 0.3 - 1e-12, 0.1],
-    ],
-)
+    [None, [0.1, 0.2, 0.3], [0.5, 0.5, 0.1], [math.nan, 0.2, 0.1], [math.inf, 0.2, 0.1],
+     [1e300, 1e299, 1.0], [0.3, 0.3 - 1e-12, 0.1]],
+)  # fmt: skip
 def test_scores_that_would_not_keep_the_order_are_replaced(
     tmp_path: Path, scores: list[float] | None
 ) -> None:
     run, _ = write(tmp_path, trace_of(["x", "y", "z"], ids=["a", "b", "c"], scores=scores))
-    assert [(line[2], line[3], line[4]) for line in run] == [
-        ("a", "1", "3"),
-        ("b", "2", "2"),
-        ("c", "3", "1"),
-    ]
+    assert [line[2:5] for line in run] == [["a", "1", "3"], ["b", "2", "2"], ["c", "3", "1"]]
 
 
 @given(scores=st.lists(st.floats(width=32), max_size=8))
@@ -77,10 +66,10 @@ def test_written_scores_always_fall(
     assert all(high > low for high, low in pairwise(written))
 
 
-def test_an_id_retrieved_twice_stands_once_at_its_best_rank(tmp_path: Path) -> None:
+def test_an_id_retrieved_twice_is_written_once_at_its_best_rank(tmp_path: Path) -> None:
     trace = trace_of(["x", "y", "x"], ids=["b", "a", "b"], scores=[3.0, 2.0, 1.0])
     run, _ = write(tmp_path, trace)
-    assert [(line[2], line[3], line[4]) for line in run] == [("b", "1", "3.0"), ("a", "2", "2.0")]
+    assert [line[2:5] for line in run] == [["b", "1", "3.0"], ["a", "2", "2.0"]]
 
 
 def test_a_failure_is_in_neither_file_and_nothing_found_is_in_the_qrels(tmp_path: Path) -> None:
@@ -96,21 +85,21 @@ def test_a_failure_is_in_neither_file_and_nothing_found_is_in_the_qrels(tmp_path
     assert (tmp_path / "out.qrels").read_text() == "gf 0 x 1\nempty 0 d 2\nempty 0 e 0\n"
 
 
-def test_contexts_without_ids_are_refused_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"case 'bare': .* no ids"):
-        export("trec", ALL, tmp_path / "out.run")
+@pytest.mark.parametrize(
+    ("name", "traces", "message"),
+    [
+        ("out.run", ALL, r"case 'bare': .* no ids"),
+        ("out.run", [trace_of(["x"], ids=[""])], "case 'q1': the id"),
+        ("out.run", [trace_of(["x"], ids=["\ud800"])], "case 'q1': the id"),
+        ("out.qrels", [], "name the run file"),
+    ],
+)
+def test_what_trec_cannot_hold_is_refused_and_nothing_is_left_behind(
+    tmp_path: Path, name: str, traces: Sequence[Trace], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        export("trec", traces, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("id_", ["", "\ud800"])
-def test_ids_that_trec_cannot_hold_are_refused(tmp_path: Path, id_: str) -> None:
-    with pytest.raises(InputError, match="case 'q1': the id"):
-        write(tmp_path, trace_of(["x"], ids=[id_]))
-
-
-def test_the_qrels_path_cannot_be_the_runs(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="name the run file"):
-        export("trec", [], tmp_path / "out.qrels")
 
 
 @given(id_=storable)
@@ -123,13 +112,3 @@ def test_an_escaped_id_is_one_column_and_comes_back(id_: str) -> None:
     assert text.split() == [text]
     assert text.splitlines() == [text]
     assert unescape_id(text) == id_
-
-
-def test_ir_measures_reads_both_files_and_finds_the_order(tmp_path: Path) -> None:
-    ir_measures: Any = require("ir_measures", extra="all")
-    trace = trace_of(["x", "y", "z"], ids=["c", "b", "a"], grades={"b": 1, "z": 1})
-    done = export("trec", [trace], tmp_path / "out.run")
-    run = list(ir_measures.read_trec_run(str(done.paths[0])))
-    qrels = list(ir_measures.read_trec_qrels(str(done.paths[1])))
-    measured = ir_measures.calc_aggregate([ir_measures.RR, ir_measures.R @ 2], qrels, run)
-    assert measured == {ir_measures.RR: 0.5, ir_measures.R @ 2: 0.5}
