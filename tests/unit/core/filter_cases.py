@@ -10,8 +10,8 @@ from ragbench.core.filters import And, Equals, Exists, Filter, In, Not, Or, Pref
 
 # Few fields and values, so that filters and metadata meet.
 FIELDS = [
-    *"year source any a.b year.k a a.b.k über document_id document_id.k a%b it's --".split(),
-    *('o\'brien "x"', "", "half\ud83c"),
+    *("year", "source", "any", "a.b", "year.k", "a", "a.b.k", 'o\'brien "x"', "über", "", "a%b"),
+    *("document_id", "document_id.k", "half\ud83c", "it's", "--"),
 ]
 _PLAIN: list[Any] = [0, 1, 1.0, -1.5, 2023, True, False, "1", "true", "", "a'b\"c\\", "x\x00y"]
 _ODD: list[Any] = [
