@@ -15,13 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-FAULTS = (
-    "429", "500", "hang", "cut", "bad_json", "garbage", "wrong_schema", "refusal", "empty_choices",
-    "truncated",
-)  # fmt: skip
-"""What may go wrong. After ``bad_json``, ``wrong_schema``, ``refusal`` and ``truncated`` the client
-has an answer that it must not take for one; the others are not answers at all."""
-
 Payload = dict[str, Any]
 
 
@@ -80,14 +73,13 @@ class FaultServer:
     """A server in a thread of its own: ``with FaultServer(...) as server: server.url``."""
 
     faults: Mapping[str, float] = field(default_factory=dict)
-    """The share of requests that meet each fault; together at most 1."""
+    """The share of requests that meet each fault: a status (429, 500), hang, cut, garbage,
+    empty_choices; or an answer that is none: bad_json, wrong_schema, refusal, truncated."""
     seed: int = 0
     latency: float = 0.0
     """Seconds before an answer."""
     retry_after: str = "0.01"
     """What a 429 asks for."""
-    formats: frozenset[str] = frozenset({"json_schema", "json_object"})
-    """The types of ``response_format`` that it takes; others get a 400."""
     key: str | None = None
     """The API key that it asks for."""
     say: Callable[[Payload], str] = said_by_default
@@ -189,9 +181,6 @@ class FaultServer:
     def _rejected(self, headers: dict[str, str], payload: Payload) -> str | None:
         if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
             return "401"
-        kind = payload.get("response_format", {}).get("type")
-        if kind is not None and kind not in self.formats:
-            return "400"
         return "400" if "schema" in payload.get("response_format", {}) else None
 
     def _drawn(self, payload: Payload) -> str | None:

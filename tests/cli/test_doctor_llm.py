@@ -18,13 +18,9 @@ KEY = "sk-secret-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def no_keys_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(autouse=True)
-def judges_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", mocks.KEY)
 
 
@@ -134,48 +130,33 @@ def test_the_model_for_embeddings_is_asked_where_one_is_named(
 
 
 @pytest.mark.extra("llm")
-def test_fix_writes_what_the_endpoint_needs(ragbench: Ragbench) -> None:
-    with mocks.OpenAIReasoning() as server:
-        done = ragbench(
-            "doctor", "--fix", "--llm-base-url", server.url, "--llm-model", "o3",
-            "--llm-api-key-env", "JUDGE_KEY",
-        )  # fmt: skip
-    assert "fixed   llm temperature" in done.out
-    assert "Only the default (1) value is supported" in " ".join(done.out.split())
-    section = yaml.safe_load(Path("ragbench.yaml").read_text("utf-8"))["llm"]
-    assert section["base_url"] == server.url and section["model"] == "o3"
-    assert section["api_key_env"] == "JUDGE_KEY" and section["temperature"] == "none"
-    assert mocks.KEY not in done.out
-
-
-@pytest.mark.extra("llm")
-def test_fix_leaves_the_rest_of_the_file_as_it_is(ragbench: Ragbench) -> None:
+def test_fix_writes_what_the_endpoint_needs_and_leaves_the_rest(ragbench: Ragbench) -> None:
     before = (
         "# ours\ngate:\n  min: [recall@3=0.5]  # agreed\n\nllm:\n    # the judge\n"
-        "    model: old  # never mind\n    temperature: 0\n\nembeddings:\n  model: e\n"
+        "    model: o3  # never mind\n    temperature: 0\n\nembeddings:\n  model: e\n"
     )
-    Path("ragbench.yaml").write_text(before, "utf-8")
-    with mocks.OpenAIReasoning() as server:
-        ragbench("doctor", "--fix", "--llm-base-url", server.url, "--llm-api-key-env", "JUDGE_KEY")
-    after = Path("ragbench.yaml").read_text("utf-8")
-    assert after.startswith(before[: before.index("    temperature")])
-    assert "    temperature: none\n" in after
-    assert after.endswith("\n\nembeddings:\n  model: e\n")
-    assert yaml.safe_load(after)["llm"]["base_url"] == server.url
-    with mocks.OpenAIReasoning() as server:
-        again = ragbench(
-            "doctor", "--fix", "--llm-base-url", server.url, "--llm-api-key-env", "JUDGE_KEY"
-        )
-    assert "says all that is needed" in " ".join(again.out.split())
-    assert Path("ragbench.yaml").read_text("utf-8") == after
+    path = Path("ragbench.yaml")
 
+    def fixed(*more: str) -> str:
+        key = ("--llm-api-key-env", "JUDGE_KEY")
+        done = ragbench("doctor", "--fix", "--llm-base-url", server.url, *key, *more)
+        assert mocks.KEY not in done.out
+        return " ".join(done.out.split())
 
-@pytest.mark.extra("llm")
-def test_fix_changes_no_section_that_stands_on_one_line(ragbench: Ragbench) -> None:
-    Path("ragbench.yaml").write_text("llm: {model: o3}\n", "utf-8")
     with mocks.OpenAIReasoning() as server:
-        done = ragbench(
-            "doctor", "--fix", "--llm-base-url", server.url, "--llm-api-key-env", "JUDGE_KEY"
-        )
-    assert done.code == 2 and "Put into it:" in " ".join(done.out.split())
-    assert Path("ragbench.yaml").read_text("utf-8") == "llm: {model: o3}\n"
+        out = fixed("--llm-model", "o3")
+        assert "fixed llm temperature" in out and "Only the default (1) value is supported" in out
+        section = yaml.safe_load(path.read_text("utf-8"))["llm"]
+        assert section["base_url"] == server.url and section["model"] == "o3"
+        assert section["api_key_env"] == "JUDGE_KEY" and section["temperature"] == "none"
+        path.write_text(before, "utf-8")
+        fixed()
+        after = path.read_text("utf-8")
+        assert after.startswith(before[: before.index("    temperature")])
+        assert "    temperature: none\n" in after
+        assert after.endswith("\n\nembeddings:\n  model: e\n")
+        assert "says all that is needed" in fixed()
+        assert path.read_text("utf-8") == after
+        path.write_text("llm: {model: o3}\n", "utf-8")  # a section on one line is left alone
+        assert "Put into it:" in fixed()
+        assert path.read_text("utf-8") == "llm: {model: o3}\n"

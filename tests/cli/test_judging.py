@@ -27,6 +27,17 @@ def _no_model(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+def priced(dollars: int) -> None:
+    Path("ragbench.yaml").write_text(
+        f"llm:\n  price_input: {dollars}\n  price_output: {dollars}\n  max_tokens: 100\n", "utf-8"
+    )
+
+
+def prompt_tokens(call: Call) -> int:
+    """As the server counts them."""
+    return sum(len(message["content"]) // 4 + 4 for message in call.payload["messages"])
+
+
 def model(server: FaultServer, *more: str) -> tuple[str, ...]:
     return ("--llm-model", "m", "--llm-base-url", server.url, *more)
 
@@ -46,28 +57,20 @@ def test_a_judged_run_shows_scores_tokens_and_what_was_said(ragbench: Ragbench) 
     assert report["manifest"]["fingerprints"]["judge"]
     line = report["judging"]["metrics"][0]
     assert (line["metric"], line["answers"], line["cost"]) == ("support", 3, None)
-    lines = Path("run/judgements.jsonl").read_text("utf-8").splitlines()
-    assert [json.loads(told)["case"] for told in lines] == ["c1", "c2", "c3"]
-    assert json.loads(lines[0])["judgements"][0]["steps"][0]["answer"]["verdict"]
+    page = Path("run/report.html").read_text("utf-8")
+    lines = list(map(json.loads, Path("run/judgements.jsonl").read_text("utf-8").splitlines()))
+    assert [line["case"] for line in lines] == ["c1", "c2", "c3"]
+    assert page.count("<div class=claims>") == 3
+    for line in lines:
+        step = line["judgements"][0]["steps"][0]
+        assert step["answer"]["verdict"]
+        assert f"<small>{step['answer']['reason']}</small>" in page
+        assert all(f"<mark>{quote['text']}</mark>" in page for quote in step["quotes"])
     receipts = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
     assert [entry["purpose"] for entry in json.loads(receipts[0])["lines"]] == [
         "preflight", "support",
     ]  # fmt: skip
     assert len(receipts) == 1
-
-
-@pytest.mark.extra("llm")
-def test_the_page_shows_what_the_judge_said_of_each_answer(ragbench: Ragbench) -> None:
-    with FaultServer() as server:
-        assert ragbench(*RUN, *model(server)).code == 0
-    page = Path("run/report.html").read_text("utf-8")
-    lines = map(json.loads, Path("run/judgements.jsonl").read_text("utf-8").splitlines())
-    steps = [line["judgements"][0]["steps"][0] for line in lines]
-    assert page.count("<div class=claims>") == len(steps) == 3
-    for step in steps:
-        assert f"<small>{step['answer']['reason']}</small>" in page
-        for quote in step["quotes"]:
-            assert f"<mark>{quote['text']}</mark>" in page
 
 
 def test_without_a_model_one_line_says_what_to_set(ragbench: Ragbench) -> None:
@@ -80,9 +83,7 @@ def test_without_a_model_one_line_says_what_to_set(ragbench: Ragbench) -> None:
 
 @pytest.mark.extra("llm")
 def test_a_dry_run_shows_calls_and_price_and_judges_nothing(ragbench: Ragbench) -> None:
-    Path("ragbench.yaml").write_text(
-        "llm:\n  price_input: 1\n  price_output: 2\n", encoding="utf-8"
-    )
+    priced(1)
     with FaultServer() as server:
         done = ragbench(*RUN, *model(server, "--dry-run"))
         assert (done.code, server.calls) == (0, [])
@@ -100,9 +101,7 @@ def test_a_dry_run_shows_calls_and_price_and_judges_nothing(ragbench: Ragbench) 
 
 @pytest.mark.extra("llm")
 def test_a_cap_ends_the_command_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
-    Path("ragbench.yaml").write_text(
-        "llm:\n  price_input: 10\n  price_output: 10\n  max_tokens: 100\n", encoding="utf-8"
-    )
+    priced(10)
     with FaultServer() as server:
         done = ragbench(*RUN, *model(server, "--max-cost", "0.001", "--no-preflight"))
         assert done.code == 2
@@ -116,9 +115,7 @@ def test_a_cap_ends_the_command_and_a_higher_one_goes_on(ragbench: Ragbench) -> 
 
 
 def test_a_cap_of_the_run_counts_what_earlier_commands_spent(ragbench: Ragbench) -> None:
-    Path("ragbench.yaml").write_text(
-        "llm:\n  price_input: 10\n  price_output: 10\n  max_tokens: 100\n", encoding="utf-8"
-    )
+    priced(10)
     with FaultServer() as server:
         more = ("--no-preflight", "--max-cost-run", "0.05")
         assert ragbench(*RUN, *model(server, *more)).code == 0
@@ -134,11 +131,9 @@ def test_a_cap_of_the_run_counts_what_earlier_commands_spent(ragbench: Ragbench)
         assert ragbench(*RUN, *model(server, *more, "--repeats", "2")).code == 0
         receipts = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
         total = sum(float(json.loads(line)["cost"]) for line in receipts)
-        used = [
-            sum(len(m["content"]) // 4 + 4 for m in c.payload["messages"]) for c in server.calls
-        ]
         said = [len(server.say(call.payload)) // 4 + 1 for call in server.calls]
-        assert total == pytest.approx((sum(used) + sum(said)) / 1e5)
+        used = sum(map(prompt_tokens, server.calls)) + sum(said)
+        assert total == pytest.approx(used / 1e5)
 
 
 @pytest.mark.extra("llm")
@@ -173,7 +168,7 @@ def books_of_killed_commands(calls: list[Call]) -> None:
     in_flight = sum(receipt.get("in_flight", 0) for receipt in receipts)
     # A request is booked before it leaves: what never left is at most what was in flight.
     assert len(calls) <= booked <= len(calls) + in_flight
-    used = [sum(len(m["content"]) // 4 + 4 for m in call.payload["messages"]) for call in calls]
+    used = list(map(prompt_tokens, calls))
     answered = sum(line["prompt_tokens"] for line in lines)
     assert sum(used) - in_flight * max(used) <= answered <= sum(used)
     # What the server may bill is never more than what the receipts tell.
@@ -194,46 +189,36 @@ def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
     Path("cases.jsonl").write_text(cases, "utf-8")
     draw = random.Random(11)
 
-    def command(out: str, url: str) -> list[str]:
-        return [
+    def started(out: str, url: str) -> subprocess.Popen[bytes]:
+        command = [
             sys.executable, "-m", "ragbench_cli", "eval", "cases.jsonl", "--rag", "rags.py:Plain",
             "-m", "support", "--out", out, "-q", "--llm-model", "m", "--llm-base-url", url,
         ]  # fmt: skip
-
-    path = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
-
-    def environment(cache: str) -> dict[str, str]:
-        price = {"RAGBENCH_LLM_PRICE_INPUT": "1", "RAGBENCH_LLM_PRICE_OUTPUT": "2"}
-        return os.environ | {"PYTHONPATH": path, "RAGBENCH_LLM_CACHE": cache} | price
+        more = {
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")]),
+            "RAGBENCH_LLM_CACHE": f"{out}.sqlite",
+            "RAGBENCH_LLM_PRICE_INPUT": "1",
+            "RAGBENCH_LLM_PRICE_OUTPUT": "2",
+        }
+        return subprocess.Popen(command, env=os.environ | more, stdout=subprocess.DEVNULL)
 
     with FaultServer(latency=0.02) as server:
         for _ in range(2):
-            already = len(server.good)
-            process = subprocess.Popen(
-                command("killed", server.url), env=environment("killed.sqlite"),
-                stdout=subprocess.DEVNULL,
-            )  # fmt: skip
-            enough = already + draw.randrange(3, 20)
+            enough = len(server.good) + draw.randrange(3, 20)
+            process = started("killed", server.url)
             while len(server.good) < enough and process.poll() is None:
                 time.sleep(0.002)
             process.send_signal(signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
-        before = len(server.good)
-        subprocess.run(
-            command("killed", server.url), env=environment("killed.sqlite"), check=True,
-            stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-        asked = [json.dumps(call.payload) for call in server.calls]
-        # What was in flight when the process died may be asked again, at most once a kill.
-        assert before < 61
-        assert len(asked) - len(set(asked)) <= 2 * 32
+        assert len(server.good) < 61
+        assert started("killed", server.url).wait() == 0
         finished = list(server.calls)
+        asked = [json.dumps(call.payload) for call in finished]
+        # What was in flight when the process died may be asked again, at most once a kill.
+        assert len(asked) - len(set(asked)) <= 2 * 32
         books_of_killed_commands(finished)
-        subprocess.run(
-            command("whole", server.url), env=environment("whole.sqlite"), check=True,
-            stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-    assert len(set(asked)) == 61 and finished
+        assert started("whole", server.url).wait() == 0
+    assert len(set(asked)) == 61
     for name in ("report.json", "report.md", "cases.csv", "judgements.jsonl"):
         assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes(), name
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.llm.cache import ResponseCache
-from ragbench.llm.client import LLMClient
 from ragbench.llm.estimate import Estimator, most_prompt_tokens
 from ragbench.text.token_counter import APPROXIMATE
-from tests.unit.llm.builders import VERDICT, Script, asked, endpoint, said
-from tests.virtual_time import run
+from tests.unit.llm.builders import asked, endpoint
 
 
 class Words:
@@ -41,27 +37,6 @@ def test_calls_tokens_and_a_price_range() -> None:
     assert (found.calls, found.cached, found.prompt_tokens) == (4, 0, 113)
     assert found.cost == (Decimal("0.000157"), Decimal("0.008513"))
     assert (found.counter, found.approximate, found.price_origin) == ("words", True, "settings")
-
-
-def test_what_is_kept_costs_nothing(tmp_path: Path) -> None:
-    async def ask(cache: ResponseCache) -> None:
-        script = Script([said('{"good": true, "reason": "r"}')])
-        async with LLMClient(endpoint(), cache=cache, transport=script) as client:
-            await client.ask(asked(), schema=VERDICT, purpose="a", version="1")
-
-    with ResponseCache(tmp_path / "c") as cache:
-        run(ask(cache))
-        estimator = Estimator(endpoint(price=None), Words(), cache)
-        add = estimator.add
-        assert add(asked(), answer_tokens=(1, 1), schema=VERDICT, purpose="a", version="1")
-        only_kept = estimator.estimate()
-        assert not add(asked(), answer_tokens=(1, 1), schema=VERDICT, purpose="a", version="2")
-        assert not add(asked(), answer_tokens=(1, 1), purpose="a", version="1")
-    assert only_kept.cost == (Decimal(0), Decimal(0))  # nothing to pay, whatever the price is
-    found = estimator.estimate()
-    assert (found.calls, found.cached) == (3, 1)
-    assert found.cost is None  # not known is not 0
-    assert found.price_origin is None
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))

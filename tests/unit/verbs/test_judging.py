@@ -103,22 +103,6 @@ def test_judged_and_free_metrics_stand_side_by_side(tmp_path: Path) -> None:
     assert spent.cost == judged_cost + (before.cost or 0)
 
 
-def test_a_run_again_asks_nobody_and_another_judge_is_asked(tmp_path: Path) -> None:
-    server = FaultServer()
-    with judging(tmp_path, server) as judge:
-        run(tmp_path, judge)
-    with judging(tmp_path, server) as judge:
-        report = run(tmp_path, judge)
-    asked = len(server.calls)
-    assert asked == 1 + 20
-    known = report.manifest["fingerprints"]["judge"]
-    other = model(tmp_path, temperature=1.0)
-    with judging(tmp_path, server, chat=other) as judge:
-        report = run(tmp_path, judge)
-    assert len(server.calls) == 2 * asked
-    assert report.manifest["fingerprints"]["judge"] != known
-
-
 def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
     tmp_path: Path,
 ) -> None:

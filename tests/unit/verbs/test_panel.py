@@ -12,7 +12,6 @@ from ragbench import Case, RAGInterface, evaluate, parse_metrics
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError
 from ragbench.llm.settings import resolve_panel
-from ragbench.stages.dry_run import DryRun
 from ragbench.views.run_words import judge_remarks
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import judged_by, model
@@ -98,19 +97,6 @@ def test_two_judges_of_one_model_are_distinguished(tmp_path: Path) -> None:
     report, _ = run(tmp_path, "odd", "odd")
     assert report.judging is not None
     assert [juror.judge for juror in report.judging.lines[0].jurors] == ["odd #1", "odd #2"]
-
-
-def test_a_dry_run_counts_all_judges(tmp_path: Path) -> None:
-    first, other = model(tmp_path, "strict"), model(tmp_path, "kind")
-    counted = DryRun(first, None, [other])
-    with counted:
-        _, server = run(tmp_path, "strict", "kind", rehearsal=counted)
-    estimate = counted.estimate().least
-    assert server.calls == []
-    assert [(line.purpose, line.calls) for line in estimate.lines] == [
-        ("support, strict", 4), ("support, kind", 4),
-    ]  # fmt: skip
-    assert estimate.cost is not None and estimate.cost[0] > 0
 
 
 def test_a_panel_is_named_by_models_or_by_settings() -> None:
