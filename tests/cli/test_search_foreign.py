@@ -93,20 +93,6 @@ def test_filters_are_executed_in_the_collection(filled: Ragbench) -> None:
     assert ids("--native-filter", native, "--filter", "source=desk.pdf") == []
 
 
-def test_a_file_of_questions_is_dumped_and_can_be_validated(
-    filled: Ragbench, workplace: Path
-) -> None:
-    asked = ("--questions", "office/cases.jsonl", "--dump", "found.jsonl")
-    done = filled("search", *DOCS, *HASHING, *asked, "--score-threshold", "0.1")
-    assert (done.code, done.out) == (0, "")
-    assert "found.jsonl: 3 questions\nWarning: 1 row has no text under 'page_content'" in done.err
-    dumped = rows((workplace / "found.jsonl").read_text("utf-8"))
-    assert [row["query_id"] for row in dumped] == ["c1", "c2", "c3"]
-    assert all(chunk["score"] >= 0.1 for row in dumped for chunk in row["chunks"])
-    judged = filled("validate", "found.jsonl", "--json", "-q")
-    assert [row["query_id"] for row in rows(judged.out)] == ["c1", "c2", "c3"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

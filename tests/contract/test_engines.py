@@ -325,8 +325,8 @@ def test_workers_of_a_cluster_read_a_dump_that_is_named_by_its_address(
     address = Path(dump).resolve().as_uri()
     assert main(validate(dump, "here.jsonl", "--engine", "local")) == 0
     monkeypatch.setattr("ragbench.verbs.validate.read_pieces", small_pieces)
-    opened_here = mock.patch("ragbench.io.dumps.pieces.read_range", side_effect=AssertionError)
-    with opened_here:  # the command itself reads no piece
+    # The command itself reads no piece.
+    with mock.patch("ragbench.io.dumps.pieces.read_range", side_effect=AssertionError):
         assert main(validate(address, "far.jsonl", "--engine", "ray", "--workers", "2")) == 0
     assert Path("far.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
 
@@ -343,8 +343,7 @@ def test_without_the_extra_one_line_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(validate(dump, "v.jsonl", "--engine", "ray")) == 2
-    said = capsys.readouterr().err
-    assert "pip install 'ragbench[ray]'" in said
+    assert "pip install 'ragbench[ray]'" in capsys.readouterr().err
     assert not Path("v.jsonl.journal").exists()
 
 
@@ -354,11 +353,7 @@ def test_a_cluster_that_is_not_there_is_one_clear_error(
 ) -> None:
     ray: Any = import_module("ray")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise ConnectionError("nobody listens")
-
-    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(ray, "init", mock.Mock(side_effect=ConnectionError("nobody listens")))
     assert main(validate(dump, "v.jsonl", "--engine", "ray://far:10001")) == 2
     assert "Ray cannot be used at ray://far:10001: nobody listens" in capsys.readouterr().err
 
@@ -426,7 +421,7 @@ def test_an_evaluation_gives_the_same_bytes_on_every_engine(cases: str, name: st
 
 def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
     with Path(cases).open("a") as file:
-        print(json.dumps({"id": "last", "query": "die", "reference": "x"}), file=file)
+        file.write('{"id": "last", "query": "die", "reference": "x"}\n')
     evaluated(cases, "processes", "--workers", "2")
     said = Path("out-processes", "report.md").read_text("utf-8")
     row = "| retrieve | ProcessDied: took three worker processes down, perhaps for lack of memory |"

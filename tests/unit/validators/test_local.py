@@ -59,13 +59,9 @@ def test_verdicts_of_another_reader_or_setting_are_not_taken_again(
         (other / changed).write_bytes((other / changed).read_bytes() + b" ")
     known = validator_fingerprint(LocalValidator(reader=tiny))
     assert validator_fingerprint(LocalValidator(reader=str(same))) == known
-    others = (
-        LocalValidator(reader=str(model)),
-        LocalValidator(reader=str(tokenizer)),
-        LocalValidator(reader=tiny, read=5),
-        LocalValidator(reader=tiny, present=0.9),
-        LocalValidator(),
-    )
+    readers = [LocalValidator(reader=str(folder)) for folder in (model, tokenizer)]
+    settings = [LocalValidator(reader=tiny, read=5), LocalValidator(reader=tiny, present=0.9)]
+    others = (*readers, *settings, LocalValidator())
     assert len({known, *map(validator_fingerprint, others)}) == 6
 
 

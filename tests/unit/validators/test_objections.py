@@ -60,10 +60,7 @@ def test_near_misses_are_objected_to(query: str, text: str, kind: str) -> None:
         ("Which planets do not have a moon?", "Mercury and Venus lack one."),
         ("Why does the pump not start?", "The pump starts when the lid is closed."),
         ("How do I start a pump that does not start?", "Start the pump with the red switch."),
-        (
-            "What causes the printer to not print?",
-            "A dry cartridge; then the printer prints blank.",
-        ),
+        ("What causes the printer to not print?", "A dry cartridge; the printer prints blank."),
         ("What should I do if the app does not open?", "Open the app from the menu."),
         ("What animals that are not fish live in water?", "Whales live in the sea."),
         ("In what year was the fort built?", "It was finished a decade later, in the nineties."),
@@ -107,10 +104,7 @@ def test_right_answers_pass(query: str, text: str) -> None:
         ("the mill was sold to", "the mill was sold to | Help centre | Contact us"),
         ("the mill was sold to", "Verified answer for: the mill was sold to Mills were cheap."),
         ("mills in Tarn by age", "Search: mills in Tarn by age / mills in Ebro / mills by size"),
-        (
-            "does the mill grind rye",
-            "This text fully answers does the mill grind rye It has ponds.",
-        ),
+        ("does the mill grind rye", "This fully answers does the mill grind rye It has ponds."),
         ("where do mills grind rye", "Related searches: mills grind rye"),
         ("where do mills grind rye", "Topics: mills, grind, rye | Read more"),
         ("mills that grind rye", "Keywords: mills, grind, rye"),
