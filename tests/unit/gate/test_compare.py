@@ -183,7 +183,7 @@ def test_a_case_fails_below_the_middle_of_the_scale(
     assert [flip.newly_fails for flip in found] == ([] if newly_fails is None else [newly_fails])
 
 
-def test_a_failed_stage_is_told_once_and_not_as_its_metrics() -> None:
+def test_a_failed_stage_is_named_once_and_not_as_its_metrics() -> None:
     before = case("q", 1.0, stages={"retrieve": Status.MEASURED})
     after = ScoredCase(
         id="q",
@@ -220,7 +220,7 @@ def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
     assert (pair.newly_failing, pair.mixed, pair.newly_fixed, pair.cases) == (2, 1, 1, 4)
 
 
-def test_what_changed_is_told_with_ids_and_answers() -> None:
+def test_what_changed_is_shown_with_ids_and_answers() -> None:
     before = case("q", 1.0, query="?", response="27", retrieved_ids=("x", "y", "z"))
     after = case("q", 0.0, query="?", response=None, retrieved_ids=("y", "w", "z"))
     found = compare([recall(before), recall(after)])
@@ -297,8 +297,8 @@ def test_causes_flow_the_most_frequent_way_first_with_five_examples() -> None:
         for side in (0, 1)
     )
     flows = compare([first, first, second]).flows
-    told = [(one.second, one.before, one.after, one.cases) for one in flows if one.second == "c"]
-    assert told == [
+    found = [(one.second, one.before, one.after, one.cases) for one in flows if one.second == "c"]
+    assert found == [
         ("c", lost, right, 6),
         ("c", right, lost, 1),  # as causes follow each other in the report
         ("c", right, declined, 1),

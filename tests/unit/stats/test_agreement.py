@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import InputError
-from ragbench.stats.agreement import agreement, rank_correlation
+from ragbench.stats.agreement import Estimated, agreement, rank_correlation
 
 
 def pairs(table: list[list[int]]) -> list[tuple[int, int]]:
@@ -15,6 +15,11 @@ def pairs(table: list[list[int]]) -> list[tuple[int, int]]:
         for column, count in enumerate(counts)
         for _ in range(count)
     ]
+
+
+def ends(found: Estimated) -> tuple[float, float, float]:
+    assert found.low is not None and found.value is not None and found.high is not None
+    return found.low, found.value, found.high
 
 
 def test_kappa_by_hand() -> None:
@@ -45,35 +50,32 @@ def test_where_both_know_one_level_kappa_is_not_defined() -> None:
 
 
 def test_clusters_widen_the_interval() -> None:
-    told = pairs([[30, 10], [10, 30]])
-    alone = agreement(told, 2)
-    names = [str(position % 16) for position in range(len(told))]
-    blocks = [str(position // 5) for position in range(len(told))]
-    assert alone.kappa.low is not None and alone.kappa.high is not None
-    assert alone.kappa.low < 0.5 < alone.kappa.high
-    wide = agreement(told, 2, blocks)
-    assert wide.kappa.low is not None and wide.kappa.high is not None
-    assert wide.kappa.high - wide.kappa.low > alone.kappa.high - alone.kappa.low
-    assert agreement(told, 2, ["one"] * 80).kappa.low is None  # nothing to resample
-    assert agreement(told, 2, names) == agreement(told, 2, names)
+    labels = pairs([[30, 10], [10, 30]])
+    low, _, high = ends(agreement(labels, 2).kappa)
+    assert low < 0.5 < high
+    blocks = [str(position // 5) for position in range(len(labels))]
+    lower, _, higher = ends(agreement(labels, 2, blocks).kappa)
+    assert higher - lower > high - low
+    assert agreement(labels, 2, ["one"] * 80).kappa.low is None  # nothing to resample
+    assert agreement(labels, 2, blocks) == agreement(labels, 2, blocks)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=60))
-def test_bounds_and_symmetry(told: list[tuple[int, int]]) -> None:
-    found = agreement(told, 3, resamples=100)
-    other = agreement([(b, a) for a, b in told], 3, resamples=100)
+def test_bounds_and_symmetry(labels: list[tuple[int, int]]) -> None:
+    found = agreement(labels, 3, resamples=100)
+    other = agreement([(b, a) for a, b in labels], 3, resamples=100)
     for one, two in ((found.kappa, other.kappa), (found.quadratic, other.quadratic)):
         assert one.value == (None if two.value is None else pytest.approx(two.value))
         assert one.value is None or -1 - 1e-9 <= one.value <= 1 + 1e-9
         if one.low is not None and one.high is not None:
             assert one.low <= one.high
-    assert sum(map(sum, found.counts)) == len(told)
+    assert sum(map(sum, found.counts)) == len(labels)
 
 
-@pytest.mark.parametrize("told", [[], [(0, 3)], [(-1, 0)]])
-def test_what_cannot_be_compared(told: list[tuple[int, int]]) -> None:
+@pytest.mark.parametrize("labels", [[], [(0, 3)], [(-1, 0)]])
+def test_what_cannot_be_compared(labels: list[tuple[int, int]]) -> None:
     with pytest.raises(InputError):
-        agreement(told, 3)
+        agreement(labels, 3)
 
 
 @settings(max_examples=40, deadline=None)
@@ -92,18 +94,18 @@ def test_a_rank_correlations_interval_draws_whole_clusters() -> None:
     graded = [(float(n), float(n + (3 if n % 3 else 0))) for n in range(30)]
     alone = rank_correlation(graded)
     grouped = rank_correlation(graded, [f"c{n // 10}" for n in range(30)])
-    assert alone.value is not None and alone.low is not None and alone.high is not None
-    assert alone.low < alone.value <= alone.high
+    low, value, high = ends(alone)
+    assert low < value <= high
     assert (grouped.value, grouped.low) == (alone.value, None)  # three clusters tell nothing
 
 
 def test_an_item_without_a_cluster_stands_alone() -> None:
     """Twelve items of which two share a cluster: eleven, as if each other had one of its own."""
-    told = pairs([[4, 2], [2, 4]])
+    labels = pairs([[4, 2], [2, 4]])
     some: list[str | None] = ["both", "both", *[None] * 10]
     named = ["both", "both", *(f"c{at}" for at in range(10))]
-    assert agreement(told, 2, some) == agreement(told, 2, named) != agreement(told, 2)
-    graded = [(float(one), float(other) + 0.1 * at) for at, (one, other) in enumerate(told)]
+    assert agreement(labels, 2, some) == agreement(labels, 2, named) != agreement(labels, 2)
+    graded = [(float(one), float(other) + 0.1 * at) for at, (one, other) in enumerate(labels)]
     mixed = rank_correlation(graded, some, resamples=200)
     assert mixed == rank_correlation(graded, named, resamples=200)
     assert mixed != rank_correlation(graded, resamples=200)
@@ -111,8 +113,8 @@ def test_an_item_without_a_cluster_stands_alone() -> None:
 
 @pytest.mark.parametrize(("items", "has_interval"), [(9, False), (10, True)])
 def test_ten_clusters_are_the_fewest_with_an_interval(items: int, has_interval: bool) -> None:
-    told = [(at % 2, (at // 2) % 2) for at in range(items)]
-    assert (agreement(told, 2).observed.low is not None) is has_interval
+    labels = [(at % 2, (at // 2) % 2) for at in range(items)]
+    assert (agreement(labels, 2).observed.low is not None) is has_interval
     graded = [(float(at), float(at % 4)) for at in range(items)]
     assert (rank_correlation(graded, resamples=50).low is not None) is has_interval
 
@@ -120,13 +122,12 @@ def test_ten_clusters_are_the_fewest_with_an_interval(items: int, has_interval: 
 def test_the_interval_of_a_share_is_that_of_the_binomial() -> None:
     """80 of 100 agree: resampling draws a binomial share, whose 90% lie within 73 and 86."""
     scipy = pytest.importorskip("scipy.stats")
-    told = pairs([[40, 10], [10, 40]])
-    found = agreement(told, 2, confidence=0.9, resamples=20_000).observed
-    ends = [scipy.binom.ppf(share, 100, 0.8) / 100 for share in (0.05, 0.95)]
-    assert [found.low, found.high] == pytest.approx(ends, abs=0.0101)
-    usual = agreement(told, 2, resamples=20_000).observed
-    ends = [scipy.binom.ppf(share, 100, 0.8) / 100 for share in (0.025, 0.975)]
-    assert [usual.low, usual.high] == pytest.approx(ends, abs=0.0101)
+    labels = pairs([[40, 10], [10, 40]])
+    for confidence in (0.9, 0.95):
+        found = agreement(labels, 2, confidence=confidence, resamples=20_000).observed
+        tail = (1 - confidence) / 2
+        expected = [scipy.binom.ppf(share, 100, 0.8) / 100 for share in (tail, 1 - tail)]
+        assert [found.low, found.high] == pytest.approx(expected, abs=0.0101)
 
 
 def test_where_more_than_one_in_twenty_resamples_has_no_kappa_there_is_no_interval() -> None:
@@ -147,13 +148,12 @@ def test_plain_kappa_at_three_levels_counts_every_disagreement_alike() -> None:
 
 def test_the_intervals_of_three_levels_lie_around_their_figures() -> None:
     """Each is made of the same figure's resamples: the plain kappa's holds no quadratic one."""
-    told = pairs([[60, 0, 20], [0, 60, 0], [20, 0, 60]])
-    found = agreement(told, 3)
+    labels = pairs([[60, 0, 20], [0, 60, 0], [20, 0, 60]])
+    found = agreement(labels, 3)
     assert found.kappa.value == pytest.approx(
         1 - (40 / 220) / (1 - (80 * 80 * 2 + 60 * 60) / 220**2)
     )
     for one in (found.observed, found.kappa, found.quadratic):
-        assert one.value is not None and one.low is not None and one.high is not None
-        assert one.low < one.value < one.high
-    assert found.kappa.low is not None and found.quadratic.high is not None
-    assert found.quadratic.high < found.kappa.low
+        low, value, high = ends(one)
+        assert low < value < high
+    assert ends(found.quadratic)[2] < ends(found.kappa)[0]

@@ -45,14 +45,12 @@ def test_one_case_among_three_runs_is_the_lowest_with_a_chance_of_one_in_three()
 
 
 def test_the_direction_and_what_is_tolerated() -> None:
-    rise = sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6)
-    (p_value,) = exchange_p_values([rise], null_means=[0.0])
-    assert p_value == 1.0
-    worse = sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6, higher=False)
-    (p_value,) = exchange_p_values([worse], null_means=[0.0])
-    assert p_value < 0.01
-    (p_value,) = exchange_p_values([worse], null_means=[-0.6])
-    assert p_value > 0.5
+    rise, loss = (
+        sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6, higher=higher) for higher in (True, False)
+    )
+    assert exchange_p_values([rise], null_means=[0.0]) == (1.0,)
+    assert exchange_p_values([loss], null_means=[0.0])[0] < 0.01
+    assert exchange_p_values([loss], null_means=[-0.6])[0] > 0.5
 
 
 def test_runs_that_did_not_measure_a_case_are_no_evidence() -> None:
@@ -87,20 +85,6 @@ def test_an_unchanged_system_that_is_rarely_right_is_not_blocked() -> None:
         question = RegressionQuestion(sample=sample, tolerance=0.02, largest_drop=1.0)
         blocked += decide(question, resamples=400).change is ChangeKind.WORSE
     assert blocked <= 5
-
-
-def test_a_true_drop_is_found_oftener_than_against_one_run() -> None:
-    rng = np.random.default_rng(9)
-    found = {1: 0, 5: 0}
-    for _ in range(60):
-        chance = rng.random((120, 1))
-        earlier = (rng.random((120, 5)) < chance).astype(float)
-        present = (rng.random((120, 1)) < chance - 0.12).astype(float)
-        for count in found:
-            sample = sample_of(present.tolist(), earlier[:, :count].tolist())
-            question = RegressionQuestion(sample=sample, largest_drop=1.0)
-            found[count] += decide(question, resamples=400).change is ChangeKind.WORSE
-    assert found[5] > found[1]
 
 
 def written_out(tests: Sequence[np.ndarray], null_means: Sequence[float]) -> list[float]:

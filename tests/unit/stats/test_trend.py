@@ -9,26 +9,24 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ragbench.stats.trend import trends
+from ragbench.stats.trend import Trend, trends
 
 
-def one(figures: Sequence[float | None]) -> tuple[float, int | None]:
+def one(figures: Sequence[float | None]) -> Trend:
     (found,) = trends([figures])
     assert found is not None
-    return found.p_value, found.step
+    return found
 
 
 def test_five_runs_that_only_fall_are_two_of_their_120_orders() -> None:
-    (found,) = trends([[0.5, 0.4, 0.3, 0.2, 0.1]])
-    assert found is not None
+    found = one([0.5, 0.4, 0.3, 0.2, 0.1])
     assert found.p_value == pytest.approx(2 / 120)
     assert found.step is None
     assert [found.before, found.after] == pytest.approx([0.5, 0.1])
 
 
 def test_a_step_is_found_where_it_is() -> None:
-    (found,) = trends([[0.8, 0.8, 0.8, 0.6, 0.6, 0.6]])
-    assert found is not None
+    found = one([0.8, 0.8, 0.8, 0.6, 0.6, 0.6])
     # Three high ones and three low ones: 20 ways, of which two are perfect steps.
     assert found.p_value == pytest.approx(2 / 20)
     assert found.step == 3
@@ -36,8 +34,8 @@ def test_a_step_is_found_where_it_is() -> None:
 
 
 def test_what_does_not_vary_has_not_changed() -> None:
-    assert one([0.1 + 0.2] * 4 + [0.3] * 4) == (1.0, None)
-    assert one([0.7, 0.7, 0.7, 0.7, 0.7])[0] == 1.0
+    for figures in ([0.1 + 0.2] * 4 + [0.3] * 4, [0.7] * 5):
+        assert (one(figures).p_value, one(figures).step) == (1.0, None)
 
 
 def test_with_fewer_than_five_figures_nothing_is_said() -> None:
@@ -51,12 +49,9 @@ def test_with_fewer_than_five_figures_nothing_is_said() -> None:
 def test_the_direction_does_not_matter_and_a_copy_costs_nothing() -> None:
     rng = np.random.default_rng(1)
     figures = (rng.normal(0.5, 0.02, 12) - 0.01 * np.arange(12)).tolist()
-    (falling,) = trends([figures])
-    (rising,) = trends([[1.0 - figure for figure in figures]])
-    both = trends([figures, figures])
-    assert falling is not None
-    assert rising is not None
-    assert falling.p_value == rising.p_value == both[0].p_value == both[1].p_value  # type: ignore[union-attr]
+    falling = one(figures)
+    assert one([1.0 - figure for figure in figures]).p_value == falling.p_value
+    assert trends([figures, figures]) == (falling, falling)
 
 
 def test_unchanged_noisy_runs_are_seldom_marked() -> None:
@@ -108,19 +103,16 @@ def test_p_values_are_those_of_all_orders_stepping_down() -> None:
 
 def test_a_line_is_that_of_least_squares_through_the_runs_that_have_the_figure() -> None:
     known = [0.95, 0.82, 0.71, 0.62, 0.48, 0.41, 0.3, 0.19, 0.11]
-    (found,) = trends([[None, *known[:4], None, *known[4:]]])
+    found = one([None, *known[:4], None, *known[4:]])
     slope, start = np.polyfit([1, 2, 3, 4, 6, 7, 8, 9, 10], known, 1)
-    assert found is not None
     assert found.step is None
     assert [found.before, found.after] == pytest.approx([start + slope, start + 10 * slope])
 
 
 def test_a_step_leaves_two_runs_on_either_side_and_its_means_are_those_of_known_runs() -> None:
     """One run that is off at the end is no step."""
-    (found,) = trends([[0.5, 0.5, None, 0.5, 0.1, 0.1, None, 0.1, 0.1]])
-    assert found is not None
+    found = one([0.5, 0.5, None, 0.5, 0.1, 0.1, None, 0.1, 0.1])
     assert found.step == 4
     assert [found.before, found.after] == pytest.approx([0.5, 0.1])
-    (found,) = trends([[0.5, 0.5, 0.5, 0.5, 0.5, 0.1]])
-    assert found is not None
+    found = one([0.5, 0.5, 0.5, 0.5, 0.5, 0.1])
     assert found.step != 5
