@@ -387,7 +387,7 @@ def test_vectors_that_are_not_finite_are_refused(subject: Subject, bad: float) -
     assert store.count() == 0
 
 
-NESTED: Any = functools.reduce(lambda inner, _: {"x": inner}, range(2000), {})
+NESTED: Any = functools.reduce(lambda inner, _: {"x": inner}, range(2000), dict[str, Any]())
 
 
 @pytest.mark.parametrize(

@@ -554,8 +554,8 @@ def test_the_order_of_the_metrics_changes_no_p_value() -> None:
 
 
 def test_what_is_left_out_of_a_drop_is_counted_by_why() -> None:
-    before, now = (run({"m": [1.0, *rest]}) for rest in ([1.0, "abstained", "failed"],
-                                                         ["failed", 1.0, "failed"]))  # fmt: skip
+    before = run({"m": [1.0, 1.0, "abstained", "failed"]})
+    now = run({"m": [1.0, "failed", 1.0, "failed"]})
     assert measured_drop(now, before, config(m={"max_drop": 0.1}), "m").left_out == {
         "not measured in the baseline": 1,
         "not measured in this run": 1,

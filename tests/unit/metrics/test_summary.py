@@ -188,7 +188,7 @@ def test_each_case_costs_a_few_bytes() -> None:
     [
         (max, 2.0, ""),
         (lambda values, *, power: sum(value**power for value in values), 9.0, ""),
-        (lambda values: {}["unlucky"], None, "KeyError: 'unlucky'"),
+        (lambda values: dict[str, float]()["unlucky"], None, "KeyError: 'unlucky'"),
         (lambda values: math.nan, None, "it is nan"),
         (lambda values: "much", None, "ValueError: could not convert string to float: 'much'"),
     ],
