@@ -20,7 +20,7 @@ from ragbench import (
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow
 
-__all__ = ["METRICS", "AsyncRAG", "NotingRAG", "cases", "counts", "rows", "run"]
+__all__ = ["METRICS", "AsyncRAG", "NotingRAG", "OnlyGenerates", "cases", "counts", "rows", "run"]
 
 METRICS = "set_recall, exact_match"
 
@@ -55,6 +55,20 @@ class NotingRAG(RAGInterface):
         if "mute" in query:
             raise ValueError(f"no words for {query}")
         return GenerationResult(f"A {query}")
+
+
+class OnlyGenerates(RAGInterface, families=("generation",)):
+    def __init__(self, answer: str = "A {}") -> None:
+        super().__init__()
+        self.answer = answer
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def stage_identity(self, stage: str) -> object:
+        return "one"
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        self.asked.append((query, contexts))
+        return self.answer.format(query)
 
 
 class AsyncRAG(AsyncRAGInterface):

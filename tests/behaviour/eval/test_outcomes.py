@@ -34,7 +34,7 @@ from ragbench.core.matched import Match, MatchedBy
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, RunError
 from ragbench.stages.stage import Progress
 from ragbench.verbs import evaluate as evaluate_module
-from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+from tests.behaviour.rags import AsyncRAG, NotingRAG, OnlyGenerates, cases, counts, rows, run
 
 
 class Legacy(RAGInterface):
@@ -50,19 +50,6 @@ class Legacy(RAGInterface):
 class OnlyRetrieves(RAGInterface, families=("retrieval",)):
     def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         return [f"text {query}"]
-
-
-class OnlyGenerates(RAGInterface, families=("generation",)):
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: list[list[str]] = []
-
-    def stage_identity(self, stage: str) -> object:
-        return "one"
-
-    def generate(self, query: str, contexts: list[str]) -> str:
-        self.given.append(contexts)
-        return f"A {query}"
 
 
 def returning(retrieval: Any, generation: Any = "answer") -> RAGInterface[Any]:
@@ -147,7 +134,7 @@ def test_a_rag_that_only_retrieves(tmp_path: Path) -> None:
 def test_a_rag_that_only_generates_is_given_the_reference_contexts(tmp_path: Path) -> None:
     rag = OnlyGenerates()
     report = run(cases("a"), rag, tmp_path / "run")
-    assert rag.given == [["text a"]]
+    assert rag.asked == [("a", ["text a"])]
     assert counts(report) == {"retrieve": (0, 0, 1, 0), "generate": (1, 0, 0, 0)}
     recall, match = report.summaries
     assert (recall.skipped, match.score) == (1, 1.0)

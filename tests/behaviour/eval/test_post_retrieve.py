@@ -11,9 +11,7 @@ import pytest
 
 from ragbench import (
     Chunk,
-    GenerationResult,
     PostRetrieval,
-    RAGInterface,
     RetrievalResult,
     Status,
     as_rag,
@@ -27,7 +25,7 @@ from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.post.stage import post_retrieved, steps_of
 from ragbench.stages.rag import chunk_service
-from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+from tests.behaviour.rags import AsyncRAG, NotingRAG, OnlyGenerates, cases, counts, rows, run
 
 KEEP_ONE = PostRetrieval(operators=(TopK(k=1),))
 
@@ -169,11 +167,6 @@ def test_embeddings_are_taken_from_the_metadata() -> None:
 def test_async_rags_have_it_too(tmp_path: Path) -> None:
     report = run(cases("a"), AsyncRAG(), tmp_path / "run", post_retrieval=KEEP_ONE)
     assert counts(report)["post_retrieve"] == (1, 0, 0, 0)
-
-
-class OnlyGenerates(RAGInterface, families=("generation",)):
-    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
-        return GenerationResult("A")
 
 
 def test_a_rag_that_gives_no_room_for_it_is_refused(tmp_path: Path) -> None:

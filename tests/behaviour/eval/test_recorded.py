@@ -13,7 +13,6 @@ from ragbench import (
     GenerationResult,
     Known,
     Outcome,
-    RAGInterface,
     Report,
     RetrievalResult,
     Status,
@@ -23,7 +22,7 @@ from ragbench import (
     report_of,
 )
 from ragbench.errors import ConfigError
-from tests.behaviour.rags import NotingRAG
+from tests.behaviour.rags import NotingRAG, OnlyGenerates
 
 METRICS = parse_metrics("recall@5, token_f1")
 
@@ -106,20 +105,8 @@ def test_a_record_that_went_is_not_shown_any_more(tmp_path: Path) -> None:
     assert figures(report)["token_f1"] == (1.0, 1)
 
 
-class OnlyGenerates(RAGInterface, families=("generation",)):
-    asked: list[tuple[str, list[str]]]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = []
-
-    def generate(self, query: str, contexts: list[str]) -> str:
-        self.asked.append((query, contexts))
-        return "Paris"
-
-
 def test_a_generator_is_given_the_recorded_contexts_and_nothing_made_up(tmp_path: Path) -> None:
-    rag = OnlyGenerates()
+    rag = OnlyGenerates(answer="Paris")
     report = scored([entry("x", None, "a"), entry("y", None)], tmp_path / "run", rag)
     assert rag.asked == [("capital of x?", ["text of a"])]
     assert figures(report)["token_f1"] == (1.0, 1)

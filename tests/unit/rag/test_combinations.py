@@ -11,44 +11,27 @@ import pytest
 from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
 from ragbench.errors import InterfaceError
 
-RETRIEVE = (
-    "retrieve",
-    "retrieve_with_metadata",
-    "batch_retrieve",
-    "batch_retrieve_with_metadata",
-)
-GENERATE = (
-    "generate",
-    "generate_with_metadata",
-    "batch_generate",
-    "batch_generate_with_metadata",
-)
+FORMS = ("{}", "{}_with_metadata", "batch_{}", "batch_{}_with_metadata")
+RETRIEVE = tuple(form.format("retrieve") for form in FORMS)
+GENERATE = tuple(form.format("generate") for form in FORMS)
 
 # Written out by hand, apart from the implementation: the order in which others stand in.
 STAND_INS = {
-    "": ("_with_metadata", "batch", "batch_with_metadata"),
-    "_with_metadata": ("batch_with_metadata", "", "batch"),
-    "batch": ("batch_with_metadata", "", "_with_metadata"),
-    "batch_with_metadata": ("_with_metadata", "batch", ""),
+    "{}": ("{}_with_metadata", "batch_{}", "batch_{}_with_metadata"),
+    "{}_with_metadata": ("batch_{}_with_metadata", "{}", "batch_{}"),
+    "batch_{}": ("batch_{}_with_metadata", "{}", "{}_with_metadata"),
+    "batch_{}_with_metadata": ("{}_with_metadata", "batch_{}", "{}"),
 }
 
 QUERIES = ["first?", "second?", "third?"]
 CONTEXTS = [["a"], ["b", "c"], []]
 
 
-def short(name: str) -> str:
-    batch = "batch" if name.startswith("batch_") else ""
-    return batch + ("_with_metadata" if name.endswith("_with_metadata") else "")
-
-
 def serving(name: str, implemented: frozenset[str]) -> str | None:
     """The method that must be called when `name` is."""
-    family = RETRIEVE if "retrieve" in name else GENERATE
-    by_short = {short(form): form for form in family}
-    for candidate in (name, *(by_short[stand_in] for stand_in in STAND_INS[short(name)])):
-        if candidate in implemented:
-            return candidate
-    return None
+    family = "retrieve" if "retrieve" in name else "generate"
+    order = [form.format(family) for form in STAND_INS[name.replace(family, "{}")]]
+    return next((one for one in (name, *order) if one in implemented), None)
 
 
 def subsets(names: tuple[str, ...]) -> list[frozenset[str]]:

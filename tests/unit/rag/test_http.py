@@ -3,6 +3,7 @@
 import pickle
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -26,30 +27,19 @@ pytestmark = pytest.mark.extra("http")
 Make = Callable[..., HTTPRag]
 
 
+def closed_after(kind: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    with ExitStack() as opened:
+        yield lambda url, **options: opened.enter_context(closing(kind(url, **options)))
+
+
 @pytest.fixture
 def make() -> Iterator[Make]:
-    made: list[HTTPRag] = []
-
-    def build(url: str, **options: Any) -> HTTPRag:
-        made.append(HTTPRag(url, **options))
-        return made[-1]
-
-    yield build
-    for rag in made:
-        rag.close()
+    yield from closed_after(HTTPRag)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Callable[..., JsonEndpoint]]:
-    made: list[JsonEndpoint] = []
-
-    def build(url: str, **options: Any) -> JsonEndpoint:
-        made.append(JsonEndpoint(url, **options))
-        return made[-1]
-
-    yield build
-    for one in made:
-        one.close()
+    yield from closed_after(JsonEndpoint)
 
 
 def test_a_batch_is_one_request_and_everything_arrives(
