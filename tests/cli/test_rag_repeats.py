@@ -220,14 +220,3 @@ def test_runs_that_read_another_prompt_are_not_of_one_system(
     out = " ".join(ragbench("compare", "one", "two").out.split())
     assert "p.txt changed" in out
     assert "noise" not in out
-
-
-def test_of_recorded_answers_it_is_unknown_whether_one_system_gave_them(
-    ragbench: Ragbench, workplace: Path
-) -> None:
-    for name, answer in (("one", "27 days"), ("two", "28 days")):
-        row = {"user_input": "How many days?", "reference": "27 days", "response": answer}
-        (workplace / "answers.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-        assert ragbench("eval", "answers.jsonl", "-m", "token_f1", "-q", "--out", name).code == 0
-    out = " ".join(ragbench("compare", "one", "two").out.split())
-    assert "unknown: the answers of one and two are recorded" in out

@@ -49,54 +49,51 @@ def test_a_part_that_both_have_met_and_that_differs_is_named(
     assert changes(system(*before), system(*now)) == (sentence,)
 
 
-def test_packages_and_variables_are_told_by_what_they_were() -> None:
-    before = system(OriginPart("package", "openai", "1.2"), OriginPart("env", "MODEL", "m1"))
-    now = system(OriginPart("package", "openai", "1.3"), OriginPart("env", "MODEL", "m2"))
-    assert changes(before, now) == (
-        "package openai: 1.2 -> 1.3",
-        "environment variable MODEL changed",
-    )
+def setting(name: str, value: str) -> OriginPart:
+    return OriginPart("setting", name, value, len(value), value)
+
+
+COUNTED = setting("settings.calls", "7")
+STATE = OriginPart("setting", "settings.calls", "state")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        ([OriginPart("package", "openai", "1.2")], [OriginPart("package", "openai", "1.3")],
+         ["package openai: 1.2 -> 1.3"]),
+        ([OriginPart("env", "MODEL", "m1")], [OriginPart("env", "MODEL", "m2")],
+         ["environment variable MODEL changed"]),
+        ([CODE], [CODE, TOP_K], ["top_k: nothing -> 5"]),
+        ([CODE, TOP_K], [CODE], ["top_k: 5 -> nothing"]),
+        # Values that changed come before settings of another kind.
+        ([setting("a.gone", "1"), setting("method", "1")],
+         [setting("a.new", "2"), setting("method", "2")],
+         ["method: 1 -> 2", "a.gone: 1 -> nothing", "a.new: nothing -> 2"]),
+        # No digest of a content is shown.
+        ([setting("corpus", f'"{"a" * 16}"')], [setting("corpus", f'"{"b" * 16}"')],
+         ["corpus changed"]),
+        # What the system itself counts is no difference.
+        ([CODE, COUNTED], [CODE, STATE], []),
+        ([CODE, STATE], [CODE, COUNTED], []),
+        ([CODE, STATE], [CODE, STATE], []),
+        # A source is named by its file, where that is known to have changed.
+        ([CODE, setting("sources.rag:R", "a")],
+         [CODE._replace(digest="c2"), setting("sources.rag:R", "b")], ["rag.py changed"]),
+        ([CODE, setting("sources.rag:R", "a")], [CODE, setting("sources.rag:R", "b")],
+         ["sources.rag:R: a -> b"]),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named(
+    before: list[OriginPart], now: list[OriginPart], expected: list[str]
+) -> None:
+    assert changes(system(*before), system(*now)) == tuple(expected)
 
 
 def test_what_only_one_of_them_has_met_is_no_difference() -> None:
     """A cache that was warm, an import that came later: what is read follows from what was read."""
     found = system_change(system(CODE, PROMPT), system(CODE, OriginPart("file", "other.txt", "o1")))
     assert found.is_ruled_out
-
-
-def test_a_setting_that_is_there_or_not_is_a_difference() -> None:
-    assert changes(system(CODE), system(CODE, TOP_K)) == ("top_k: nothing -> 5",)
-    assert changes(system(CODE, TOP_K), system(CODE)) == ("top_k: 5 -> nothing",)
-
-
-def test_values_that_changed_come_before_settings_of_another_kind() -> None:
-    old = [OriginPart("setting", name, "s1", 1, "1") for name in ("a.gone", "method")]
-    new = [OriginPart("setting", name, "s2", 1, "2") for name in ("a.new", "method")]
-    assert changes(system(*old), system(*new)) == (
-        "method: 1 -> 2",
-        "a.gone: 1 -> nothing",
-        "a.new: nothing -> 2",
-    )
-
-
-def test_of_a_content_that_a_setting_stands_for_no_digest_is_shown() -> None:
-    old, new = (OriginPart("setting", "retriever.corpus", d, 34, f'"{d * 16}"') for d in "ab")
-    assert changes(system(old), system(new)) == ("retriever.corpus changed",)
-
-
-def test_a_counter_of_the_system_itself_is_no_difference() -> None:
-    counted = OriginPart("setting", "settings.calls", "n1", 1, "7")
-    state = OriginPart("setting", "settings.calls", "state")
-    for one, other in ((counted, state), (state, counted), (state, state)):
-        assert not changes(system(CODE, one), system(CODE, other))
-
-
-def test_a_digest_of_a_source_says_nothing_beside_the_file_it_is_of() -> None:
-    old, new = (OriginPart("setting", "sources.rag:R", digest, 1, digest) for digest in "ab")
-    assert changes(system(CODE, old), system(CODE._replace(digest="c2"), new)) == (
-        "rag.py changed",
-    )
-    assert changes(system(CODE, old), system(CODE, new)) == ("sources.rag:R: a -> b",)
 
 
 def test_a_stage_is_named_where_only_it_differs() -> None:
