@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import given
 
 from ragbench import parse_metrics
@@ -31,11 +30,3 @@ def test_facts_of_a_later_version_are_left_out_and_missing_ones_get_their_defaul
     stored["needs"].append("telepathy")
     del stored["unit"]
     assert metric_of(stored) == metric
-
-
-@pytest.mark.parametrize("missing", ["name", "group", "bound", "parameters"])
-def test_what_is_no_definition_is_refused(missing: str) -> None:
-    stored = through_json(Metric(definition=DEFINITION))
-    del stored[missing]
-    with pytest.raises((KeyError, TypeError)):
-        metric_of(stored)

@@ -10,7 +10,7 @@ from ragbench.core.score_order import ScoreOrders, rises
 
 
 @pytest.mark.parametrize(
-    ("scores", "told"),
+    ("scores", "rising"),
     [
         ([0.9, 0.5, 0.1], False),
         ([0.1, 0.5, 0.9], True),
@@ -21,8 +21,8 @@ from ragbench.core.score_order import ScoreOrders, rises
         ([], None),
     ],
 )
-def test_the_direction_of_a_list(scores: list[float], told: bool | None) -> None:
-    assert rises(scores) is told
+def test_the_direction_of_a_list(scores: list[float], rising: bool | None) -> None:
+    assert rises(scores) is rising
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))

@@ -75,10 +75,10 @@ def test_trec(tmp_path: Path) -> None:
 
 
 def test_trec_problems(tmp_path: Path) -> None:
-    (tmp_path / "topics.txt").write_text("1 no tab\n2\ttwo\n", encoding="utf-8")
+    write(tmp_path, {"topics.txt": "1 no tab\n2\ttwo\n"})
     with pytest.raises(DataError, match="no folder 'qrels'"):
         list(read_cases(tmp_path))
-    (tmp_path / "qrels.txt").write_text("2 0 a 1\n", encoding="utf-8")
+    write(tmp_path, {"qrels.txt": "2 0 a 1\n"})
     with pytest.raises(DataError, match=r"topics.txt:1: expected an id, a tab and the query"):
         list(read_cases(tmp_path))
     with pytest.raises(DataError, match=r"the folder has none of collection\.tsv"):

@@ -342,23 +342,6 @@ def test_ids_without_texts_are_not_recorded_and_it_is_said(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("encoding", "text"),
-    [("cp1250", "Łódź – ilu?"), ("gb18030", "大小？"), ("shift_jis", "大きさ")],
-)
-def test_another_encoding_is_named_or_a_clear_problem(
-    tmp_path: Path, encoding: str, text: str
-) -> None:
-    path = tmp_path / "x.csv"
-    path.write_bytes(f"query,response\n{text},a\n".encode(encoding))
-    with open_source(path) as source, pytest.raises(DataError, match="--encoding, such as cp1252"):
-        list(source)
-    (entry,), _ = read(path, encoding=encoding)
-    assert entry.case.query == text
-    with pytest.raises(ConfigError, match="no text encoding 'klingon'"):
-        open_source(path, encoding="klingon")
-
-
-@pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
         ("x.db", b"SQLite format 3\x00" + bytes(80), "it is an SQLite file"),

@@ -70,13 +70,11 @@ def test_a_report_of_anything_meets_the_schema(hostile: Path, tmp_path: Path) ->
     with pytest.raises(InterruptedRunError):
         run(cases("a", "b"), rag, tmp_path / "run", stopped=lambda: len(rag.retrieved) > 0)
     check(json.loads(written(tmp_path / "run")["report.json"]))
-
-
-@pytest.mark.parametrize("matching", ["auto", "id", "text", "document_id"])
-def test_small_reports_meet_the_schema(tmp_path: Path, matching: str) -> None:
     data = [Case(id="a", query="a"), *cases("b", "lost c", "mute d")]
-    run(data, NotingRAG(), tmp_path / "run", metrics=None, matching=Matching(matching))
-    check(json.loads(written(tmp_path / "run")["report.json"]))
+    for matching in ("auto", "id", "text", "document_id"):
+        folder = tmp_path / matching
+        run(data, NotingRAG(), folder, metrics=None, matching=Matching(matching))
+        check(json.loads(written(folder)["report.json"]))
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_every_form_is_among_the_known_responses() -> None:
     assert {one["form"] for one in KNOWN} | {"pgvector"} == forms().keys()
 
 
-def test_one_query_does_not_serve_two_responses_and_none_serves_none(tmp_path: Path) -> None:
+def test_one_query_serves_one_response(tmp_path: Path) -> None:
     points = {"points": [{"id": 1, "score": 0.9, "payload": {"text": LEAVE}}]}
     path = lines(tmp_path / "log.jsonl", [points] * 2)
     with pytest.raises(DataError, match="--query TEXT"):
