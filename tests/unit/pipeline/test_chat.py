@@ -87,8 +87,9 @@ def test_without_contexts_nothing_is_asked() -> None:
     ],
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"chat": Said(""), **wrong}
     with pytest.raises(ConfigError, match=message):
-        ChatGenerator(**{"chat": Said(""), **wrong})
+        ChatGenerator(**given)
 
 
 @pytest.mark.extra("llm")
