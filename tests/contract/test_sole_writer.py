@@ -14,10 +14,6 @@ from ragbench.stores.registry import open_database
 from ragbench.stores.writers import sole_writer
 from ragbench_cli.main import main
 
-STORES = {
-    "memory:{}/m": (),
-    "qdrant:{}/q": ("qdrant_edge",),
-}
 DOCUMENTS = [Document(id=f"d{at}", text=f"Document {at}.") for at in range(5)]
 # Fills a collection, opens it, says so, and keeps it open until its standard input ends.
 OPENS = """
@@ -32,11 +28,15 @@ with open_store(sys.argv[1], "kb"):
 """
 
 
-@pytest.fixture(params=list(STORES))
+@pytest.fixture(params=["memory", pytest.param("qdrant", marks=pytest.mark.extra("qdrant"))])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    for package in STORES[request.param]:
-        pytest.importorskip(package)
-    return str(request.param).format(tmp_path)
+    return f"{request.param}:{tmp_path}/index"
+
+
+def folder_of(address: str) -> Path:
+    folder = open_database(address).folder
+    assert folder is not None
+    return folder
 
 
 def indexed(address: str, documents: list[Document] = DOCUMENTS) -> int:
@@ -47,9 +47,7 @@ def indexed(address: str, documents: list[Document] = DOCUMENTS) -> int:
 def test_a_second_indexing_is_refused_and_writes_nothing(address: str, there: bool) -> None:
     if there:
         indexed(address)
-    folder = open_database(address).folder
-    assert folder is not None
-    with sole_writer(folder, address):
+    with sole_writer(folder_of(address), address):
         with pytest.raises(StoreError, match=r"another 'ragbench index' is writing .*process \d+"):
             indexed(address, [Document(id="other", text="Of another corpus.")])
         with pytest.raises(StoreError, match="wait until it is done"):
@@ -64,9 +62,7 @@ def test_what_is_being_written_is_not_dropped(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     indexed(address)
-    folder = open_database(address).folder
-    assert folder is not None
-    with sole_writer(folder, address):
+    with sole_writer(folder_of(address), address):
         assert main(["index", "--drop", "kb", "--store", address]) == 2
     assert "another 'ragbench index' is writing" in capsys.readouterr().err
     assert indexed(address) == 5
@@ -75,8 +71,7 @@ def test_what_is_being_written_is_not_dropped(
 
 def test_the_writers_name_is_gone_when_it_is_through(address: str) -> None:
     indexed(address)
-    folder = open_database(address).folder
-    assert folder is not None
+    folder = folder_of(address)
     assert not (folder / ".ragbench.writer").exists()
     with pytest.raises(ZeroDivisionError), sole_writer(folder, address):
         assert (folder / ".ragbench.writer").read_text("utf-8").startswith("process ")
@@ -91,10 +86,10 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         indexed(f"memory:{tmp_path}/file/index")
 
 
+@pytest.mark.extra("qdrant")
 def test_a_folder_that_another_process_has_open_is_one_line(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    pytest.importorskip("qdrant_edge")
     address = f"qdrant:{tmp_path}/q"
     started = subprocess.Popen(
         [sys.executable, "-c", OPENS, address],
@@ -110,8 +105,7 @@ def test_a_folder_that_another_process_has_open_is_one_line(
         open_store(address, "kb")
     with pytest.raises(StoreError, match=unknown):
         indexed(address)
-    folder = open_database(address).folder
-    assert folder is not None
+    folder = folder_of(address)
     (folder / ".ragbench.writer").write_text("process 7 on there", "utf-8")
     with pytest.raises(StoreError, match=unknown):  # That one was killed: it has no lock.
         open_store(address, "kb")

@@ -133,11 +133,13 @@ def test_any_chunk_comes_back_unchanged(subject: Subject) -> None:
     chunks = [
         Chunk(id="all", text=text, document_id="d", start=0, end=9, metadata=EVERYTHING),
         Chunk(id="empty", text=""),
+        Chunk(id="long", text="日本 text\n" * 60_000, metadata={"also": "x" * 100_000}),
     ]
-    store.upsert(chunks, VECTORS[:2])
-    assert repr(store.get(["all", "empty"])) == repr({chunk.id: chunk for chunk in chunks})
-    found = store.search(VECTORS[:1], k=2)[0]
-    assert repr([replace(chunk, score=None) for chunk in found]) == repr(chunks)
+    store.upsert(chunks, VECTORS[:3])
+    assert repr(store.get(["all", "empty", "long"])) == repr({one.id: one for one in chunks})
+    assert store.digests() == {one.id: chunk_digest(one) for one in chunks}
+    found = {one.id: replace(one, score=None) for one in store.search(VECTORS[:1], k=3)[0]}
+    assert repr([found[one.id] for one in chunks]) == repr(chunks)
 
 
 def test_an_id_may_be_any_text(subject: Subject) -> None:
@@ -149,13 +151,6 @@ def test_an_id_may_be_any_text(subject: Subject) -> None:
     assert store.digests().keys() == set(every)
     store.delete(every[1:])
     assert ids(store.search(VECTORS[:1], k=99)[0]) == ODD_IDS[:1]
-
-
-def test_a_long_text_is_kept(subject: Subject) -> None:
-    store = subject.fresh()
-    chunk = Chunk(id="long", text="日本 text\n" * 60_000, metadata={"also": "x" * 100_000})
-    store.upsert([chunk], VECTORS[:1])
-    assert store.get(["long"]) == {"long": chunk}
 
 
 def test_writing_again_replaces(subject: Subject) -> None:
@@ -182,10 +177,6 @@ def test_deleting_removes_and_may_miss(subject: Subject) -> None:
     assert store.get(["c01", "c02"]).keys() == {"c02"}
 
 
-def test_digests_name_every_chunk(filled: OwnCollection) -> None:
-    assert filled.digests() == {chunk.id: chunk_digest(chunk) for chunk in CHUNKS}
-
-
 def test_many_chunks_are_written_and_listed(subject: Subject) -> None:
     store = subject.fresh(dimension=2)
     chunks = [Chunk(id=f"{number}", text="") for number in range(2100)]
@@ -198,13 +189,18 @@ def test_many_chunks_are_written_and_listed(subject: Subject) -> None:
 # --- search
 
 
-def test_search_agrees_with_the_definition(filled: OwnCollection) -> None:
-    for query, found in zip(QUERIES, filled.search(QUERIES, k=10), strict=True):
-        expected = reference(query, k=10)
-        assert ids(found) == [id for id, _ in expected]
-        assert [chunk.score for chunk in found] == pytest.approx(
-            [score for _, score in expected], abs=2e-6
-        )
+@pytest.mark.parametrize("filters", [None, Not(filter=Equals(field="year", value=2023))], ids=str)
+def test_search_agrees_with_the_definition_one_by_one_and_in_a_batch(
+    filled: OwnCollection, filters: Filter | None
+) -> None:
+    batch = filled.search(QUERIES, k=10, filters=filters)
+    for query, found in zip(QUERIES, batch, strict=True):
+        expected = reference(query, k=10, filters=filters)
+        for each in (found, filled.search(query[None], k=10, filters=filters)[0]):
+            assert ids(each) == [id for id, _ in expected]
+            scores = [chunk.score for chunk in each]
+            assert scores == pytest.approx([score for _, score in expected], abs=2e-6)
+    assert filled.search(np.zeros((0, DIMENSION)), k=4) == []
 
 
 def test_scores_are_cosines(subject: Subject) -> None:
@@ -229,15 +225,6 @@ def test_ties_are_cut_and_ordered_by_id(subject: Subject, size: int) -> None:
     expected = [chunk.id for chunk in chunks if chunk.id not in low] + low
     for k in (1, 7, size - 4, size - 2, size + 100):
         assert ids(store.search(np.array([[1.0, 1.0]]), k=k)[0]) == expected[:k]
-
-
-def test_a_batch_gives_what_single_queries_give(filled: OwnCollection) -> None:
-    batch = filled.search(QUERIES, k=4)
-    single = [filled.search(query[None], k=4)[0] for query in QUERIES]
-    assert [ids(chunks) for chunks in batch] == [ids(chunks) for chunks in single]
-    for one, other in zip(itertools.chain(*batch), itertools.chain(*single), strict=True):
-        assert one.score == pytest.approx(other.score, abs=2e-6)
-    assert filled.search(np.zeros((0, DIMENSION)), k=4) == []
 
 
 def test_vectors_come_back_at_unit_length(filled: OwnCollection) -> None:
@@ -302,12 +289,6 @@ def test_flags_numbers_and_texts_are_three_kinds(subject: Subject) -> None:
                 assert sorted(ids(found)) == wanted, (value, marked)
             others = store.search(QUERIES[:1], k=99, filters=Not(filter=filters))[0]
             assert len(others) == len(chunks) - len(wanted), (value, marked)
-
-
-def test_a_filtered_search_ranks_what_passes(filled: OwnCollection) -> None:
-    filters = Not(filter=Equals(field="year", value=2023))
-    for query, found in zip(QUERIES, filled.search(QUERIES, k=5, filters=filters), strict=True):
-        assert ids(found) == [id for id, _ in reference(query, k=5, filters=filters)]
 
 
 # --- collections
