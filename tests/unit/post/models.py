@@ -7,18 +7,12 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["model_folder"]
-
 VARIABLE = "RAGBENCH_TEST_MODELS"
 _USUAL = Path(__file__).parents[3] / ".venv" / "models"
 
 
 def model_folder(name: str) -> Path:
-    """The folder of a model; the test is skipped where it is not installed.
-
-    Args:
-        name: ``"reranker_en"`` (a cross-encoder) or ``"bge_small_en"`` (a sentence encoder).
-    """
+    """The folder of a model; the test is skipped where it is not installed."""
     places = [Path(os.environ[VARIABLE])] if VARIABLE in os.environ else [_USUAL]
     for place in places:
         found = next(iter(sorted(place.glob(f"**/{name}/model.onnx"))), None)
