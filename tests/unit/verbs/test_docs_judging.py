@@ -1,44 +1,59 @@
-"""The guide: its examples run, and its table is complete."""
+"""The guides to models and judging: their examples run, and their tables are complete."""
 
 from __future__ import annotations
 
-import json
 import re
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ragbench import parse_metrics, read_labels
 from ragbench.core.metric import Cost
-from ragbench.llm.settings import resolve, resolve_embeddings
+from ragbench.llm.settings import SETTING_NAMES, resolve, resolve_embeddings
 from ragbench.metrics.registry import definitions
-from tests.llm_server import FaultServer
+from tests.llm_server import FaultServer, Payload, said_by_default
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "judging.md").read_text("utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+GUIDE = (DOCS / "judging.md").read_text("utf-8")
+MODELS = (DOCS / "llm.md").read_text("utf-8")
 
 
-def blocks(kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", GUIDE, re.DOTALL)
+def blocks(kind: str, guide: str = GUIDE) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", guide, re.DOTALL)
+
+
+def graded(payload: Payload) -> str:
+    return f'{{"grade": {3 if "Bees fly." in str(payload["messages"]) else 0}}}'
 
 
 @pytest.mark.extra("ragas")
+@pytest.mark.parametrize(
+    ("guide", "say", "printed"),
+    [(GUIDE, said_by_default, "1.0 None\n"), (MODELS, graded, "['b', 'a']\nNone\n")],
+    ids=["judging", "models"],
+)
 def test_the_program_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    guide: str,
+    say: Callable[[Payload], str],
+    printed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (program,) = blocks("python")
-    with FaultServer() as server:
+    (program,) = blocks("python", guide)
+    with FaultServer(say=say) as server:
         Path("guide.py").write_text(program.replace("http://localhost:8000/v1", server.url))
         runpy.run_path("guide.py", run_name="guide")
-    assert capsys.readouterr().out == "1.0 None\n"
+    assert capsys.readouterr().out == printed
 
 
 def test_the_labels_are_read(tmp_path: Path) -> None:
     (lines,) = blocks("json")
     (tmp_path / "labels.jsonl").write_text(lines, "utf-8")
     assert [claim.level for claim in read_labels(tmp_path / "labels.jsonl")] == [2, 0]
-    assert all(json.loads(line) for line in lines.splitlines())
 
 
 def test_the_sections_name_both_models() -> None:
@@ -52,9 +67,14 @@ def test_the_sections_name_both_models() -> None:
     assert (chat.endpoint.model, other.endpoint.model) == ("qwen3", "bge-m3")
 
 
-def test_the_table_has_every_judged_metric() -> None:
-    rows = [line.split("|")[1] for line in GUIDE.splitlines() if line.startswith("| `")]
-    named = {name for row in rows for name in re.findall(r"`([\w:]+)`", row)}
+def names_in_table(guide: str) -> set[str]:
+    rows = [line.split("|")[1] for line in guide.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`([\w:]+)`", row)}
+
+
+def test_the_tables_have_every_setting_and_every_judged_metric() -> None:
+    assert names_in_table(MODELS) == set(SETTING_NAMES)
+    named = names_in_table(GUIDE)
     judged = [d.name for d in definitions() if d.cost is not Cost.FREE]
     assert [name for name in judged if not {name, name.partition(":")[2]} & named] == []
 
@@ -64,6 +84,6 @@ def test_the_commands_name_metrics_and_options_that_there_are() -> None:
     for line in lines:
         for metrics in re.findall(r"-m (\S+)", line):
             assert parse_metrics(metrics)
-    help_page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text("utf-8")
+    help_page = (DOCS / "cli.md").read_text("utf-8")
     for option in re.findall(r"`?(--[a-z][a-z-]+)", GUIDE):
         assert f"`{option}" in help_page, option

@@ -108,7 +108,10 @@ def test_what_has_no_verdict_is_counted_and_not_compared(tmp_path: Path) -> None
     assert found.kappa.value is None and found.agreement.value is None and found.cost is None
 
 
-def test_only_a_judge_of_answers_and_contexts_has_a_card(tmp_path: Path) -> None:
+def test_what_has_no_card_and_is_no_probe_is_refused(tmp_path: Path) -> None:
+    assert probes_named(["none"]) == ()
+    with pytest.raises(ConfigError, match=r"no probe .length.. Known: position, verbosity"):
+        probes_named(["length"])
     with pytest.raises(ConfigError, match="such as support or ragas:faithfulness"):
         card(tmp_path, [claim(1, 2, "ss")], metric="exact_match")
 
@@ -182,12 +185,3 @@ def test_a_judge_that_guesses_is_not_to_be_used(tmp_path: Path) -> None:
     assert found.kappa.value == pytest.approx(0.0)
     assert found.conclusion.usefulness is Usefulness.DO_NOT_USE
     assert "includes 0: it may be guessing" in found.conclusion.reasons[0]
-
-
-def test_probes_are_named() -> None:
-    assert probes_named(["none"]) == ()
-    assert probes_named(["injection", "position"]) == (
-        Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT, Probe.POSITION,
-    )  # fmt: skip
-    with pytest.raises(ConfigError, match=r"no probe .length.. Known: position, verbosity"):
-        probes_named(["length"])
