@@ -391,7 +391,7 @@ def test_what_cannot_be_stored_is_named_and_nothing_is_written(
 ) -> None:
     store = subject.fresh()
     with pytest.raises(StoreError, match=message):
-        store.upsert([CHUNKS[0], Chunk(**{"id": "a", "text": "", **fields})], VECTORS[:2])
+        store.upsert([CHUNKS[0], replace(Chunk(id="a", text=""), **fields)], VECTORS[:2])
     assert store.count() == 0
 
 
