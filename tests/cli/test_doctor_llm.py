@@ -137,26 +137,26 @@ def test_fix_writes_what_the_endpoint_needs_and_leaves_the_rest(ragbench: Ragben
     )
     path = Path("ragbench.yaml")
 
-    def fixed(*more: str) -> str:
+    def fixed(url: str, *more: str) -> str:
         key = ("--llm-api-key-env", "JUDGE_KEY")
-        done = ragbench("doctor", "--fix", "--llm-base-url", server.url, *key, *more)
+        done = ragbench("doctor", "--fix", "--llm-base-url", url, *key, *more)
         assert mocks.KEY not in done.out
         return " ".join(done.out.split())
 
-    with mocks.OpenAIReasoning() as server:
-        out = fixed("--llm-model", "o3")
+    with mocks.OpenAIReasoning() as provider:
+        out = fixed(provider.url, "--llm-model", "o3")
         assert "fixed llm temperature" in out and "Only the default (1) value is supported" in out
         section = yaml.safe_load(path.read_text("utf-8"))["llm"]
-        assert section["base_url"] == server.url and section["model"] == "o3"
+        assert section["base_url"] == provider.url and section["model"] == "o3"
         assert section["api_key_env"] == "JUDGE_KEY" and section["temperature"] == "none"
         path.write_text(before, "utf-8")
-        fixed()
+        fixed(provider.url)
         after = path.read_text("utf-8")
         assert after.startswith(before[: before.index("    temperature")])
         assert "    temperature: none\n" in after
         assert after.endswith("\n\nembeddings:\n  model: e\n")
-        assert "says all that is needed" in fixed()
+        assert "says all that is needed" in fixed(provider.url)
         assert path.read_text("utf-8") == after
         path.write_text("llm: {model: o3}\n", "utf-8")  # a section on one line is left alone
-        assert "Put into it:" in fixed()
+        assert "Put into it:" in fixed(provider.url)
         assert path.read_text("utf-8") == "llm: {model: o3}\n"

@@ -213,14 +213,14 @@ def test_a_ranking_beside_other_arguments_is_compared_as_the_run_does() -> None:
 
 
 def test_the_best_of_several_references_counts() -> None:
-    def share(direction: str) -> MetricLike:
+    def share(direction: Literal["higher", "lower", "neither"]) -> MetricLike:
         @metric(name=direction, direction=direction)
         def formula(response: str, reference: str) -> float | None:
             return None if not reference else min(len(response) / len(reference), 1.0)
 
         return formula
 
-    metrics = [share(direction) for direction in ("higher", "lower", "neither")]
+    metrics = [share("higher"), share("lower"), share("neither")]
     several, one = answered("ab", "abcd", "abc", "abcdef"), answered("ab", "abcd")
     rows = cells(metrics, several, one, answered("ab", "", "abcd"))
     assert [[c.value for c in row] for row in rows] == [
