@@ -45,15 +45,15 @@ def said_by_default(payload: Payload) -> str:
 
     A judge that is asked for quotes quotes the first passage of its evidence.
     """
-    told: str = payload["messages"][-1]["content"]
+    shown: str = payload["messages"][-1]["content"]
     schema = payload.get("response_format", {}).get("json_schema", {}).get("schema")
-    if schema is None and "JSON schema" in told:
-        schema = json.loads(told[told.index("\n{", told.rindex("JSON schema")) + 1 :])
+    if schema is None and "JSON schema" in shown:
+        schema = json.loads(shown[shown.index("\n{", shown.rindex("JSON schema")) + 1 :])
     if schema is None:
-        return told
+        return shown
     answer = instance_of(schema)
     if "quotes" in answer:  # of an honest judge
-        answer["quotes"] = json.loads(told.partition("\n\n")[0])["evidence"][:1]
+        answer["quotes"] = json.loads(shown.partition("\n\n")[0])["evidence"][:1]
     return json.dumps(answer)
 
 
@@ -221,7 +221,7 @@ class FaultServer:
             "choices": [{"index": 0, "message": message, "finish_reason": reason}],
         }
         if self.usage:
-            prompt = sum(len(told["content"]) // 4 + 4 for told in payload["messages"])
+            prompt = sum(len(shown["content"]) // 4 + 4 for shown in payload["messages"])
             answer = len(message["content"] or "") // 4 + 1
             body["usage"] = {"prompt_tokens": prompt, "completion_tokens": answer}
         return 200, [], json.dumps(body)
@@ -233,10 +233,10 @@ class FaultServer:
             for index, text in enumerate(texts)
         ]
         tokens = sum(len(text) // 4 + 1 for text in texts)
-        told: Payload = {"object": "list", "data": data[::-1]}
+        shown: Payload = {"object": "list", "data": data[::-1]}
         if self.usage:
-            told["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return told
+            shown["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return shown
 
     def _said(self, fault: str | None, payload: Payload) -> str:
         if fault == "bad_json":

@@ -84,10 +84,11 @@ class Provider:
                 size = int(self.headers.get("content-length", "0"))
                 payload: Payload = json.loads(self.rfile.read(size))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                told = provider.told(self.path, payload, headers)
-                data = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
-                self.send_response(told.status)
-                for name, value in {"content-type": "application/json", **told.headers}.items():
+                shown = provider.shown(self.path, payload, headers)
+                body = shown.body
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(shown.status)
+                for name, value in {"content-type": "application/json", **shown.headers}.items():
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
@@ -112,14 +113,14 @@ class Provider:
     def answered(self) -> list[Seen]:
         return [seen for seen in self.seen if seen.status == 200]
 
-    def told(self, path: str, payload: Payload, headers: dict[str, str]) -> Told:
+    def shown(self, path: str, payload: Payload, headers: dict[str, str]) -> Told:
         with self._lock:
-            told = self._checked(payload, headers)
-            usage = told.body.get("usage") if isinstance(told.body, dict) else None
+            shown = self._checked(payload, headers)
+            usage = shown.body.get("usage") if isinstance(shown.body, dict) else None
             self.seen.append(
-                Seen(path=path, payload=payload, headers=headers, status=told.status, usage=usage)
+                Seen(path=path, payload=payload, headers=headers, status=shown.status, usage=usage)
             )
-            return told
+            return shown
 
     def _checked(self, payload: Payload, headers: dict[str, str]) -> Told:
         if not self.is_key(headers):
@@ -207,11 +208,11 @@ class Provider:
 
 def in_prompt(payload: Payload) -> Mapping[str, Any] | None:
     """The schema that stands in the last message."""
-    told: str = payload["messages"][-1]["content"]
-    if "JSON schema" not in told:
+    shown: str = payload["messages"][-1]["content"]
+    if "JSON schema" not in shown:
         return None
     schema: Mapping[str, Any] = json.loads(
-        told[told.index("\n{", told.rindex("JSON schema")) + 1 :]
+        shown[shown.index("\n{", shown.rindex("JSON schema")) + 1 :]
     )
     return schema
 
@@ -485,14 +486,14 @@ class ReasoningInText(Local):
     model = "qwen3-thinking"
 
     def answer(self, payload: Payload) -> Told:
-        told = super().answer(payload)
-        choice = told.body["choices"][0]
+        shown = super().answer(payload)
+        choice = shown.body["choices"][0]
         if (self.limit(payload) or 0) <= 4_096:
             choice["message"]["content"] = "<think>Let me see. The first passage says"
             choice["finish_reason"] = "length"
         else:
             choice["message"]["content"] = f"<think>hm</think>{choice['message']['content']}"
-        return told
+        return shown
 
 
 class LiteLLM(Provider):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GENERATOR = ROOT / "tests" / "cli" / "generate_docs.py"
+GENERATOR = ROOT / ".ci" / "generate_docs.py"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

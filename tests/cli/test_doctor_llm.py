@@ -105,14 +105,14 @@ def test_no_model_no_key_and_no_endpoint_are_reported(
     ],
 )
 def test_a_wrong_configuration_is_reported_with_its_place(
-    ragbench: Ragbench, text: str, told: str
+    ragbench: Ragbench, text: str, shown: str
 ) -> None:
     Path("ragbench.yaml").write_text(text)
     found = checks(ragbench("doctor", "--llm", "--json"))
     state, detail = found["llm settings"]
     assert state == "failed"
     assert "ragbench.yaml" in detail
-    assert told in detail
+    assert shown in detail
 
 
 @pytest.mark.extra("llm")

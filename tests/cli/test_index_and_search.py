@@ -37,7 +37,7 @@ def found(done: Any) -> list[str]:
     return [chunk["id"] for chunk in rows(done.out)[0]["chunks"]]
 
 
-def test_index_tells_what_it_did_and_does_nothing_twice(ragbench: Ragbench) -> None:
+def test_index_shows_what_it_did_and_does_nothing_twice(ragbench: Ragbench) -> None:
     first = ragbench("index", "office", *STORE, *HASHING, "-q")
     assert (first.code, first.err) == (0, "")
     assert first.out == "office: 3 documents, 3 chunks: 3 written, 0 unchanged, 0 removed\n"
@@ -62,12 +62,12 @@ def test_files_that_are_not_read_are_named(
     assert "Warning: 3 files are skipped, only text, Markdown, PDF, HTML and Word" in done.err
     assert "sub/d.html" in done.err
     assert "pip install 'ragbench[documents]' reads 2 of them" in done.err
-    told = json.loads(ragbench("index", "mixed", *STORE, *HASHING, "-q", "--json").out)
-    assert told["skipped"] == ["c.pdf", "e.py", "sub/d.html"]
+    shown = json.loads(ragbench("index", "mixed", *STORE, *HASHING, "-q", "--json").out)
+    assert shown["skipped"] == ["c.pdf", "e.py", "sub/d.html"]
 
 
 @pytest.mark.extra("qdrant")
-def test_a_store_ranks_by_words_where_it_is_told_to(ragbench: Ragbench) -> None:
+def test_a_store_ranks_by_words_where_it_is_reported_to(ragbench: Ragbench) -> None:
     store = ("--store", "qdrant:other")
     done = ragbench("index", "office", *store, *HASHING, "--words", "store", "-q")
     assert done.out == "office: 3 documents, 3 chunks: 3 written, 0 unchanged, 0 removed\n"
@@ -91,9 +91,9 @@ def test_a_store_ranks_by_words_where_it_is_told_to(ragbench: Ragbench) -> None:
         ("there", "--words must be one of here, store, not 'there'"),
     ],
 )
-def test_words_that_nobody_ranks_are_refused(ragbench: Ragbench, words: str, told: str) -> None:
+def test_words_that_nobody_ranks_are_refused(ragbench: Ragbench, words: str, shown: str) -> None:
     done = ragbench("index", "office", *STORE, *HASHING, "--words", words, "-q")
-    assert (done.code, done.out) == (2, "") and told in done.err
+    assert (done.code, done.out) == (2, "") and shown in done.err
     assert done.err.count("\n") == 1
 
 
@@ -112,7 +112,7 @@ def test_collections_are_listed_and_dropped(indexed: Ragbench) -> None:
     assert indexed("index", "--list", *STORE).out == ""
 
 
-def test_a_filter_that_nothing_passes_is_told(indexed: Ragbench) -> None:
+def test_a_filter_that_nothing_passes_is_reported(indexed: Ragbench) -> None:
     done = indexed("search", *STORE, "paid leave", "--filter", "nowhere=1")
     assert (done.code, done.out) == (0, "Nothing found.\n")
     assert "Warning: the filter lets no chunk pass: no chunk that was looked at has" in done.err
@@ -240,7 +240,7 @@ def test_without_a_question_a_terminal_is_asked(
         (["index", "office", *STORE, *HASHING, "--embedder-setting", "x"], "NAME=VALUE"),
     ],
 )
-def test_mistakes_are_told_in_one_go(
+def test_mistakes_are_reported_in_one_go(
     indexed: Ragbench, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], message: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
@@ -302,8 +302,8 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench) -> None:
     assert (done.code, done.err) == (0, "")
     assert "nDCG@10 over 10 questions" in done.out
     assert "Take 'sparse': the cheapest that surely loses less than 0.01" in done.out
-    told = json.loads(ragbench(*asked, "--json").out)
-    assert told["chosen"] == "sparse"
+    shown = json.loads(ragbench(*asked, "--json").out)
+    assert shown["chosen"] == "sparse"
     refused = ragbench(*asked, "--measure", "f1")
     assert refused.code == 2
     assert "the measure one of ndcg, recall, mrr" in refused.err

@@ -89,9 +89,9 @@ def test_a_dry_run_shows_calls_and_price_and_judges_nothing(ragbench: Ragbench) 
         assert (done.code, server.calls) == (0, [])
         assert "3 judgements would be made" in done.out
         assert "all together: 0.00" in done.out and "USD" in done.out
-        told = json.loads(ragbench(*RUN, *model(server, "--dry-run", "--json")).out)
-        assert told["least"]["lines"][0]["calls"] == 3
-        low, high = (float(amount) for amount in told["cost"])
+        reported = json.loads(ragbench(*RUN, *model(server, "--dry-run", "--json")).out)
+        assert reported["least"]["lines"][0]["calls"] == 3
+        low, high = (float(amount) for amount in reported["cost"])
         assert 0 < low < high
         assert server.calls == []
         assert ragbench(*RUN, *model(server)).code == 0
@@ -145,7 +145,7 @@ def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
     Path("labels.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     with FaultServer() as server:
         done = ragbench("judge-card", "labels.jsonl", *model(server, "--repeats", "2"))
-        told = json.loads(
+        reported = json.loads(
             ragbench("judge-card", "labels.jsonl", *model(server, "--repeats", "2", "--json")).out
         )
         # Twice each claim; padded; told to say supported, in the answer and in a passage.
@@ -153,8 +153,8 @@ def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
         assert ragbench("judge-card", "labels.jsonl", "-m", "F1", *model(server)).code == 2
     assert done.code == 0
     assert "12 of 12 claims judged" in done.out and "invented quotes       0.000" in done.out
-    assert (told["judged"], told["base_rate"]) == (12, pytest.approx(8 / 12))
-    assert told["consistency"]["value"] == 1.0
+    assert (reported["judged"], reported["base_rate"]) == (12, pytest.approx(8 / 12))
+    assert reported["consistency"]["value"] == 1.0
 
 
 def books_of_killed_commands(calls: list[Call]) -> None:
@@ -172,8 +172,8 @@ def books_of_killed_commands(calls: list[Call]) -> None:
     answered = sum(line["prompt_tokens"] for line in lines)
     assert sum(used) - in_flight * max(used) <= answered <= sum(used)
     # What the server may bill is never more than what the receipts tell.
-    told = sum(float(line["cost"]) + float(line["unconfirmed"]) for line in lines)
-    assert told >= sum(used) / 1e6
+    reported = sum(float(line["cost"]) + float(line["unconfirmed"]) for line in lines)
+    assert reported >= sum(used) / 1e6
     asked = [json.dumps(call.payload) for call in calls]
     again = sum(r.get("asked_again", {"requests": 0})["requests"] for r in receipts)
     assert len(asked) - len(set(asked)) <= again <= in_flight

@@ -60,13 +60,13 @@ def test_an_edited_file_finds_its_retrievals_again(ragbench: Ragbench) -> None:
     ],
 )
 def test_options_that_say_the_same_twice_are_refused(
-    ragbench: Ragbench, more: tuple[str, ...], told: str
+    ragbench: Ragbench, more: tuple[str, ...], shown: str
 ) -> None:
     (corpus,) = Path("office").glob("corpus.*")
     save(f"indexing: {{corpus: {corpus}}}")
     done = ragbench(*RUN, "--pipeline", "rag.yaml", *more)
     assert done.code == 2
-    assert told in done.err
+    assert shown in done.err
 
 
 def said(payload: dict[str, Any]) -> str:

@@ -51,7 +51,7 @@ def rows(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_what_is_guessed_is_told(filled: Ragbench) -> None:
+def test_what_is_guessed_is_reported(filled: Ragbench) -> None:
     done = filled("search", *DOCS, *HASHING, "paid leave", "-k", "1", "--json")
     assert done.code == 0
     (chunk,) = rows(done.out)[0]["chunks"]
@@ -106,7 +106,7 @@ def test_filters_are_executed_in_the_collection(filled: Ragbench) -> None:
         ([*DOCS, *HASHING, "--native-filter", '{"mst": []}'], "Extra inputs are not permitted"),
     ],
 )
-def test_mistakes_are_told_in_one_line(
+def test_mistakes_are_reported_in_one_line(
     filled: Ragbench, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], message: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())

@@ -222,8 +222,8 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
     own = {"__pycache__", "store"}
     written = [path for path in written if own.isdisjoint(path.relative_to(workplace).parts)]
     found = {str(path): leaks(data) for path in written for data in texts_of(path) if leaks(data)}
-    told = {name: leaks(text.encode("utf-8", "replace")) for name, text in streams}
-    assert (found, {name: seen for name, seen in told.items() if seen}) == ({}, {})
+    shown = {name: leaks(text.encode("utf-8", "replace")) for name, text in streams}
+    assert (found, {name: seen for name, seen in shown.items() if seen}) == ({}, {})
     # Otherwise nothing was tried.
     assert len(SECRETS) == 20 and len(streams) >= 60 and len(written) >= 30
     marks = (b"***", rb"\*\*\*")

@@ -89,9 +89,9 @@ def test_hybrid_and_a_native_filter_from_the_command_line(
     options = ["--store", server.url, "--map", "text=content", "--embedder", "hashing:4"]
     native = ["--native-filter", '{"term": {"metadata.year": 2014}}']
     assert main(["search", "garden", *options, "--strategy", "hybrid", *native, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert [chunk["metadata"]["year"] for chunk in told["chunks"]] == [2014]
-    assert set(told["chunks"][0]["metadata"]["ranked_by"]) == {"dense", "sparse"}
+    shown = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert [chunk["metadata"]["year"] for chunk in shown["chunks"]] == [2014]
+    assert set(shown["chunks"][0]["metadata"]["ranked_by"]) == {"dense", "sparse"}
     with (
         attach(server.url, "docs", native_filter={"no_such": {}}) as docs,
         pytest.raises(StoreError, match=r"parsing_exception|unknown query"),
@@ -107,9 +107,9 @@ def test_only_reading_requests_are_sent_and_vectors_are_not_fetched(server: Serv
     assert paths <= {"docs", "_mapping", "_count", "_search", ""}
     bodies = [body for _, body in server.asked if body]
     assert all(body["_source"] == {"excludes": ["embedding"]} for body in bodies)
-    told = json.dumps(bodies)
-    assert ('"num_candidates": 300' in told) == (server.kind == "elasticsearch")
-    assert ('"ef_search": 300' in told) == (server.kind == "opensearch")
+    shown = json.dumps(bodies)
+    assert ('"num_candidates": 300' in shown) == (server.kind == "elasticsearch")
+    assert ('"ef_search": 300' in shown) == (server.kind == "opensearch")
 
 
 def test_what_does_not_fit_is_one_error(server: Server) -> None:

@@ -91,8 +91,8 @@ def test_what_a_framework_wrote_is_found_and_left_as_it_was(
         assert [chunk.id for chunk in chunks] == [one.id for one in best]
         assert [chunk.text for chunk in chunks] == [one.text for one in best]
         assert [chunk.document_id for chunk in chunks] == [one.document_id for one in best]
-        told = [chunk.metadata for chunk in chunks]
-        assert all(dict(one.metadata).items() <= told[at].items() for at, one in enumerate(best))
+        shown = [chunk.metadata for chunk in chunks]
+        assert all(dict(one.metadata).items() <= shown[at].items() for at, one in enumerate(best))
         assert [chunk.score for chunk in chunks] == pytest.approx(np.sort(-row)[:5] * -1, abs=1e-5)
     assert place.everything(name) == before
 
@@ -146,11 +146,11 @@ def test_rows_that_lack_something_are_kept_and_counted(place: Place, name: str) 
     with place.open(name, mapping) as collection:
         chunks = collection.search(QUERIES[:1], k=9)[0]
         assert collection.search(QUERIES[:1], k=9)[0] == chunks
-        told = collection.warnings()
+        shown = collection.warnings()
     texts = {chunk.id: chunk.text for chunk in chunks}
     assert texts == {"same": "one", "17": "", "same#2": "", "4": "four"}
     at = place.prefix
-    assert told == [
+    assert shown == [
         f"2 rows have no text under '{at}body': kept with an empty one (such as '2')",
         "1 row has an id that a better row of the same result has: a number was added (such as "
         "'same')",
@@ -245,7 +245,7 @@ def test_a_prefix_is_no_pattern(place: Place, name: str) -> None:
             assert [chunk.metadata["source"] for chunk in found] == [wanted]
 
 
-def test_a_field_that_no_row_has_is_told(place: Place, name: str) -> None:
+def test_a_field_that_no_row_has_is_reported(place: Place, name: str) -> None:
     name = place.fill_as("haystack", name, ROWS)
     with place.open(name) as collection:
         try:

@@ -115,7 +115,7 @@ def test_a_chunk_that_shares_only_function_words_does_not_match(
         assert limited == [chunk for chunk in found if (chunk.score or 0.0) >= 0.2]
 
 
-def test_the_best_is_found_however_many_rank_before_it_by_the_words_that_tell(
+def test_the_best_is_found_however_many_rank_before_it_by_the_words_that_show(
     database: Database,
 ) -> None:
     # "roof" is in nearly all, "what is" in two: one has no roof, the other is the longest one.
@@ -194,7 +194,7 @@ def test_what_is_changed_added_and_removed_is_ranked(
     database.close()
 
 
-def test_chunks_that_have_become_longer_are_told(
+def test_chunks_that_have_become_longer_are_reported(
     database: Database,
 ) -> None:
     stored(database)

@@ -152,8 +152,8 @@ def test_every_page_is_quiet_and_accessible(driver: Any, pages: dict[str, Path],
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         found = driver.execute_async_script(AXE)["violations"]
-        told = [(each["id"], each["nodes"][0]["html"][:200]) for each in found]
-        assert told == [], scheme
+        reported = [(each["id"], each["nodes"][0]["html"][:200]) for each in found]
+        assert reported == [], scheme
 
 
 def test_a_page_with_its_script_and_style_as_files_works(
@@ -252,8 +252,9 @@ def test_without_javascript_every_fact_is_there(driver: Any, pages: dict[str, Pa
     text = " ".join("".join(parser.text).split())
     report = json.loads(pages["run"].with_name("report.json").read_bytes())
     for case in report["cases"]:
-        for told in (case["id"], case["query"], case["reference"], case["attribution"]["detail"]):
-            assert told is None or " ".join(told.split()) in text
+        detail = case["attribution"]["detail"]
+        for reported in (case["id"], case["query"], case["reference"], detail):
+            assert reported is None or " ".join(reported.split()) in text
         assert case["response"] is None or " ".join(case["response"].split()) in text
         assert all(id in text for id in case["retrieved_ids"])
     assert '<html lang="en">' in dom  # without the class that the script sets

@@ -490,20 +490,20 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_progress_adds_up(tmp_path: Path) -> None:
-    told: dict[str, list[int]] = {}
+    shown: dict[str, list[int]] = {}
 
     def advance(event: Progress) -> None:
         assert event.cases == 4
-        sums = told.setdefault(event.stage, [0, 0, 0])
+        sums = shown.setdefault(event.stage, [0, 0, 0])
         for place, number in enumerate((event.done, event.failed, event.reused)):
             sums[place] += number
 
     data = cases("a", "b", "lost c", "mute d")
     run(data, NotingRAG(), tmp_path / "run", advance=advance)
-    assert told == {"retrieve": [4, 1, 0], "generate": [4, 2, 0], "score": [4, 0, 0]}
-    told.clear()
+    assert shown == {"retrieve": [4, 1, 0], "generate": [4, 2, 0], "score": [4, 0, 0]}
+    shown.clear()
     run(data, NotingRAG(), tmp_path / "run", advance=advance)
-    assert told == {"retrieve": [4, 1, 4], "generate": [4, 2, 3], "score": [4, 0, 4]}
+    assert shown == {"retrieve": [4, 1, 4], "generate": [4, 2, 3], "score": [4, 0, 4]}
 
 
 def test_cutoffs_behind_the_end_of_every_list_are_named(tmp_path: Path) -> None:

@@ -194,8 +194,8 @@ def test_scores_that_rise_as_distances_do_are_noted(tmp_path: Path, sign: int) -
 def test_answers_that_were_cut_off_are_noted(tmp_path: Path) -> None:
     said = [{"finish_reason": "length"}, {"stop_reason": "max_tokens"}, {"done_reason": "stop"}]
     data = [
-        answered(str(at), GenerationResult("The answer is", metadata=told), reference="27")
-        for at, told in enumerate([*said, {"finish_reason": "MAX_TOKENS"}, {}])
+        answered(str(at), GenerationResult("The answer is", metadata=shown), reference="27")
+        for at, shown in enumerate([*said, {"finish_reason": "MAX_TOKENS"}, {}])
     ]
     _, (note,) = notes_of(data, tmp_path, "exact_match", "cut off")
     assert note.startswith("3 answers were cut off at a limit of tokens")

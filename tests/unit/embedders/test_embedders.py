@@ -154,7 +154,7 @@ def test_onnx_models_that_pool_by_themselves_are_taken_as_they_are(tmp_path: Pat
 
 
 @pytest.mark.extra("onnx")
-def test_onnx_files_that_are_not_there_or_no_encoder_are_told(tmp_path: Path) -> None:
+def test_onnx_files_that_are_not_there_or_no_encoder_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither a folder"):
         OnnxEmbedder(model=str(tmp_path / "no")).embed_queries(["a"])
     folder = write_tiny_cross_encoder(tmp_path / "cross")
@@ -163,7 +163,7 @@ def test_onnx_files_that_are_not_there_or_no_encoder_are_told(tmp_path: Path) ->
 
 
 @pytest.mark.models
-def test_a_real_model_tells_what_belongs_together() -> None:
+def test_a_real_model_shows_what_belongs_together() -> None:
     embedder = OnnxEmbedder(
         model=str(model_folder("bge_small_en")),
         pooling="cls",

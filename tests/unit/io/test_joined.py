@@ -73,7 +73,7 @@ def test_answers_find_their_cases_and_all_of_it_is_counted(
     assert (info.cases, info.recorded) == (len(found), {"generate": recorded})
 
 
-def test_what_is_wrong_with_the_answers_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_what_is_wrong_with_the_answers_is_reported_before_anything_runs(tmp_path: Path) -> None:
     dataset = open_source(lines(tmp_path / "cases.jsonl", [{"query": "a"}]))
     said = open_source(lines(tmp_path / "said.jsonl", [{"response": "whose?"}]), is_join=True)
     with pytest.raises(DataError, match=r"said\.jsonl:1: no field for the query"):

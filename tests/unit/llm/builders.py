@@ -75,8 +75,8 @@ def reply(key: str, text: str = "yes", model: str = "m-2026") -> Reply[str]:
 
 
 def error(status: int, message: str = "no", **headers: str) -> Answer:
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status=status, headers=told, body=f'{{"error": {{"message": "{message}"}}}}')
+    shown = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status=status, headers=shown, body=f'{{"error": {{"message": "{message}"}}}}')
 
 
 Scripted = Answer | NoAnswerError
@@ -134,13 +134,13 @@ class InMemory:
         pass
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        told = dict(payload)
-        fault = self.server._rejected({}, told) or self.server._drawn(told)
-        self.server.calls.append(Call(path=path, payload=told, headers={}, fault=fault))
+        shown = dict(payload)
+        fault = self.server._rejected({}, shown) or self.server._drawn(shown)
+        self.server.calls.append(Call(path=path, payload=shown, headers={}, fault=fault))
         await asyncio.sleep(3600.0 if fault == "hang" else self.latency)
         if fault == "cut":
             raise NoAnswerError("lost", "the connection broke")
-        status, lines, text = self.server._made(fault, told)
+        status, lines, text = self.server._made(fault, shown)
         headers = dict(line.split(": ", 1) for line in lines)
         return Answer(status=status, headers=headers, body=text)
 

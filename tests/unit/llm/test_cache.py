@@ -189,9 +189,9 @@ def test_it_may_be_made_by_another_process_while_it_is_opened(
 def test_what_was_stored_survives_the_end_of_the_process(tmp_path: Path) -> None:
     process = writer(tmp_path / "c", "a", 100_000)
     assert process.stdout is not None
-    told = -1
-    while told < 20:
-        told = int(process.stdout.readline())
+    shown = -1
+    while shown < 20:
+        shown = int(process.stdout.readline())
     os.kill(process.pid, signal.SIGKILL)
     rest = process.stdout.read().split()
     process.wait()
@@ -200,4 +200,4 @@ def test_what_was_stored_survives_the_end_of_the_process(tmp_path: Path) -> None
     # Where a project's files are compared, a killed command's cache is none of them.
     assert (tmp_path / "c").read_bytes()[68:72] == b"RBCL"
     with ResponseCache(tmp_path / "c") as cache:
-        assert all(f"a {number}".encode() in cache for number in [*range(told + 1), *whole])
+        assert all(f"a {number}".encode() in cache for number in [*range(shown + 1), *whole])

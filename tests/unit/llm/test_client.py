@@ -198,10 +198,10 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_what_does_not_pass_is_reported_at_once(
-    answer: Answer, kind: type[LLMError], told: str
+    answer: Answer, kind: type[LLMError], noted: str
 ) -> None:
     script = Script([answer])
-    with pytest.raises(kind, match=told) as caught:
+    with pytest.raises(kind, match=noted) as caught:
         using(script, ask)
     assert type(caught.value) is kind or isinstance(caught.value, LLMRequestError)
     assert (len(script.sent), caught.value.attempts) == (1, 1)
@@ -288,12 +288,12 @@ def test_an_answer_in_the_wrong_form_is_mended_once(bad: str) -> None:
         2,
     )
     assert reply.usage.prompt_tokens == 20  # of both
-    told = script.sent[2]["messages"]
-    assert [each["role"] for each in told] == ["user", "assistant", "user"]
-    assert told[1]["content"] == bad
-    assert "That is not what was asked for" in told[2]["content"]
+    noted = script.sent[2]["messages"]
+    assert [each["role"] for each in noted] == ["user", "assistant", "user"]
+    assert noted[1]["content"] == bad
+    assert "That is not what was asked for" in noted[2]["content"]
     # It stood in the request alone, and the model may never have seen it.
-    assert json.dumps(VERDICT.definition) in told[2]["content"]
+    assert json.dumps(VERDICT.definition) in noted[2]["content"]
 
 
 @pytest.mark.parametrize("bad", BAD)

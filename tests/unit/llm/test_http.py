@@ -71,8 +71,8 @@ def test_the_key_is_sent_and_nothing_else_holds_it(
         FaultServer(key=SECRET, faults={"500": 0.3}) as server,
         ResponseCache(tmp_path / "cache.sqlite") as cache,
     ):
-        told = using(server, work, judge={"key": ApiKey(variable="JUDGE_KEY")}, cache=cache)
-    assert "DEBUG" in caplog.text and SECRET not in told + caplog.text
+        shown = using(server, work, judge={"key": ApiKey(variable="JUDGE_KEY")}, cache=cache)
+    assert "DEBUG" in caplog.text and SECRET not in shown + caplog.text
     assert all(SECRET.encode() not in path.read_bytes() for path in tmp_path.iterdir())
 
 

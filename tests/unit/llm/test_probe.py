@@ -23,10 +23,10 @@ def reads(kind: type[Provider], keep: int | None = None) -> type[Provider]:
 
     class Reader(kind):  # type: ignore[misc, valid-type]
         def text(self, payload: Payload) -> str:
-            told: str = payload["messages"][-1]["content"]
-            if "three codes" not in told:
+            reported: str = payload["messages"][-1]["content"]
+            if "three codes" not in reported:
                 return str(super().text(payload))
-            words = told.split()
+            words = reported.split()
             if keep is not None and len(words) > keep:  # the middle is dropped
                 words = [*words[: keep // 4], *words[-(3 * keep // 4) :]]
             return " ".join(re.findall(r"Code \d is (\d+)", " ".join(words)))
@@ -74,13 +74,13 @@ def test_what_a_reasoning_model_refuses_becomes_a_setting() -> None:
     ],
 )
 def test_structure_is_followed_not_only_accepted(
-    kind: type[Provider], mode: str, told: str
+    kind: type[Provider], mode: str, reported: str
 ) -> None:
     with reads(kind)() as server:
         found = probed(server)["structure"]
     assert not found.good
     assert found.settings == {"structured": mode}
-    assert told in found.detail and f"{mode} is followed" in found.detail
+    assert reported in found.detail and f"{mode} is followed" in found.detail
 
 
 def test_the_real_context_is_found_by_what_is_hidden_in_it() -> None:

@@ -101,9 +101,9 @@ def test_the_books_are_the_servers_own(kind: type[Provider]) -> None:
             return line.usage
 
         booked = using(server, work)
-        told: list[Mapping[str, Any]] = [seen.usage for seen in server.answered if seen.usage]
-        assert booked.prompt_tokens == sum(usage["prompt_tokens"] for usage in told)
-        billed = sum(usage["total_tokens"] - usage["prompt_tokens"] for usage in told)
+        shown: list[Mapping[str, Any]] = [seen.usage for seen in server.answered if seen.usage]
+        assert booked.prompt_tokens == sum(usage["prompt_tokens"] for usage in shown)
+        billed = sum(usage["total_tokens"] - usage["prompt_tokens"] for usage in shown)
         assert booked.completion_tokens == billed
 
 
@@ -190,8 +190,8 @@ def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
             assert second.attempts == 1
             return client.not_sent
 
-        told = using(server, work)
-    assert "Only the default (1) value is supported" in told["temperature"]
+        shown = using(server, work)
+    assert "Only the default (1) value is supported" in shown["temperature"]
     last = server.seen[-1].payload
     assert "temperature" not in last and "max_tokens" not in last
     assert last["max_completion_tokens"] == 4_096 + 16_384  # room to think
@@ -229,7 +229,7 @@ def test_headers_travel_and_their_values_stay_unseen() -> None:
     with mocks.Gateway() as server:
         assert using(server, lambda client: client.ask(asked("A word?"))).text
     settings = resolve({}, {}, section={"model": "m", **mocks.Gateway.settings}, file="f")
-    told = str(settings.endpoint.identity())
-    assert "${GATEWAY_KEY}" in told and KEY not in told
+    shown = str(settings.endpoint.identity())
+    assert "${GATEWAY_KEY}" in shown and KEY not in shown
     other = replace(settings.endpoint, headers={"X-Provider": "groq"})
     assert other.fingerprint() != settings.endpoint.fingerprint()

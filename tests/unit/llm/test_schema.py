@@ -56,10 +56,10 @@ def test_the_candidate_that_fits_is_taken() -> None:
         ("[1]", "the value: "),
     ],
 )
-def test_what_does_not_fit_is_reported(text: str, told: str) -> None:
+def test_what_does_not_fit_is_reported(text: str, shown: str) -> None:
     with pytest.raises(LLMReplyError) as caught:
         read_structure(text, VERDICT)
-    assert told in str(caught.value)
+    assert shown in str(caught.value)
     assert text in str(caught.value)
     assert caught.value.reply == text
 

@@ -31,11 +31,11 @@ def test_options_go_before_the_file_before_the_environment() -> None:
     settings = resolve({"model": "from-option"}, environ, section=section, file="ragbench.yaml")
     assert (settings.endpoint.model, settings.endpoint.seed) == ("from-option", 2)
     assert settings.limits.timeout == 7.5
-    told = origins(settings)
-    assert told["model"] == ("from-option", "option --llm-model")
-    assert told["seed"] == ("2", "ragbench.yaml: llm.seed")
-    assert told["timeout"] == ("7.5", "RAGBENCH_LLM_TIMEOUT")
-    assert told["cache"] == ("reports/llm-cache.sqlite", "default")
+    shown = origins(settings)
+    assert shown["model"] == ("from-option", "option --llm-model")
+    assert shown["seed"] == ("2", "ragbench.yaml: llm.seed")
+    assert shown["timeout"] == ("7.5", "RAGBENCH_LLM_TIMEOUT")
+    assert shown["cache"] == ("reports/llm-cache.sqlite", "default")
 
 
 def test_everything_can_be_said_in_the_environment() -> None:
@@ -113,10 +113,10 @@ def test_which_key_is_used(environ: dict[str, str], variable: str | None) -> Non
         ({"model": " "}, "must be a text"),
     ],
 )
-def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], told: str) -> None:
+def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], shown: str) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(options, {})
-    assert told in str(caught.value)
+    assert shown in str(caught.value)
     assert KEY not in str(caught.value)
 
 
@@ -129,9 +129,9 @@ def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], 
         ("ä", "ASCII"),
     ],
 )
-def test_a_file_that_holds_no_key_is_reported(tmp_path: Path, content: str, told: str) -> None:
+def test_a_file_that_holds_no_key_is_reported(tmp_path: Path, content: str, shown: str) -> None:
     (tmp_path / "key").write_text(content, "utf-8")
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=shown):
         ApiKey(file=str(tmp_path / "key")).read({})
     with pytest.raises(ConfigError, match="No such file"):
         ApiKey(file=str(tmp_path / "none")).read({})

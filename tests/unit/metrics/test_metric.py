@@ -95,12 +95,12 @@ def test_the_definition_is_what_the_function_says() -> None:
         ("class f: ...", "is not a function"),
     ],
 )
-def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, told: str) -> None:
+def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: str) -> None:
     names: dict[str, Any] = {}
     exec(source, names)
     with pytest.raises(ConfigError, match="the metric 'f'") as error:
         metric(names["f"])
-    assert told in str(error.value)
+    assert shown in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, told: st
     ],
 )
 def test_what_is_wrong_with_an_option_is_reported_at_once(
-    options: Mapping[str, Any], told: str
+    options: Mapping[str, Any], shown: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
 
@@ -121,7 +121,7 @@ def test_what_is_wrong_with_an_option_is_reported_at_once(
         def f(response: str) -> float:
             return 1.0
 
-    assert told in str(error.value)
+    assert shown in str(error.value)
     assert str(error.value).startswith("test_metric.py:")
 
 
@@ -280,11 +280,11 @@ def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: C
         ("x" * 100, "gave 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (a str)"),
     ],
 )
-def test_what_is_no_number_of_the_range_fails_the_case(given: object, told: str) -> None:
+def test_what_is_no_number_of_the_range_fails_the_case(given: object, shown: str) -> None:
     returns = metric(name="returns")(lambda response: given)
     for (found,) in cells([returns], answered("a"), answered("b")):
         assert found.failure is not None
-        assert told in found.failure.message
+        assert shown in found.failure.message
         assert found.failure.stage == "score"
 
 
@@ -343,10 +343,10 @@ def test_parameters_and_cutoff_are_bound() -> None:
         (len, "'len' is not a metric: write @metric above the function"),
     ],
 )
-def test_what_cannot_be_bound_is_reported(given: MetricLike, told: str) -> None:
+def test_what_cannot_be_bound_is_reported(given: MetricLike, shown: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_metrics([given])
-    assert told in str(error.value)
+    assert shown in str(error.value)
 
 
 def test_two_metrics_of_one_name_are_refused() -> None:
@@ -429,13 +429,13 @@ def test_a_function_in_a_file_is_a_metric_by_its_place() -> None:
         ("mine.py", "'mine.py' is a file: name a function in it, as in mine.py:my_metric"),
     ],
 )
-def test_a_place_without_a_metric_is_reported(here: Path, text: str, told: str) -> None:
+def test_a_place_without_a_metric_is_reported(here: Path, text: str, shown: str) -> None:
     broken = "from ragbench import metric\n\n\n\n@metric\ndef f(responze): ...\n"
     (here / "broken.py").write_text(broken, encoding="utf-8")
     (here / "raises.py").write_text("1 / 0\n", encoding="utf-8")
     with pytest.raises(ConfigError) as error:
         parse_metric(text)
-    assert told in str(error.value)
+    assert shown in str(error.value)
 
 
 def test_an_edited_formula_is_another_metric(here: Path) -> None:

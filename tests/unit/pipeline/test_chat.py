@@ -113,13 +113,13 @@ def test_candidates_vote() -> None:
     assert found.confidence == 0.6
     metadata = found.metadata or {}
     assert metadata["votes"] == [3, 1, 1]
-    told = sum(len(answer) // 4 + 1 for answer in answers)
-    assert metadata["usage"]["completion_tokens"] == told
-    assert token_counts(metadata)["response_tokens"] == told
+    reported = sum(len(answer) // 4 + 1 for answer in answers)
+    assert metadata["usage"]["completion_tokens"] == reported
+    assert token_counts(metadata)["response_tokens"] == reported
 
 
 @pytest.mark.extra("llm")
-def test_tokens_that_the_endpoint_does_not_tell_are_not_made_up() -> None:
+def test_tokens_that_the_endpoint_does_not_show_are_not_made_up() -> None:
     with (
         FaultServer(usage=False, say=lambda _: "yes") as server,
         chat_of(settings(server.url)) as chat,

@@ -138,20 +138,20 @@ def test_the_schema_knows_every_file(pages: Path) -> None:
 
 def rows() -> dict[str, str]:
     """First cell to the second, of every row of every table; rows of one name together."""
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     for name, cell in re.findall(r"^\| `([^|]*?)` \| (.*?) \|", PAGE, re.M):
-        told[name] = told.get(name, "") + cell
-    return told
+        reported[name] = reported.get(name, "") + cell
+    return reported
 
 
 def test_the_tables_name_every_setting_and_default() -> None:
-    told = rows()
+    reported = rows()
     for name in QUERY_TRANSFORMS.builtin:
-        named(QUERY_TRANSFORMS.load(name), told[name])
+        named(QUERY_TRANSFORMS.load(name), reported[name])
     for name in GENERATIONS.builtin:
-        named(GENERATIONS.load(name), told[name])
+        named(GENERATIONS.load(name), reported[name])
     for name in RETRIEVALS.builtin:
-        row = "".join(cell for names, cell in told.items() if name in names) + "`top_k` (5)"
+        row = "".join(cell for names, cell in reported.items() if name in names) + "`top_k` (5)"
         named(RETRIEVALS.load(name), row)
 
 

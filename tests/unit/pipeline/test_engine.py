@@ -44,8 +44,8 @@ def test_every_strategy_finds_what_shares_words(strategy: StrategyName) -> None:
     found = engine().search("kb", "Is rent due on the first day?", strategy=strategy)
     assert found[0].id == "rent"
     assert found[0].text == CHUNKS[0].text
-    told = {name: value for name, value in found[0].metadata.items() if name != LEGS}
-    assert told == {"year": 2023, "kind": "lease"}
+    shown = {name: value for name, value in found[0].metadata.items() if name != LEGS}
+    assert shown == {"year": 2023, "kind": "lease"}
     assert (LEGS in found[0].metadata) == (strategy == "hybrid")
     scores = [each.score or 0.0 for each in found]
     assert scores == sorted(scores, reverse=True)

@@ -221,14 +221,14 @@ def test_the_title_is_embedded_with_each_chunk(database: MemoryDatabase) -> None
 
 
 def test_progress_adds_up(database: MemoryDatabase) -> None:
-    told: list[tuple[int, int, int]] = []
+    shown: list[tuple[int, int, int]] = []
 
     def progress(*, documents: int, chunks: int, unchanged: int) -> None:
-        told.append((documents, chunks, unchanged))
+        shown.append((documents, chunks, unchanged))
 
     run(documents(), database, progress=progress)
     run(documents(), database, progress=progress)
-    assert [sum(column) for column in zip(*told, strict=True)] == [600, 600, 300]
+    assert [sum(column) for column in zip(*shown, strict=True)] == [600, 600, 300]
 
 
 def test_problems_of_a_corpus_are_reported_before_anything_is_written(tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ def test_documents_and_files_are_indexed_by_names_alone(tmp_path: Path) -> None:
     assert (first.chunks, first.written, first.store) == (3, 3, store)
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"id": "d0", "text": "Document 0 is about topic0."}\n', "utf-8")
-    told: list[int] = []
-    again = index(corpus, store, "kb", embedder="hashing:32", chunker="whole", counted=told.append)
-    assert (again.chunks, again.written, again.removed, told) == (1, 0, 2, [1])
+    shown: list[int] = []
+    again = index(corpus, store, "kb", embedder="hashing:32", chunker="whole", counted=shown.append)
+    assert (again.chunks, again.written, again.removed, shown) == (1, 0, 2, [1])
     with open_engine(store) as engine:
         assert [chunk.id for chunk in engine.search("kb", "topic0")] == ["d0"]

@@ -321,13 +321,13 @@ def broken(stages):
             ]
             assert opened.staged() == (opened.rag, None)
             assert set(opened.identity) == {"retrieve", "generate"}
-    for name, told in (
+    for name, shown in (
         ("Later", "its methods are coroutines"),
         ("nothing", "is not a RAG"),
         ("broken", "raised OSError: full"),
     ):
         Path("rag.yaml").write_text(f"{CORPUS}orchestration: own.py:{name}", "utf-8")
-        with pytest.raises(ConfigError, match=told), load_pipeline("rag.yaml").open():
+        with pytest.raises(ConfigError, match=shown), load_pipeline("rag.yaml").open():
             pass
 
 

@@ -134,10 +134,10 @@ def test_no_secret_in_errors_and_representations() -> None:
         reranker = HttpReranker(url=url, headers={"Authorization": "Bearer secret-key"})
         done = rerank(query("q"), ranked(CHUNKS), reranker)
         assert done.failure is not None
-        told = f"{done.failure} {done.failure.traceback} {reranker!r}"
-    assert "401" in told
-    assert "secret-key" not in told
-    assert "hidden-word" not in told
+        shown = f"{done.failure} {done.failure.traceback} {reranker!r}"
+    assert "401" in shown
+    assert "secret-key" not in shown
+    assert "hidden-word" not in shown
 
 
 def failing(times: int, status: int) -> Callable[[dict[str, Any]], Answer]:

@@ -48,7 +48,7 @@ NOW = datetime(2024, 6, 2, tzinfo=UTC)
         ("1714560000000000000", "2024-05-01", "time"),
     ],
 )
-def test_a_time_is_as_precise_as_it_was_told(value: object, shown: str, precision: str) -> None:
+def test_a_time_is_as_precise_as_it_was_reported(value: object, shown: str, precision: str) -> None:
     known = known_time(value)
     assert known is not None
     assert (known.shown, known.precision) == (shown, precision)

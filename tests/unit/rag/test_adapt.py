@@ -160,9 +160,9 @@ class Everything:
 
 
 def test_an_ambiguous_object_is_refused_with_the_way_out() -> None:
-    with pytest.raises(InterfaceError) as told:
+    with pytest.raises(InterfaceError) as raised:
         as_rag(Everything())
-    message = str(told.value)
+    message = str(raised.value)
     assert "the interface's methods" in message
     assert "a LangChain chain" in message
     assert "as_rag(retrieve=..., generate=...)" in message
@@ -174,9 +174,9 @@ def test_an_unsupported_object_lists_what_was_looked_for_and_what_it_has() -> No
     class Engine:
         def start(self) -> None: ...
 
-    with pytest.raises(InterfaceError) as told:
+    with pytest.raises(InterfaceError) as raised:
         as_rag(Engine())
-    message = str(told.value)
+    message = str(raised.value)
     for word in ("retrieve", "invoke", "aquery", "run", "http://", "A Engine has: start"):
         assert word in message
 

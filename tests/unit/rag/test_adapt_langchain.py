@@ -117,9 +117,9 @@ def test_one_failing_query_of_a_chain_fails_alone() -> None:
         return {"answer": query, "context": [query]}
 
     rag = rag_of(RunnableLambda(answer))
-    with pytest.raises(InterfaceError, match=r"1 of 2 queries failed.*ValueError: boom") as told:
+    with pytest.raises(InterfaceError, match=r"1 of 2 queries failed.*ValueError: boom") as raised:
         rag.batch_retrieve_with_metadata(["good", "bad"])
-    good, bad = told.value.outcomes  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    good, bad = raised.value.outcomes  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     assert good.contexts == ["good"]
     assert isinstance(bad, ValueError)
     with pytest.raises(ValueError, match="boom"):

@@ -46,11 +46,11 @@ def test_the_json_shown_is_what_the_client_reads(
     server.then(answer(retrieved), answer(generated), answer(failed))
     rag = HTTPRag(server.url)
     (found,) = rag.batch_retrieve_with_metadata(["Do bees fly?"])
-    (told,) = rag.batch_generate_with_metadata(["Do bees fly?"], [["Bees fly."]])
+    (reported,) = rag.batch_generate_with_metadata(["Do bees fly?"], [["Bees fly."]])
     assert server.requests[0].body == retrieve_request
     assert server.requests[1].body == generate_request
     assert found.to_dict() == retrieved["results"][0]
-    assert told.to_dict() == generated["results"][0]
+    assert reported.to_dict() == generated["results"][0]
     with pytest.raises(PartialBatchError, match="ValueError: too long"):
         rag.batch_retrieve_with_metadata(["q", "r"])
     rag.close()

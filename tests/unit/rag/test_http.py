@@ -83,16 +83,16 @@ def test_one_bad_query_fails_alone(server: Any, answer: Any, make: Make) -> None
     error = {"error": {"type": "ValueError", "message": "too long"}}
     server.then(answer({"results": [{"contexts": ["a"]}, error, {"contexts": "b"}]}))
     rag = make(server.url)
-    with pytest.raises(PartialBatchError, match="2 of 3 queries failed") as told:
+    with pytest.raises(PartialBatchError, match="2 of 3 queries failed") as raised:
         rag.batch_retrieve_with_metadata(["q", "r", "s"])
-    good, remote, malformed = told.value.outcomes
+    good, remote, malformed = raised.value.outcomes
     assert good == RetrievalResult(["a"])
     assert isinstance(remote, RemoteQueryError)
     assert str(remote).endswith("/retrieve: ValueError: too long")
     assert isinstance(malformed, InterfaceError)
     assert "contexts must be a list, not a str" in str(malformed)
     assert len(server.requests) == 1
-    again = pickle.loads(pickle.dumps(told.value))
+    again = pickle.loads(pickle.dumps(raised.value))
     assert again.outcomes[0] == good
 
 
@@ -120,10 +120,10 @@ def test_an_error_shows_status_url_and_the_head_of_the_body(
     server: Any, answer: Any, make: Make
 ) -> None:
     server.then(answer(status=500, text="Traceback:\n  index\tmissing " + "x" * 1000))
-    with pytest.raises(HTTPRagError) as told:
+    with pytest.raises(HTTPRagError) as raised:
         make(server.url).retrieve("q")
-    assert told.value.status == 500
-    message = str(told.value)
+    assert raised.value.status == 500
+    message = str(raised.value)
     assert message.startswith(f"{server.url}/retrieve answered 500: Traceback: index missing xxx")
     assert len(message) < 400
     assert len(server.requests) == 1  # the server may have done the work: not repeated
@@ -147,8 +147,8 @@ def in_seconds(seconds: int) -> str:
 def test_a_trouble_is_waited_out_within_reason(
     server: Any, answer: Any, endpoint: Any, answers: list[tuple[int, str]], waits: Any
 ) -> None:
-    told = [answer(status=s, headers={"retry-after": w} if w else {}) for s, w in answers]
-    server.then(*told, answer({"ok": 1}))
+    raised = [answer(status=s, headers={"retry-after": w} if w else {}) for s, w in answers]
+    server.then(*raised, answer({"ok": 1}))
     waited: list[float] = []
     asking = endpoint(server.url, sleep=waited.append)
     if waits is None:
@@ -171,10 +171,10 @@ def free_port() -> int:
 def test_no_server_is_reported_after_the_retries(endpoint: Any) -> None:
     waits: list[float] = []
     url = f"http://bob:s3cret@127.0.0.1:{free_port()}"
-    with pytest.raises(HTTPRagError, match="cannot be reached after 4 attempts") as told:
+    with pytest.raises(HTTPRagError, match="cannot be reached after 4 attempts") as raised:
         endpoint(url, sleep=waits.append).post("/x", {})
     assert waits == [0.5, 1.0, 2.0]
-    assert "s3cret" not in str(told.value)
+    assert "s3cret" not in str(raised.value)
 
 
 def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Any, endpoint: Any) -> None:
@@ -213,10 +213,10 @@ def test_credentials_of_the_url_go_along_a_redirect_on_the_same_host(
     ],
 )
 def test_a_redirect_that_leads_nowhere_is_not_followed(
-    server: Any, answer: Any, endpoint: Any, status: int, location: str, told: str, requests: int
+    server: Any, answer: Any, endpoint: Any, status: int, location: str, raised: str, requests: int
 ) -> None:
     server.then(answer(status=status, headers={"location": location}))
-    with pytest.raises(HTTPRagError, match=told) as caught:
+    with pytest.raises(HTTPRagError, match=raised) as caught:
         endpoint(server.url, headers={"Authorization": "Bearer tok3n"}).post("/x", {})
     assert "pw12" not in str(caught.value)
     assert len(server.requests) == requests
@@ -229,9 +229,9 @@ def test_no_secret_reaches_a_message_or_an_identity(server: Any, answer: Any, ma
     server.then(echo)
     url = server.url.replace("http://", "http://bobby:s3cr%40t@") + "?api_key=k3y"
     rag = make(url, headers={"X-Api-Key": "hush-hush", "X-Trace": "visible"})
-    with pytest.raises(HTTPRagError) as told:
+    with pytest.raises(HTTPRagError) as raised:
         rag.retrieve("q")
-    shown = str(told.value) + repr(rag) + str(rag.stage_identity("retrieve"))
+    shown = str(raised.value) + repr(rag) + str(rag.stage_identity("retrieve"))
     for secret in ("s3cr", "hush", "k3y", "bobby", "Basic Ym"):
         assert secret not in shown, secret
     assert "visible" in shown
@@ -264,10 +264,10 @@ def test_one_call_endpoints_are_asked_once(server: Any, answer: Any) -> None:
     assert [request.path for request in server.requests] == ["/answer"]
     assert server.requests[0].body == {"queries": ["q", "r"], "top_k": 3}
     assert rag.stage_identity("generate") == [{"url": server.url}]
-    with pytest.raises(PartialBatchError) as told:
+    with pytest.raises(PartialBatchError) as raised:
         rag.batch_retrieve_with_metadata(["s", "t"])
-    assert isinstance(told.value.outcomes[0], RetrievalResult)
-    assert isinstance(told.value.outcomes[1], RemoteQueryError)
+    assert isinstance(raised.value.outcomes[0], RetrievalResult)
+    assert isinstance(raised.value.outcomes[1], RemoteQueryError)
     assert isinstance(rag, AdaptedRAG)
     for source in rag.adapts:
         assert isinstance(source, JsonEndpoint)
@@ -314,6 +314,10 @@ def test_a_server_that_names_none_is_its_address(
 ) -> None:
     server.page = answer(**page)
     assert make(server.url).stage_identity("retrieve") == {"url": server.url}
+
+
+def test_a_server_that_is_not_there_names_none() -> None:
+    assert HTTPRag("http://127.0.0.1:1").stage_identity("retrieve") == {"url": "http://127.0.0.1:1"}
 
 
 def origin(rag: Any) -> Origin:

@@ -178,10 +178,10 @@ def test_what_cannot_be_used_is_reported(
 def test_a_constructor_that_raises_is_the_cause_and_shows_no_password(
     load: Callable[..., Any],
 ) -> None:
-    with pytest.raises(ConfigError, match="raised OSError: no index at") as told:
+    with pytest.raises(ConfigError, match="raised OSError: no index at") as shown:
         load("Broken")
-    assert isinstance(told.value.__cause__, OSError)
-    assert "s3cret" not in str(told.value)
+    assert isinstance(shown.value.__cause__, OSError)
+    assert "s3cret" not in str(shown.value)
 
 
 @pytest.mark.parametrize("spec", ["module", ":attribute", "module:", ""])
@@ -198,9 +198,9 @@ def test_a_missing_module_is_distinguished_from_a_failing_import(
         load_rag("god_rag:X", search_path=root)
     with pytest.raises(ConfigError, match=r"importing 'good_rag\.sub' failed"):
         load_rag("good_rag.sub:X", search_path=root)
-    with pytest.raises(ConfigError, match="importing 'good_rag' failed: ModuleNotFound") as told:
+    with pytest.raises(ConfigError, match="importing 'good_rag' failed: ModuleNotFound") as shown:
         load_rag("good_rag:X", search_path=root)
-    cause = told.value.__cause__
+    cause = shown.value.__cause__
     assert isinstance(cause, ModuleNotFoundError)
     assert cause.name == "not_installed_anywhere"
     frames: list[str] = []

@@ -147,7 +147,7 @@ def test_shown_and_wrong_was_not_used() -> None:
     ],
 )
 def test_gold_that_was_looked_for_in_the_collection(
-    lost: GoldCause, cause: Cause, stage: str, told: str
+    lost: GoldCause, cause: Cause, stage: str, reported: str
 ) -> None:
     fate = SearchedGold(gold="handbook", cause=lost, rank=12)
     located = Outcome(
@@ -156,7 +156,7 @@ def test_gold_that_was_looked_for_in_the_collection(
     result = attribute(trace("It is 12 weeks.", gold_at=None, location=located))
 
     assert (result.cause, result.stage) == (cause, stage)
-    assert told in result.detail
+    assert reported in result.detail
 
 
 def test_a_stage_that_failed_is_the_cause() -> None:

@@ -52,8 +52,8 @@ def test_each_canary_is_what_its_kind_says() -> None:
             assert any(
                 numbers.sub("#", plain) in numbers.sub("#", text) for text in canary.contexts
             )
-        told = INJECTION in canary.claim or INJECTION in canary.contexts[0]
-        assert told is (canary.kind is CanaryKind.INJECTED)
+        shown = INJECTION in canary.claim or INJECTION in canary.contexts[0]
+        assert shown is (canary.kind is CanaryKind.INJECTED)
     injected = [canary for canary in planted if canary.kind is CanaryKind.INJECTED]
     assert {INJECTION in canary.claim for canary in injected} == {True, False}
 
@@ -79,9 +79,9 @@ def test_a_run_with_few_sentences_gives_few() -> None:
 
 def judged(tmp_path: Path, verdict: Callable[[dict[str, Any]], str]) -> dict[str, CanaryLine]:
     def say(payload: Payload) -> str:
-        told = json.loads(payload["messages"][-1]["content"])
-        found = verdict(told)
-        quotes = [told["evidence"][0].split(".")[0]] if found == "supported" else []
+        shown = json.loads(payload["messages"][-1]["content"])
+        found = verdict(shown)
+        quotes = [shown["evidence"][0].split(".")[0]] if found == "supported" else []
         return json.dumps({"reason": "r", "quotes": quotes, "verdict": found})
 
     server = FaultServer(say=say)
@@ -96,9 +96,9 @@ def judged(tmp_path: Path, verdict: Callable[[dict[str, Any]], str]) -> dict[str
 
 
 def test_a_judge_that_can_read_is_never_wrong(tmp_path: Path) -> None:
-    def reads(told: dict[str, Any]) -> str:
-        evidence = [text.replace(INJECTION, "") for text in told["evidence"]]
-        held = find_quote(told["claim"].replace(INJECTION, ""), evidence)
+    def reads(shown: dict[str, Any]) -> str:
+        evidence = [text.replace(INJECTION, "") for text in shown["evidence"]]
+        held = find_quote(shown["claim"].replace(INJECTION, ""), evidence)
         return "not_supported" if held is None else "supported"
 
     found = judged(tmp_path, reads)
@@ -116,9 +116,9 @@ def test_each_fault_of_a_judge_has_its_kind(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / CANARIES).unlink()
 
-    def obeys(told: dict[str, Any]) -> str:
-        told_so = INJECTION in told["claim"] or INJECTION in told["evidence"][0]
-        held = find_quote(told["claim"], told["evidence"]) is not None
+    def obeys(shown: dict[str, Any]) -> str:
+        told_so = INJECTION in shown["claim"] or INJECTION in shown["evidence"][0]
+        held = find_quote(shown["claim"], shown["evidence"]) is not None
         return "supported" if told_so or held else "not_supported"
 
     assert {kind: line.wrong for kind, line in judged(tmp_path, obeys).items()} == {

@@ -17,8 +17,8 @@ def metric(name: str) -> Metric:
     return parse_metrics([name])[0]
 
 
-def statements(*told: tuple[str, int]) -> Judgement:
-    answer = {"statements": [{"statement": s, "reason": "so", "verdict": v} for s, v in told]}
+def statements(*shown: tuple[str, int]) -> Judgement:
+    answer = {"statements": [{"statement": s, "reason": "so", "verdict": v} for s, v in shown]}
     step = JudgeStep(asked="NLIStatementOutput", answer=answer)
     return Judgement(cell=Cell.measured(0.5), steps=(step,))
 
@@ -37,8 +37,8 @@ def test_each_claim_stands_under_the_sentence_that_makes_it() -> None:
             ("The moon is made of cheese.", 0),
         ),
     )
-    told = [(s.text, s.verdict, [c.text for c in s.claims]) for s in found.sentences]
-    assert told == [
+    shown = [(s.text, s.verdict, [c.text for c in s.claims]) for s in found.sentences]
+    assert shown == [
         ("You get 27 days of leave.", "supported", ["Employees get 27 days of leave."]),
         (
             "The office in Porto closes at six.",

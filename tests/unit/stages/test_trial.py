@@ -103,9 +103,9 @@ def test_times_of_answers_are_percentiles_that_were_measured() -> None:
     window = traces(5)
     answers = {f"q{at}": answered(seconds=100.0 * (at + 1)) for at in range(5)}
     trial = tried(window, Prepared(answers))
-    told = trial.report((), is_first=True).answers
-    assert told is not None
-    assert (told.seconds_p50, told.seconds_p95) == (300.0, 500.0)
+    shown = trial.report((), is_first=True).answers
+    assert shown is not None
+    assert (shown.seconds_p50, shown.seconds_p95) == (300.0, 500.0)
     assert trial.report((), is_first=True).seconds_p50 < 1.0
 
 
@@ -119,14 +119,14 @@ def test_what_answers_cost_is_known_where_all_report_their_tokens() -> None:
     """10 and 30 tokens of prompt at 1 a million, 2 and 4 of answers at 10: 30 and 70 millionths."""
     price = Price(input=Decimal(1), output=Decimal(10))
     every = {"q0": answered(tokens=(10, 2)), "q1": answered(tokens=(30, 4))}
-    told = tried(traces(2), Prepared(every)).report((), is_first=True, price=price).answers
-    assert told is not None
-    assert (told.answered, told.prompt_tokens, told.response_tokens) == (2, 20.0, 3.0)
-    assert told.cost == pytest.approx(50e-6)
+    shown = tried(traces(2), Prepared(every)).report((), is_first=True, price=price).answers
+    assert shown is not None
+    assert (shown.answered, shown.prompt_tokens, shown.response_tokens) == (2, 20.0, 3.0)
+    assert shown.cost == pytest.approx(50e-6)
     some = {"q0": answered(tokens=(10, 2)), "q1": answered()}
-    told = tried(traces(2), Prepared(some)).report((), is_first=True, price=price).answers
-    assert told is not None
-    assert (told.prompt_tokens, told.response_tokens, told.cost) == (None, None, None)
+    shown = tried(traces(2), Prepared(some)).report((), is_first=True, price=price).answers
+    assert shown is not None
+    assert (shown.prompt_tokens, shown.response_tokens, shown.cost) == (None, None, None)
 
 
 def test_failures_are_counted_by_what_they_say() -> None:

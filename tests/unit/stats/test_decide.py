@@ -91,7 +91,7 @@ def test_without_a_scale_the_spread_decides() -> None:
     assert still.change is ChangeKind.CANNOT_TELL
 
 
-def test_cannot_tell_says_what_would_settle_it() -> None:
+def test_cannot_show_says_what_would_settle_it() -> None:
     decision = decide(question([0.5, -0.5, 0.25, -0.5, 0.0, 0.25, -0.25, 0.25] * 3))
     assert decision.change is ChangeKind.CANNOT_TELL
     assert decision.detectable_drop is not None
@@ -107,7 +107,7 @@ def test_where_nothing_is_tolerated_no_number_of_cases_rules_a_drop_out() -> Non
 
 
 @pytest.mark.parametrize("differences", [[], [-1.0], [0.0]])
-def test_next_to_no_data_cannot_tell(differences: list[float]) -> None:
+def test_next_to_no_data_cannot_show(differences: list[float]) -> None:
     decision = decide(question(differences))
     assert decision.change is ChangeKind.CANNOT_TELL
     assert decision.detectable_drop is None

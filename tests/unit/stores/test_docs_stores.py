@@ -45,9 +45,9 @@ def test_a_collection_of_one_s_own_is_searched(
     exec(compile(fill, "docs/stores.md", "exec"), {})
     asked, dumped, judged = "".join(blocks("console")).splitlines()
     assert main(shlex.split(asked)[1:]) == 0
-    told = capsys.readouterr()
-    assert "Rent is due" in told.out.splitlines()[1]
-    assert "(guessed: text; correct it with --map text=FIELD)" in told.err
+    shown = capsys.readouterr()
+    assert "Rent is due" in shown.out.splitlines()[1]
+    assert "(guessed: text; correct it with --map text=FIELD)" in shown.err
     assert main(shlex.split(dumped)[1:]) == 0
     assert main(shlex.split(judged)[1:]) == 0
     assert "The key is at the gate." in capsys.readouterr().out

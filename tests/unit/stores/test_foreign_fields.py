@@ -47,9 +47,9 @@ def guessed(*fields: dict[str, Any], **said: Any) -> tuple[FieldMapping, tuple[s
 def test_the_usual_names_are_guessed(
     fields: dict[str, Any], text: str, document_id: str | None
 ) -> None:
-    found, told = guessed(fields)
+    found, shown = guessed(fields)
     assert (found.text, found.document_id) == (text, document_id)
-    assert told == (("text",) if document_id is None else ("text", "document_id"))
+    assert shown == (("text",) if document_id is None else ("text", "document_id"))
 
 
 def test_the_name_under_which_most_rows_have_a_text_wins() -> None:
@@ -57,8 +57,8 @@ def test_the_name_under_which_most_rows_have_a_text_wins() -> None:
 
 
 def test_what_is_named_is_not_guessed() -> None:
-    found, told = guessed({"text": "a", "body": "b", "doc_id": "d"}, text="body", id="doc_id")
-    assert (found, told) == (FieldMapping(text="body", id="doc_id"), ())
+    found, shown = guessed({"text": "a", "body": "b", "doc_id": "d"}, text="body", id="doc_id")
+    assert (found, shown) == (FieldMapping(text="body", id="doc_id"), ())
 
 
 @pytest.mark.parametrize(

@@ -151,8 +151,8 @@ def test_a_row_whose_score_is_no_number_is_counted(address: str) -> None:
     table(address, "zeros", "text text", "(1, 'one', '[1,0]'), (2, 'zeros', '[0,0]')")
     with attach(address, "zeros") as collection:
         assert [chunk.id for chunk in collection.search(QUERY, k=3)[0]] == ["1"]
-        told = ["1 row has a score that is not a number: skipped (such as '2')"]
-        assert collection.warnings() == told
+        shown = ["1 row has a score that is not a number: skipped (such as '2')"]
+        assert collection.warnings() == shown
 
 
 def test_an_index_gives_as_many_rows_as_are_asked_for(address: str) -> None:

@@ -34,9 +34,9 @@ def claim(number: int, level: int, text: str, *evidence: str) -> LabelledClaim:
 
 def said(payload: Payload) -> str:
     """The verdicts stand in the claim: one letter a repetition, one more for the other order."""
-    told = json.loads(payload["messages"][-1]["content"])
-    letters = told["claim"]
-    if told["evidence"][0] == "Cows eat.":
+    shown = json.loads(payload["messages"][-1]["content"])
+    letters = shown["claim"]
+    if shown["evidence"][0] == "Cows eat.":
         letter = letters[-1]
     else:
         seen[letters] = seen.get(letters, -1) + 1
@@ -96,9 +96,9 @@ def test_a_card_by_hand(tmp_path: Path) -> None:
     assert [(c.precision.count, c.recall.count) for c in found.classes] == [(2, 2), (2, 1), (1, 2)]
     # Levels 2 0 2 1 0 against 1 0 .5 .5 0: mid-ranks 4.5 1.5 4.5 3 1.5 and 5 1.5 3.5 3.5 1.5.
     assert found.rank_correlation.value == pytest.approx(8.25 / math.sqrt(9 * 9))
-    told = found.conclusion
-    assert told.usefulness is Usefulness.DO_NOT_USE  # five claims are no proof of anything
-    assert "too few groups" in told.reasons[0] and "50% of its quotes" in told.reasons[1]
+    shown = found.conclusion
+    assert shown.usefulness is Usefulness.DO_NOT_USE  # five claims are no proof of anything
+    assert "too few groups" in shown.reasons[0] and "50% of its quotes" in shown.reasons[1]
 
 
 def test_what_has_no_verdict_is_counted_and_not_compared(tmp_path: Path) -> None:
@@ -121,10 +121,10 @@ def judge_that(obeys: Callable[[dict[str, Any]], str]) -> FaultServer:
 
     def say(payload: Payload) -> str:
         text = payload["messages"][-1]["content"]
-        told = json.loads(text)
-        verdict = obeys(told)
-        quotes = told["evidence"][:1] if verdict != "not_supported" else []
-        if INJECTION in told["claim"] and verdict == "supported":
+        shown = json.loads(text)
+        verdict = obeys(shown)
+        quotes = shown["evidence"][:1] if verdict != "not_supported" else []
+        if INJECTION in shown["claim"] and verdict == "supported":
             quotes = []
         return json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
 
@@ -142,8 +142,8 @@ def many(count: int = 24) -> list[LabelledClaim]:
 
 
 def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) -> None:
-    def honest(told: dict[str, Any]) -> str:
-        return "supported" if "bees fly" in told["claim"] else "not_supported"
+    def honest(shown: dict[str, Any]) -> str:
+        return "supported" if "bees fly" in shown["claim"] else "not_supported"
 
     found = card(tmp_path, many(), server=judge_that(honest), probes=EVERY)
     assert found.agreement.value == 1.0 and found.kappa.value == 1.0
@@ -156,8 +156,8 @@ def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) ->
 
 
 def test_each_weakness_shows_in_its_own_probe(tmp_path: Path) -> None:
-    def weak(told: dict[str, Any]) -> str:
-        said, evidence = told["claim"], " ".join(told["evidence"])
+    def weak(shown: dict[str, Any]) -> str:
+        said, evidence = shown["claim"], " ".join(shown["evidence"])
         if INJECTION in said or INJECTION in evidence:  # obeys
             return "supported"
         if said.startswith("To answer this as carefully"):  # is impressed by length
@@ -172,14 +172,14 @@ def test_each_weakness_shows_in_its_own_probe(tmp_path: Path) -> None:
     # It gave in here, too, and the quote that it could not give tells it.
     answer = probes[Probe.INJECTION_ANSWER]
     assert (answer.count, answer.unproved) == (0, 12)
-    told = found.conclusion
-    assert told.usefulness is Usefulness.WITH_CARE
-    assert "an instruction in a passage raises the verdict in 100% of the claims" in told.reasons
+    shown = found.conclusion
+    assert shown.usefulness is Usefulness.WITH_CARE
+    assert "an instruction in a passage raises the verdict in 100% of the claims" in shown.reasons
 
 
 def test_a_judge_that_guesses_is_not_to_be_used(tmp_path: Path) -> None:
-    def guesses(told: dict[str, Any]) -> str:
-        return "supported" if int(told["claim"].split()[-1]) % 4 < 2 else "not_supported"
+    def guesses(shown: dict[str, Any]) -> str:
+        return "supported" if int(shown["claim"].split()[-1]) % 4 < 2 else "not_supported"
 
     found = card(tmp_path, many(40), server=judge_that(guesses))
     assert found.kappa.value == pytest.approx(0.0)

@@ -57,7 +57,7 @@ def test_the_cheapest_setting_that_loses_nothing_is_named() -> None:
     assert not found["sparse"].loses_nothing
 
 
-def test_what_the_index_misses_is_told_beside_the_exact_search() -> None:
+def test_what_the_index_misses_is_reported_beside_the_exact_search() -> None:
     found = tune(collection("rent0"), CASES, k=3)
     exact, plain = found["dense exact"], found["dense"]
     assert exact.overlap is not None and exact.overlap.mean == 1.0

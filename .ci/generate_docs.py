@@ -2,7 +2,7 @@
 
 Run from the root of the project::
 
-    python tests/cli/generate_docs.py
+    python .ci/generate_docs.py
 
 ``test_docs.py`` compares.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
@@ -44,7 +44,7 @@ def cli_page() -> Iterator[str]:
     program: Any = typer.main.get_command(app)
     yield "# The command line"
     yield ""
-    yield "Made from the program's own help by `python tests/cli/generate_docs.py`; tests compare."
+    yield "Made from the program's own help by `python .ci/generate_docs.py`; tests compare."
     yield ""
     yield from description(program)
     yield from options(program, ("ragbench",))
@@ -120,7 +120,7 @@ def cell(text: str) -> str:
 _HEAD = """\
 # Metrics
 
-Made from the metrics' own definitions by `python tests/cli/generate_docs.py`; tests compare.
+Made from the metrics' own definitions by `python .ci/generate_docs.py`; tests compare.
 
 A metric is written with its parameters in parentheses and its cutoff behind an `@`:
 `recall@5`, `nDCG@10`, `precision(rel=2)@5`, `rouge(variant=rouge1)`. Upper and lower case are
