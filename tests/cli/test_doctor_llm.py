@@ -96,7 +96,7 @@ def test_no_model_no_key_and_no_endpoint_are_reported(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         ("llm: [1]\n", "must hold settings"),
         ("llm:\n  modell: m\n", "there is no setting 'modell'"),

@@ -85,7 +85,7 @@ def test_a_store_ranks_by_words_where_it_is_reported_to(ragbench: Ragbench) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown"),
     [
         ("store", "memory:store: this store does not rank by BM25 itself (--words store): leave"),
         ("there", "--words must be one of here, store, not 'there'"),

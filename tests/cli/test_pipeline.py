@@ -51,7 +51,7 @@ def test_an_edited_file_finds_its_retrievals_again(ragbench: Ragbench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "shown"),
     [
         (("--rag", "rags.py:Plain"), "--rag and --pipeline cannot be combined"),
         (("--rag-args", "{}"), "--rag-args and --pipeline cannot be combined"),

@@ -184,7 +184,7 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "told"),
+    ("answer", "kind", "noted"),
     [
         (said("", **CUT), LLMTruncatedError, "raise max_tokens"),
         (said("", **REFUSED), LLMRefusedError, "I will not"),

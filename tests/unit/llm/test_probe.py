@@ -66,7 +66,7 @@ def test_what_a_reasoning_model_refuses_becomes_a_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode", "told"),
+    ("kind", "mode", "reported"),
     [
         (mocks.Anthropic, "json_object+schema", "json_schema is accepted and not followed"),
         (mocks.DeepSeek, "json_object+schema", "json_schema is refused (400)"),

@@ -48,7 +48,7 @@ def test_the_candidate_that_fits_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         ("Yes.", "it holds no JSON"),
         ('{"good": "perhaps", "reason": "r"}', "good: "),

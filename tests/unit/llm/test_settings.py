@@ -90,7 +90,7 @@ def test_which_key_is_used(environ: dict[str, str], variable: str | None) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "shown"),
     [
         ({}, "no model is named"),
         ({"model": "m", "modle": 1}, "there is no setting 'modle'. Known: base_url, model"),
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_reported_without_credentials(options: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "shown"),
     [
         ("", "is empty"),
         ("two words", "is not an API key"),

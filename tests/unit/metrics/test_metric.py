@@ -83,7 +83,7 @@ def test_the_definition_is_what_the_function_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "shown"),
     [
         ("def f(respons): ...", "reads 'respons', which does not exist. Did you mean 'response'?"),
         ("def f(response, n=3): ...", "reads 'n', which does not exist."),
@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_function_is_reported_at_once(source: str, shown: s
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "shown"),
     [
         ({"grup": "x"}, "has the option 'grup', which does not exist. Did you mean 'group'?"),
         ({"group": "x"}, "has the group 'x': it is one of retriever, generator, overall"),
@@ -269,7 +269,7 @@ def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: C
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "shown"),
     [
         (float("nan"), "gave nan, which is not a finite number"),
         (10**400, "gave inf, which is not a finite number"),
@@ -334,7 +334,7 @@ def test_parameters_and_cutoff_are_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "shown"),
     [
         (settings, "'settings' needs a cutoff, as in settings@10"),
         (partial(UNTYPED, k=1, rel="two"), "rel must be a whole number, not 'two'"),
@@ -416,7 +416,7 @@ def test_a_function_in_a_file_is_a_metric_by_its_place() -> None:
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         ("mine.py:stop_shar", "'mine.py:stop_shar': there is no 'stop_shar'. Did you mean stop_sh"),
         ("mine.py:plain", "'mine.py:plain' is a function, not a metric: write @metric above"),

@@ -205,7 +205,7 @@ def test_credentials_of_the_url_go_along_a_redirect_on_the_same_host(
 
 
 @pytest.mark.parametrize(
-    ("status", "location", "told", "requests"),
+    ("status", "location", "raised", "requests"),
     [
         (307, "http://bob:pw12@elsewhere.test/x", r"elsewhere\.test/x, another host: not", 1),
         (302, "/login", "answered 302 with a redirect to /login", 1),  # it would drop the body
@@ -322,8 +322,9 @@ def test_a_server_that_is_not_there_names_none() -> None:
 
 def origin(rag: Any) -> Origin:
     description = describe_rag(rag, "http://rag")
-    project = Project([rag, *getattr(rag, "adapts", ())], watch=Watch())
-    return stage_origin(rag, "retrieve", project, description)
+    with Watch() as watch:
+        project = Project([rag, *getattr(rag, "adapts", ())], watch=watch)
+        return stage_origin(rag, "retrieve", project, description)
 
 
 def test_answers_of_a_server_without_a_version_finish_a_run_and_no_more(

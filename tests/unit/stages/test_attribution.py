@@ -136,7 +136,7 @@ def test_shown_and_wrong_was_not_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "cause", "stage", "told"),
+    ("lost", "cause", "stage", "reported"),
     [
         (GoldCause.RANKED_LOWER, Cause.NOT_RETRIEVED, "ranking", "has it at rank 12"),
         (GoldCause.LOST_BY_INDEX, Cause.NOT_RETRIEVED, "index", "exact search: rank 12"),
