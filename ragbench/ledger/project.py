@@ -393,7 +393,7 @@ def _package(name: str, version: str, folder: Path, before: OriginPart | None) -
     if (origin := folder / "direct_url.json").is_file():
         where: dict[str, Any] = orjson.loads(origin.read_bytes())
         if where.get("dir_info", {}).get("editable"):
-            source = Path(unquote(urlsplit(where["url"]).path))
+            source = Path(unquote(urlsplit(str(where["url"])).path))
             return OriginPart("package", name, _edited(version, source), 0, detail)
     record = folder / "RECORD"
     try:

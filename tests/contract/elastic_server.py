@@ -169,7 +169,9 @@ class Server:
 def mapped(row: Mapping[str, Any]) -> dict[str, Any]:
     """The mapping that a document of this kind gets where nobody has made one."""
     text = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
-    kinds = {str: text, bool: {"type": "boolean"}, int: {"type": "long"}, float: {"type": "float"}}
+    kinds: dict[object, dict[str, Any]] = {
+        str: text, bool: {"type": "boolean"}, int: {"type": "long"}, float: {"type": "float"},
+    }  # fmt: skip
     found = dict[str, Any]()
     for name, value in row.items():
         one = value[0] if isinstance(value, list) and value else value

@@ -32,8 +32,7 @@ def run(address: str, *statements: str) -> list[Any]:
     import psycopg
 
     with cast("Any", psycopg.connect(address, autocommit=True)) as connection:
-        for statement in statements:
-            cursor = connection.execute(statement)
+        cursor = [connection.execute(statement) for statement in statements][-1]
         return cursor.fetchall() if cursor.description else []
 
 
