@@ -20,6 +20,8 @@ from ragbench.ledger.fingerprint import always_jsonable
 
 CHANGED_MEANWHILE = "changed meanwhile"
 """The digest of a file that changed while it was in use: no content is equal to it."""
+ARGUMENTS = "sys.argv"
+"""The name under which the arguments of a user's program stand among its variables."""
 STATE = "state"
 """The digest of a setting that a system changes itself while it is asked: it is not compared."""
 _LONGEST_VALUE = 120
@@ -91,6 +93,8 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
         return None
     if part.kind == "package":
         return Changed(part, _package_sentence(part, now))
+    if part.name == ARGUMENTS:
+        return Changed(part, "the arguments of the program changed")
     if part.kind == "env":
         state = "is not set any more" if now is None else "changed"
         return Changed(part, f"environment variable {part.name} {state}")

@@ -28,6 +28,7 @@ from ragbench.core.origin import Origin, OriginPart, PartKind, Reach
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import ABSENT, Content, file_content, files_below, stamp_of
 from ragbench.ledger.origin import (
+    ARGUMENTS,
     CHANGED_MEANWHILE,
     Changed,
     appeared,
@@ -118,6 +119,8 @@ class Project:
             for name, value in os.environ.items()
             if name not in NOT_COMPARED and not name.startswith("RAGBENCH_")
         )
+        if not self._watch.is_command:  # a command's arguments are its settings
+            yield OriginPart("env", ARGUMENTS, env_digest(ARGUMENTS, "\0".join(sys.argv[1:])))
         for folder in (*self._folders, *self._declared()):
             yield from self._files(folder)
 
@@ -228,7 +231,11 @@ class Project:
         return tuple(sorted(found, key=lambda change: _ORDER.index(change.part.kind)))
 
     def _is_left_out(self, path: str) -> bool:
-        return any(path == one or path.startswith(f"{one}{os.sep}") for one in self._left_out)
+        """Whether a file is the dataset, or of a run; what code opens beside the cases counts."""
+        return path in self._left_out or any(
+            path.startswith(f"{one}{os.sep}") and os.path.exists(f"{one}/journal.sqlite")  # noqa: PTH110
+            for one in self._left_out
+        )
 
     def moved(self) -> tuple[OriginPart, ...]:
         """Files of the project that changed while it was asked, and not by its own hand."""

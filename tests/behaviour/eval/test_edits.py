@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,7 +126,7 @@ def forget() -> None:
         del sys.modules[name]
 
 
-def command(metrics: str = "exact_match", **arguments: Any) -> tuple[int, Any]:
+def command(metrics: str = "exact_match", *, source: str = "", **arguments: Any) -> tuple[int, Any]:
     """Evaluates as the command does, in modules loaded afresh: how often it asked, the report."""
     forget()
     before = len(vars(sys)["edit_calls"])
@@ -133,7 +134,7 @@ def command(metrics: str = "exact_match", **arguments: Any) -> tuple[int, Any]:
         __import__("far_module")
         rag = load_rag("edited_rag.py:Edited", arguments)
         chosen = parse_metrics(metrics)
-        report = evaluate(CASES, rag, out=Path("run"), metrics=chosen, watch=watch)
+        report = evaluate(CASES, rag, out=Path("run"), metrics=chosen, source=source, watch=watch)
     return len(vars(sys)["edit_calls"]) - before, report
 
 
@@ -237,6 +238,42 @@ def test_files_that_no_text_names_and_that_nothing_can_read_are_no_hindrance(pro
     assert command()[0] == 0
     Path(os.fsdecode(b"name-\xff.txt")).write_text("other bytes")
     assert command()[0] == 3
+
+
+def test_a_corpus_beside_the_cases_counts_and_the_cases_do_not(project: Path) -> None:
+    Path("data").mkdir()
+    Path("data/corpus.jsonl").write_text("{}\n")
+    Path("data/cases.jsonl").write_text("{}\n")
+    rag = Path("edited_rag.py")
+    read = 'json.loads((HERE / "data.json").read_text())'
+    rag.write_text(rag.read_text().replace(read, f'{read}; Path("data/corpus.jsonl").read_text()'))
+    assert [command(source="data")[0] for _ in range(2)] == [3, 0]
+    add("data/cases.jsonl")()
+    assert command(source="data")[0] == 0
+    add("data/corpus.jsonl")()
+    assert command(source="data")[0] == 3
+
+
+def test_another_argument_of_a_program_asks_again(project: Path) -> None:
+    """What a program does with its arguments is in no file."""
+    program = (
+        "import sys\nfrom ragbench import Case, as_rag, evaluate\nANSWER = sys.argv[1]\n"
+        "class Rag:\n    def retrieve(self, query, top_k=None):\n        return ['c']\n"
+        "    def generate(self, query, contexts):\n        return ANSWER\n"
+        "cases = [Case(id='1', query='q', reference='yes')]\n"
+        "found = evaluate(cases, as_rag(Rag()), out=__import__('pathlib').Path('run'),"
+        " metrics=['exact_match'])\n"
+        "print(found.summaries[0].score, found.stages[1].reused)\n"
+    )
+    Path("program.py").write_text(program)
+    call = [sys.executable, "program.py"]
+    root = Path(__file__).parents[3]
+    paths = {"PYTHONPATH": os.pathsep.join([str(root), str(root / "cli")])}
+    printed = [
+        subprocess.run([*call, answer], capture_output=True, text=True, env=os.environ | paths)
+        for answer in ("yes", "yes", "no")
+    ]
+    assert [one.stdout.split() for one in printed] == [["1.0", "0"], ["1.0", "1"], ["0.0", "0"]]
 
 
 def test_an_argument_asks_again_and_what_is_ignored_does_not(project: Path) -> None:
