@@ -50,10 +50,6 @@ class Matched:
     """Ranks that are no place of their own for rank metrics: an id stands there again, or a further
     chunk of a document that stands above, where documents are what is relevant."""
 
-    def rank_of(self, gold: int) -> int | None:
-        """The first rank at which a relevant context was found; None where it was not."""
-        return next((match.rank for match in self.matches if match.gold == gold), None)
-
     @property
     def missed(self) -> tuple[int, ...]:
         """Positions of the relevant contexts (grade above 0) that no chunk is."""
