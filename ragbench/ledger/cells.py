@@ -12,11 +12,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from ragbench.core.attribution import Attribution
 from ragbench.core.outcome import Cell, Judgement, Status
 from ragbench.errors import ConfigError
 from ragbench.ledger.codec import (
     decode_failure,
     decode_judgements,
+    encode_attribution,
     encode_failure,
     encode_judgements,
 )
@@ -49,13 +51,14 @@ class ScoreTables:
         self._new_cells: dict[int, CaseCells] = {}
         self._new_judgements: list[tuple[int, int, bytes]] = []
         self._new_matched: dict[int, Sequence[tuple[str, bytes]]] = {}
+        self._new_causes: dict[int, tuple[str, bytes]] = {}
         (columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         self._columns = int(columns)
 
     @property
     def is_waiting(self) -> bool:
         """Whether something was recorded that is not written yet."""
-        return bool(self._new_cells or self._new_judgements)  # what was matched comes with cells
+        return bool(self._new_cells or self._new_judgements or self._new_causes)
 
     def write(self, epoch: int, *, are_new: bool) -> None:
         """Writes what was recorded, inside of the journal's transaction."""
@@ -63,6 +66,9 @@ class ScoreTables:
             self._write_cells(epoch, are_new=are_new)
         if self._new_matched:
             self._write_matched(are_new=are_new)
+        if self._new_causes:
+            rows = [(number, *cause) for number, cause in self._new_causes.items()]
+            self._db.executemany("INSERT OR REPLACE INTO causes VALUES (?, ?, ?)", rows)
         if self._new_judgements:
             self._db.executemany(
                 "INSERT OR REPLACE INTO judgements VALUES (?, ?, ?)", self._new_judgements
@@ -72,6 +78,7 @@ class ScoreTables:
         """Forgets what was recorded: it is in the file."""
         self._new_cells.clear()
         self._new_matched.clear()
+        self._new_causes.clear()
         self._new_judgements.clear()
 
     def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
@@ -83,18 +90,23 @@ class ScoreTables:
                 f"a run folder holds at most {_MOST_METRICS} metrics, those of earlier commands "
                 "included: use --fresh, or another folder"
             )
-        if missing:
-            with transaction(self._db):
-                for identity, judge, name in dict.fromkeys(missing):
-                    number = len(known)
-                    row = (number, identity, judge, name)
-                    self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?)", row)
-                    self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")
-                    known[identity, judge] = (number, name)
-                self._db.execute("DROP VIEW scores")
-                self._db.execute(score_view(known.values()))
-            self._columns = len(known)
-        return [known[identity, judge][0] for identity, judge, _ in metrics]
+        for identity, judge, name in dict.fromkeys(missing):
+            known[identity, judge] = (len(known), name)
+        numbers = [known[identity, judge][0] for identity, judge, _ in metrics]
+        with transaction(self._db):
+            for identity, judge, name in dict.fromkeys(missing):
+                number = known[identity, judge][0]
+                row = (number, identity, judge, name)
+                self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, NULL)", row)
+                self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")
+            self._db.execute("UPDATE metrics SET position = NULL")
+            places = [(position, number) for position, number in enumerate(numbers)]
+            self._db.executemany("UPDATE metrics SET position = ? WHERE metric = ?", places)
+            self._db.execute("DROP VIEW scores")
+            names = [name for _, _, name in metrics]
+            self._db.execute(score_view(zip(numbers, names, strict=True)))
+        self._columns = len(known)
+        return numbers
 
     def find(self, metrics: Sequence[tuple[str, bytes]]) -> list[int | None]:
         """The number of each metric, by identity and judge; None for one that is not there."""
@@ -128,6 +140,7 @@ class ScoreTables:
         if not are_new:
             numbers = [(number,) for number in self._new_cells]
             self._db.executemany("DELETE FROM notes WHERE number = ?", numbers)
+            self._db.executemany("DELETE FROM causes WHERE number = ?", numbers)
         self._db.executemany(
             f"INSERT OR REPLACE INTO cells VALUES ({','.join('?' * (width + 5))})", rows
         )
@@ -179,6 +192,11 @@ class ScoreTables:
         ):
             found.setdefault(number, {})[stage] = body
         return found
+
+    def record_cause(self, number: int, attribution: Attribution) -> None:
+        """Stores what became of a case; its cells have to be recorded before."""
+        body = encode_attribution(attribution)
+        self._new_causes[number] = (attribution.cause.value, body)
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
         """Stores what a cell rests on, beside the cell."""

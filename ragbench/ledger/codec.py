@@ -11,8 +11,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
+import msgspec
 import orjson
 
+from ragbench.core.attribution import Attribution
 from ragbench.core.case import Case, Evidence
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep, Outcome, Quote, Status
@@ -298,6 +300,17 @@ def _conflict(raw: dict[str, Any]) -> Conflict:
 def _dump_warning(raw: dict[str, Any]) -> DumpWarning:
     kind, ids = WarningKind(raw.pop("kind")), tuple(raw.pop("chunk_ids"))
     return DumpWarning(kind=kind, chunk_ids=ids, **raw)
+
+
+def encode_attribution(attribution: Attribution) -> bytes:
+    return hidden_bytes(msgspec.json.encode(attribution))
+
+
+_ATTRIBUTION = msgspec.json.Decoder(Attribution)
+
+
+def decode_attribution(body: bytes) -> Attribution:
+    return _ATTRIBUTION.decode(body)
 
 
 def encode_gold_search(found: GoldSearch) -> bytes:

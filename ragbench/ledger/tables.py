@@ -1,7 +1,7 @@
 """The SQLite file of a run: tables, views, version, transactions.
 
 The views are the documented way to read it with other programs (docs/formats.md): ``scores``,
-``outcomes_by_case``, ``chunks``, ``matches`` and ``judgement_steps``.
+``causes_by_case``, ``outcomes_by_case``, ``chunks``, ``matches`` and ``judgement_steps``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from ragbench.errors import RunMismatchError
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
-_VERSION = 5
+_VERSION = 6
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -60,6 +60,7 @@ CREATE TABLE metrics (
     identity TEXT NOT NULL,
     judge BLOB NOT NULL,
     name TEXT NOT NULL,
+    position INTEGER,            -- in the report, from 0; NULL: not among the latest command's
     UNIQUE (identity, judge)
 );
 CREATE TABLE cells (
@@ -81,6 +82,11 @@ CREATE TABLE matched (
     body BLOB NOT NULL,       -- which of them is which relevant context, as JSON
     PRIMARY KEY (number, stage)
 ) WITHOUT ROWID;
+CREATE TABLE causes (
+    number INTEGER PRIMARY KEY,  -- as valid as the case's cells: goes when those are replaced
+    cause TEXT NOT NULL,
+    body BLOB NOT NULL           -- the whole attribution, as JSON
+);
 CREATE TABLE judgements (
     number INTEGER NOT NULL,
     metric INTEGER NOT NULL,
@@ -107,6 +113,15 @@ CREATE VIEW chunks AS
     JOIN texts ON texts.digest = substr(outcomes.texts, place.value * 16 + 1, 16)
     WHERE cases.position IS NOT NULL AND outcomes.status = 'measured'
       AND outcomes.epoch = (SELECT value FROM meta WHERE key = 'epoch');
+CREATE VIEW causes_by_case AS
+    SELECT cases.id AS case_id, causes.cause,
+           json_extract(CAST(causes.body AS TEXT), '$.stage') AS stage,
+           json_extract(CAST(causes.body AS TEXT), '$.answer') AS answer,
+           json_extract(CAST(causes.body AS TEXT), '$.basis') AS basis,
+           json_extract(CAST(causes.body AS TEXT), '$.detail') AS detail
+    FROM causes JOIN cases USING (number) JOIN cells USING (number)
+    WHERE cases.position IS NOT NULL
+      AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch');
 CREATE VIEW matches AS
     SELECT cases.id AS case_id, matched.stage, json_extract(one.value, '$[0]') AS rank,
            json_extract(one.value, '$[1]') AS gold, json_extract(one.value, '$[3]') AS gold_id,
@@ -126,11 +141,11 @@ CREATE VIEW generate_places AS
     WITH RECURSIVE places(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM places LIMIT 1000)
     SELECT value FROM places;
 """
+_NO_SCORES = "SELECT '' AS case_id, '' AS metric, '' AS status, 0.0 AS value, '' AS reason WHERE 0"
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 {_TABLES}{_PLACES}{_VIEWS}
-CREATE VIEW scores AS SELECT '' AS case_id, '' AS metric, '' AS status, 0.0 AS value, '' AS reason
-    WHERE 0;
+CREATE VIEW scores AS {_NO_SCORES};
 PRAGMA application_id={_APPLICATION};
 PRAGMA user_version={_VERSION};
 COMMIT;
@@ -208,8 +223,7 @@ def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
     if version != _VERSION:
         raise RunMismatchError(
             f"{path} was written by another version of ragbench (journal version {version}, "
-            f"this one reads {_VERSION}). Its report.json can still be compared and gated; to "
-            "evaluate again in this folder, use --fresh"
+            f"this one reads {_VERSION}): use --fresh to evaluate again in this folder"
         )
 
 
@@ -246,7 +260,7 @@ def score_view(metrics: Iterable[tuple[int, str]]) -> str:
         f"AND substr(cells.status, {number + 1}, 1) NOT IN ('.', '')"
         for number, name in metrics
     ]
-    return f"CREATE VIEW scores AS {' UNION ALL '.join(parts)}"
+    return f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or _NO_SCORES}"
 
 
 def _quoted(text: str) -> str:

@@ -111,6 +111,7 @@ class CellTable:
     def carry(self, window: Sequence[RunCase], kept: Sequence[bool]) -> None:
         """Takes over cells that do not depend on how chunks are compared."""
         journal, text = self._journal, str(self.matching)
+        journal.was_empty = False  # notes and causes of before must go
         stored = journal.scores.cells([row.number for row in window])
         self._lines.clear()
         for row in window:

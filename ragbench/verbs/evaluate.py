@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,6 +256,9 @@ class _Scoring:
             out, self.known.manifest, self.metrics, matching=lambda: table.matching
         )
 
+    def count(self, builder: ReportBuilder, row: RunCase) -> None:
+        self.journal.scores.record_cause(row.number, builder.add(_traced(row)))
+
     def settled(
         self, builder: ReportBuilder, corpus: Callable[[], Iterable[Document]] | None
     ) -> ReportBuilder:
@@ -274,7 +278,7 @@ class _Scoring:
         )
         windows = map(stored.rows, self.journal.cases())
         for row in self.stage.rematch(windows, verdict.matching):
-            builder.add(_traced(row))
+            self.count(builder, row)
         return builder
 
 
@@ -286,7 +290,7 @@ def _asked_all(stages: Sequence[Stage], running: Running, scoring: _Scoring) -> 
         for window in running.journal.cases()
     )
     try:
-        run_stages(windows, stages, running, lambda row: builder.add(_traced(row)))
+        run_stages(windows, stages, running, partial(scoring.count, builder))
     except InterruptedRunError:
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None

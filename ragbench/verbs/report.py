@@ -132,18 +132,20 @@ class ReportBuilder:
         self._attributed = Attributed.of(path, manifest, self._metrics)
         self._repeated = _repeated(path, self._metrics)
 
-    def add(self, case: TracedCase) -> None:
-        """Counts a case that is through all stages; its context texts are needed."""
+    def add(self, case: TracedCase) -> Attribution:
+        """Counts a case that is through all stages, and says what became of it."""
         matching = self._matching()
         biography = biography_of(case.trace, matching)
         self._biographies.add(case.trace.case.id, biography)
-        self._causes.add(case.trace.case.id, self._attributed.cause(case, matching, biography))
+        attribution = self._attributed.cause(case, matching, biography)
+        self._causes.add(case.trace.case.id, attribution)
         cells = cast("tuple[Cell, ...]", case.cells) if all(case.cells) else _complete(case)
         cells = self._repeated.add(case.trace.case.id, case.fingerprint, cells)
         self._summaries.add(case.trace.case, cells)
         self._tally.add(case.trace, cells)
         if any(case.judgements):
             self._judged.add(case.judgements)
+        return attribution
 
     def report(self, started: Mapping[int, str]) -> Report:
         path, tally = self._path, self._tally

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import BaselineRAG, Selection, evaluate, read_cases
+from ragbench import BaselineRAG, Selection, evaluate, read_cases, report_of
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "run_folder.md").read_text("utf-8")
@@ -37,12 +37,26 @@ def test_every_query_gives_rows(folder: Path) -> None:
 
 def test_the_views_have_the_columns_that_the_page_names(folder: Path) -> None:
     views = re.findall(r"^\| `(\w+)` \| (`\w+`(?:, `\w+`)+) \|$", PAGE, re.MULTILINE)
-    assert len(views) == 5
+    assert len(views) == 6
     with sqlite3.connect(folder / "journal.sqlite") as run:
         for view, columns in views:
             found = [column[0] for column in run.execute(f"SELECT * FROM {view}").description]
             assert found == re.findall(r"`(\w+)`", columns)
     run.close()
+
+
+def test_the_cause_of_every_case_stands_beside_its_cells(folder: Path) -> None:
+    with sqlite3.connect(folder / "journal.sqlite") as run:
+        query = "SELECT case_id, cause, stage, answer, basis, detail FROM causes_by_case"
+        stored = {row[0]: row[1:] for row in run.execute(query)}
+        names = [name for (name,) in run.execute("SELECT name FROM metrics ORDER BY position")]
+    run.close()
+    report = report_of(folder)
+    assert names == [metric.name for metric in report.metrics]
+    found = {row.id: row.attribution for row in report.rows() if row.attribution}
+    assert stored == {
+        id: (one.cause, one.stage, one.answer, one.basis, one.detail) for id, one in found.items()
+    }
 
 
 def test_the_python_code_runs(
