@@ -7,88 +7,109 @@ import collections.abc
 import dataclasses
 import inspect
 import math
+import re
 import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+import msgspec
 
 from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.plugins import Registry, error_text, load_target
 
+Place = tuple[str | int, ...]
+"""Keys and positions from the top of what was read down to a value."""
 Makers = Mapping[Any, Callable[[object], object]]
+"""What makes the values that a file cannot hold as they are, by the type of the field."""
 
-_KIND_NAMES: dict[Any, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
+_KINDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "array": "a list",
+    "object": "a mapping",
 }
+
+
+class SettingsError(ConfigError):
+    """Settings are wrong: all that is, each with its place below what was read."""
+
+    def __init__(self, problems: Sequence[tuple[Place, str]]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(message for _, message in problems))
 
 
 def from_settings(
     target: Any, settings: Mapping[str, object], *, where: str, made: Makers | None = None
 ) -> Any:
-    """Calls a dataclass with settings, after looking at their names and types."""
+    """Calls a dataclass with settings, after looking at their names and types.
+
+    A function, or a class that is none, is called with them as they are.
+
+    Raises:
+        SettingsError: names, types or values are wrong; it holds every problem.
+    """
     if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
-        return _called(target, settings, where)
-    makers = made or {}
-    hints = typing.get_type_hints(target)
+        try:
+            return cast("Any", target)(**settings)
+        except TypeError as error:
+            raise ConfigError(f"{where}: {error}") from error
     fields = setting_fields(target)
     known = sorted(name for name, field in fields.items() if not field.metadata.get("given"))
-    problems = [
-        f"{where}: unknown setting '{key}'.{_near(key, known)} Known: {', '.join(known)}"
+    problems: list[tuple[Place, str]] = [
+        ((key,), f"{where}: unknown setting '{key}'.{listed_names(key, known)}")
         for key in settings
         if key not in known
     ]
     values: dict[str, Any] = {}
+    hints = typing.get_type_hints(target, include_extras=True)
     for name, field in fields.items():
-        try:
-            if name in settings and name in known:
-                value = _value(settings[name], hints[name], f"{where}: {name}", makers)
-            elif _has_default(field):
-                continue
-            elif hints[name] in makers:
-                value = makers[hints[name]](None)
-            else:
-                raise ConfigError(f"{where}: the setting '{name}' is missing")
-        except ConfigError as error:
-            problems.append(str(error))
-        else:
-            values[name] = value
-    if problems:
-        problems += _out_of_range(target, values, fields)
-        raise ConfigError("\n".join(problems))
-    return target(**values)
-
-
-def _out_of_range(
-    target: Any, values: Mapping[str, Any], fields: Mapping[str, dataclasses.Field[Any]]
-) -> list[str]:
-    """What the dataclass itself says of the values that are right so far."""
-    if any(name not in values and not _has_default(field) for name, field in fields.items()):
-        return []
+        given = name in settings and name in known
+        if given or not _has_default(field):
+            try:
+                values[name] = (
+                    _value(settings[name], hints[name], f"{where}: {name}", made or {})
+                    if given
+                    else _lacking(name, hints[name], where, made or {})
+                )
+            except ConfigError as error:
+                problems += [((name, *place), message) for place, message in problems_of(error)]
     try:
-        target(**values)
-    except ConfigError as error:
-        return [str(error)]
-    return []
+        if all(name in values or _has_default(field) for name, field in fields.items()):
+            built = target(**values)
+            if not problems:
+                return built
+    except ConfigError as error:  # out of its range
+        problems += problems_of(error, fields)
+    raise SettingsError(problems)
 
 
-def _near(key: str, known: Iterable[str]) -> str:
-    close = get_close_matches(key, known, n=1)
-    return f" Did you mean '{close[0]}'?" if close else ""
+def _lacking(name: str, hint: Any, where: str, makers: Makers) -> Any:
+    if hint in makers:
+        return makers[hint](None)
+    raise ConfigError(f"{where}: the setting '{name}' is missing")
 
 
-def _called(target: Any, settings: Mapping[str, object], where: str) -> Any:
-    try:
-        return target(**settings)
-    except TypeError as error:
-        raise ConfigError(f"{where}: {error}") from error
+def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place, str]]:
+    """The problems of an error; a line of one that knows no places may begin with one's name."""
+    if isinstance(error, SettingsError):
+        return list(error.problems)
+    lines = str(error).splitlines()
+    return [((first,) if (first := line.split(" ")[0]) in names else (), line) for line in lines]
+
+
+def listed_names(given: object, known: Sequence[str]) -> str:
+    close = get_close_matches(str(given), known, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"{hint} Known: {', '.join(known)}"
 
 
 def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:
@@ -100,73 +121,79 @@ def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:
     }
 
 
+def _is_record(target: object) -> bool:
+    return isinstance(target, type) and dataclasses.is_dataclass(target)
+
+
 def _has_default(field: dataclasses.Field[Any]) -> bool:
     missing = dataclasses.MISSING
     return field.default is not missing or field.default_factory is not missing
 
 
 def _value(value: object, hint: Any, where: str, makers: Makers) -> Any:
+    """What msgspec makes of a value; records within it are read with their own settings."""
+    if get_origin(hint) in (Union, types.UnionType):
+        if value is None and types.NoneType in get_args(hint):
+            return None
+        others = [one for one in get_args(hint) if one is not types.NoneType]
+        hint = others[0] if len(others) == 1 else hint
     if hint in makers:
         return makers[hint](value)
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        return _one_of(value, get_args(hint), where, makers)
-    if origin is Literal:
-        return _choice(value, get_args(hint), where)
-    if origin is collections.abc.Sequence:
-        return _list(value, get_args(hint)[0], where, makers)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return _dataclass(value, hint, where, makers)
-    if origin is collections.abc.Mapping:
-        if isinstance(value, Mapping):
-            return cast("Mapping[object, object]", value)
-        raise ConfigError(f"{where} must be a mapping, not {value!r}")
-    return _simple(value, hint, where)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is collections.abc.Sequence and isinstance(value, (list, tuple)):
+        listed = enumerate(cast("Sequence[object]", value))
+        return tuple(_each(listed, arguments[0], where, makers).values())
+    if origin is collections.abc.Mapping and isinstance(value, Mapping):
+        return _each(cast("Mapping[Any, object]", value).items(), arguments[1], where, makers)
+    if _is_record(hint) and isinstance(value, Mapping):
+        given = {str(key): one for key, one in cast("Mapping[object, object]", value).items()}
+        return from_settings(hint, given, where=where, made=makers)
+    return _converted(value, hint, where)
 
 
-def _one_of(value: object, hints: tuple[Any, ...], where: str, makers: Makers) -> Any:
-    if value is None and type(None) in hints:
-        return None
-    others = [hint for hint in hints if hint is not type(None)]
-    mapping = collections.abc.Mapping
-    fitting = [
-        hint for hint in others if isinstance(value, mapping) == (get_origin(hint) is mapping)
-    ]
-    return _value(value, (fitting or others)[0], where, makers)
+def _each(items: Iterable[tuple[Any, object]], hint: Any, where: str, makers: Makers) -> Any:
+    values: dict[Any, Any] = {}
+    problems: list[tuple[Place, str]] = []
+    for key, item in items:
+        at = f"{where}[{key}]" if isinstance(key, int) else f"{where}.{key}"
+        try:
+            values[key] = _value(item, hint, at, makers)
+        except ConfigError as error:
+            problems += [((key, *place), message) for place, message in problems_of(error)]
+    if problems:
+        raise SettingsError(problems)
+    return values
 
 
-def _choice(value: object, choices: tuple[Any, ...], where: str) -> object:
-    if value in choices:
+def _converted(value: object, hint: Any, where: str) -> Any:
+    choices: Sequence[object] = ()
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+    elif isinstance(hint, type) and issubclass(hint, Enum):
+        choices = [one.value for one in hint]
+    try:
+        found: Any = msgspec.convert(value, cast("Any", hint), dec_hook=_unknown)
+    except msgspec.ValidationError as error:
+        wanted = f"one of {', '.join(map(str, choices))}" if choices else _wanted(str(error))
+        raise ConfigError(f"{where} must be {wanted}, not {value!r}") from None
+    except (TypeError, NotImplementedError):  # a type of the user's own
         return value
-    raise ConfigError(f"{where} must be one of {', '.join(map(str, choices))}, not {value!r}")
+    if isinstance(found, float) and not math.isfinite(found):
+        raise ConfigError(f"{where} must be {_KINDS['float']}, not {value!r}")
+    return found
 
 
-def _list(value: object, hint: Any, where: str, makers: Makers) -> tuple[Any, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigError(f"{where} must be a list, not {value!r}")
-    return tuple(
-        _value(item, hint, f"{where}[{at}]", makers)
-        for at, item in enumerate(cast("Sequence[object]", value))
-    )
+def _unknown(kind: type, value: object) -> object:
+    raise NotImplementedError
 
 
-def _dataclass(value: object, hint: type, where: str, makers: Makers) -> Any:
-    if isinstance(value, hint):
-        return value
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where} must be a mapping, not {value!r}")
-    given = {str(key): one for key, one in cast("Mapping[object, object]", value).items()}
-    return from_settings(hint, given, where=where, made=makers)
-
-
-def _simple(value: object, hint: Any, where: str) -> object:
-    if hint is float and type(value) is int:
-        return float(value)
-    if hint not in _KIND_NAMES:
-        return value
-    if type(value) is not hint or (hint is float and not math.isfinite(cast("float", value))):
-        raise ConfigError(f"{where} must be {_KIND_NAMES[hint]}, not {value!r}")
-    return value
+def _wanted(message: str) -> str:
+    """What msgspec expected, in words; with the bounds that it names."""
+    found = re.match(r"Expected `([^`]+)`(?: (of length )?([<>=!]+ \S+?))?(?:,| - |$)", message)
+    if found is None:
+        return message
+    kinds = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null")
+    return f"{kinds} {found[2] or ''}{found[3]}" if found[3] else kinds
 
 
 BuiltT = TypeVar("BuiltT")
@@ -274,28 +301,22 @@ def field_docs(target: type) -> dict[str, str]:
     return found
 
 
-_SCHEMA_TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
-
-
 def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) -> dict[str, Any]:
     """The JSON schema of what `ragbench.io.settings` builds a dataclass of."""
-    if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
+    if not _is_record(target):
         return {"type": "object"}
     hints = typing.get_type_hints(target)
     documented = field_docs(target)
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for field in dataclasses.fields(target):
-        if not field.init or field.metadata.get("given") or field.metadata.get("setting") is False:
-            continue
+    for field in setting_fields(target).values():
         schema = _schema(hints[field.name], special or {})
-        if schema is None:  # made of what no file can hold
+        if schema is None or field.metadata.get("given"):  # made of what no file can hold
             continue
         described: dict[str, Any] = {}
         if field.name in documented:
             described["description"] = documented[field.name]
-        missing = dataclasses.MISSING
-        if field.default is missing and field.default_factory is missing:
+        if not _has_default(field):
             required.append(field.name)
         elif isinstance(field.default, (bool, int, float, str)):
             described["default"] = field.default
@@ -316,26 +337,15 @@ def summary_of(target: object) -> str:
 
 
 def _schema(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
-    if hint in special:
-        return dict(special[hint])
-    if hint in _SCHEMA_TYPES:
-        return {"type": _SCHEMA_TYPES[hint]}
-    if hint is type(None):
-        return {"type": "null"}
-    if hint is Any or hint is object:
-        return {}
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        options = [_schema(one, special) for one in arguments]
-        known = [option for option in options if option is not None]
-        return {"anyOf": known} if len(known) == len(options) else None
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if origin is collections.abc.Sequence:
-        items = _schema(arguments[0], special)
+    if get_origin(hint) is collections.abc.Sequence:
+        items = _schema(get_args(hint)[0], special)
         return None if items is None else {"type": "array", "items": items}
-    if origin is collections.abc.Mapping:
-        return {"type": "object"}
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if _is_record(hint):
         return schema_of_settings(hint, special)
-    return None
+    inner = [one for one in get_args(hint) if _is_record(one)]
+    if inner:
+        return {"anyOf": [_schema(inner[0], special), {"type": "null"}]}
+    try:
+        return msgspec.json.schema(hint, schema_hook=lambda kind: dict(special[kind]))
+    except (TypeError, KeyError):
+        return None

@@ -1,20 +1,19 @@
-"""YAML with the line of everything, and typed values out of it."""
+"""YAML with the line of everything; settings out of it, every mistake with its line at once."""
 
 from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from ragbench.errors import DataError, Problem
+from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
-
-Place = tuple[str | int, ...]
-"""Keys and positions from the top of the file down to a value."""
+from ragbench.io.settings import Place, from_settings, listed_names, problems_of
 
 _MOST_NODES = 100_000
 
@@ -28,17 +27,13 @@ class YamlFile:
     lines: Mapping[Place, int]
     """The line, from 1, at which each value's key or list item stands."""
 
-    def at(self, place: Place) -> Any:
-        value = self.value
-        for part in place:
-            value = value[part]
-        return value
-
     def problem(self, place: Place, message: str) -> Problem:
         """A problem at a place: at its line, or that of the nearest thing around it."""
-        known = next(place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines)
-        field = next((part for part in reversed(place) if isinstance(part, str)), None)
-        return Problem(path=self.path, line=self.lines[known], field=field, message=message)
+        known: Place = ()
+        for part in place:  # what stands nowhere, such as a key that is missing, is passed over
+            known = (*known, part) if (*known, part) in self.lines else known
+        named = next((part for part in reversed(place) if isinstance(part, str)), None)
+        return Problem(path=self.path, line=self.lines[known], field=named, message=message)
 
 
 def read_yaml(path: Path) -> YamlFile:
@@ -255,24 +250,95 @@ def _value_text(value: object) -> str:
     return f"'{value}'" if value not in ("", None) else "nothing"
 
 
-_KINDS = ("action", "type")
+@dataclass(kw_only=True, slots=True)
+class SettingsFile:
+    """Reads a file; what is wrong is noted, never raised, until `finish`."""
+
+    file: YamlFile
+    folder: Path = Path()
+    """Where relative paths, files and modules are looked for."""
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def wrong(self, place: Place, message: str) -> None:
+        """Notes a problem, or one for each line of a message."""
+        self.problems.extend(self.file.problem(place, line) for line in message.splitlines())
+
+    def finish(self) -> None:
+        """Refuses the file when anything was wrong."""
+        if self.problems:
+            found = dict.fromkeys(self.problems)  # a wrong model is reported once
+            raise DataError(sorted(found, key=lambda problem: problem.line or 0))
+
+    def at(self, place: Place) -> Any:
+        """The value at a place; None when there is nothing."""
+        value = self.file.value
+        for part in place:
+            if isinstance(value, Mapping):
+                value = cast("Mapping[Any, Any]", value).get(part)
+            elif isinstance(value, list) and isinstance(part, int):
+                value = cast("list[Any]", value)[part]
+            else:
+                return None
+        return value
+
+    def mapping(self, place: Place, known: Sequence[str] | None = None) -> dict[str, Any]:
+        """The mapping at a place, without keys that are not known; empty when there is none."""
+        value = self.at(place)
+        if not isinstance(value, Mapping):
+            if value is not None:
+                self.wrong(place, f"expected 'name: value' entries, found {shown(value)}")
+            return {}
+        found = {str(key): item for key, item in cast("Mapping[Any, Any]", value).items()}
+        unknown = [] if known is None else [key for key in found if key not in known]
+        for key in unknown:
+            self.wrong((*place, key), f"unknown key.{listed_names(key, known or ())}")
+        return {key: item for key, item in found.items() if key not in unknown}
+
+    def items(self, place: Place) -> list[Any]:
+        """The list at a place; empty, and a problem, when there is none."""
+        value = self.at(place)
+        if isinstance(value, list):
+            return cast("list[Any]", value)
+        if value is None:
+            self.wrong(place[:-1], f"the key '{place[-1]}' is missing")
+        else:
+            self.wrong(place, f"expected a list, found {shown(value)}")
+        return []
+
+    def section(self, place: Place, kind: type[ValueT]) -> ValueT | None:
+        """The mapping at a place as a dataclass; None, and its problems, where it is wrong."""
+        given = self.mapping(place)
+        return self.built(
+            place, given, lambda: from_settings(kind, given, where=".".join(map(str, place)))
+        )
+
+    def built(self, place: Place, given: object, make: Callable[[], ValueT]) -> ValueT | None:
+        """What can be made of the settings at a place; None, and problems, where that fails."""
+        try:
+            return make()
+        except (ConfigError, MissingExtraError) as error:
+            keys = list(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else []
+            for inner, message in problems_of(error):
+                if not inner or inner[0] not in keys:
+                    inner = tuple([key for key in keys if _names(message, key)][:1])
+                self.wrong((*place, *inner), message)
+        return None
 
 
-def spoken_of(file: YamlFile, place: Place, given: object, message: str) -> list[Problem]:
-    """What is wrong with settings, each line of a message as a problem of its own."""
-    keys = [str(key) for key in cast("Mapping[Any, Any]", given)] if _is_mapping(given) else []
-    found: list[Problem] = []
-    for line in message.splitlines():
-        key = next((key for key in keys if _speaks_of(line, key)), None)
-        found.append(file.problem(place if key is None else (*place, key), line))
-    return found
+def _names(message: str, key: str) -> bool:
+    return bool(re.search(rf"(^|: |unknown |'){re.escape(str(key))}[ ']", message))
 
 
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping)
+def shown(value: object) -> str:
+    """A value as a message names it, not too long."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = repr(value)
+    return f"{text[:60]} ..." if len(text) > 60 else text
 
 
-def _speaks_of(message: str, key: str) -> bool:
-    if key in _KINDS:
-        return f"unknown {key} " in message
-    return message.startswith(f"{key} ") or f": {key} " in message or f"'{key}'" in message
+def is_own(name: object) -> bool:
+    """Whether a name is that of a user's class: ``package.module:Class`` or ``file.py:Class``."""
+    return isinstance(name, str) and ":" in name

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragbench.errors import ConfigError
-from ragbench.io.settings import built_own
-from ragbench.io.yaml_file import Place, read_yaml
+from ragbench.io.settings import Place, built_own
+from ragbench.io.yaml_file import read_yaml, shown
 from ragbench.llm.budget import Budget
 from ragbench.pipeline.custom import (
     OwnGenerator,
@@ -32,7 +32,6 @@ from ragbench.pipeline.stages import (
 )
 from ragbench.post.build import Resources, read_stage
 from ragbench.post.rerank import Rerank
-from ragbench.post.settings_file import shown
 from ragbench.post.stage import PostRetrieval
 from ragbench.stores.attached import check_foreign_address
 

@@ -10,21 +10,14 @@ from ragbench.core.chat import ChatModel, Message, Reply
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
 from ragbench.embedders.own import embedder_of_target
 from ragbench.errors import ConfigError
-from ragbench.io.settings import Makers, built_own, from_settings
-from ragbench.io.yaml_file import Place
+from ragbench.io.settings import Makers, Place, built_own, from_settings, listed_names
+from ragbench.io.yaml_file import SettingsFile, is_own, shown
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat, chat_of
 from ragbench.llm.settings import resolve
 from ragbench.pipeline.chunking import CHUNKERS, Chunker, ChunkSize, make_chunker
 from ragbench.pipeline.documents import Indexing, IndexingSettings
 from ragbench.plugins import Registry
-from ragbench.post.settings_file import (
-    SettingsFile,
-    ValueT,
-    is_own,
-    listed_names,
-    shown,
-)
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.registry import check_store_address
 from ragbench.text.token_counter import TokenCounter, token_counter
@@ -214,7 +207,7 @@ def read_indexing(reading: PipelineFile) -> Indexing:
     )
 
 
-def _part(reading: PipelineFile, key: str, make: Callable[[], ValueT | None]) -> ValueT | None:
+def _part(reading: PipelineFile, key: str, make: Callable[[], Any]) -> Any:
     place = (*_PLACE, key)
     return reading.built(place, reading.at(place), make)
 

@@ -10,13 +10,12 @@ from typing import Any, cast
 
 from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError
-from ragbench.io.settings import Makers, built_own, from_settings
-from ragbench.io.yaml_file import Place, read_yaml
+from ragbench.io.settings import Makers, Place, built_own, from_settings, listed_names
+from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
 from ragbench.plugins import load_target
 from ragbench.post.catalogue import OPERATORS, RERANKERS, build_reranker, types_by_action
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Reranker
-from ragbench.post.settings_file import SettingsFile, is_own, listed_names, shown
 from ragbench.post.stage import PostRetrieval
 from ragbench.post.times import parse_time
 from ragbench.text.token_counter import TokenCounter, token_counter
