@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
-from ragbench.core.attribution import Attribution, CauseCount
+from ragbench.core.attribution import Attribution, Cause, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause, GoldSearch, Matched
 from ragbench.core.metric import Metric
@@ -202,8 +202,10 @@ class CaseRow:
     """What post-retrieval did to each chunk; None where none ran."""
     attribution: Attribution | None = None
     """Which stage lost the answer, or none did; None for an unfinished case."""
-    story: CaseStory | None = None
-    """What happened to it at every hop; None where it was not collected."""
+    tell: Callable[[], CaseStory] | None = field(default=None, compare=False, repr=False)
+    """Gives its `story`, which takes long."""
+    confidence: float | None = None
+    """How sure the system was of its answer, in [0, 1]; None when it did not say."""
     location: GoldSearch | None = None
     """Where the gold is that retrieval should have found; None where it was not looked for."""
     matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
@@ -212,6 +214,21 @@ class CaseRow:
     repeats: tuple[Repeats | None, ...] = ()
     """What each cell is the mean of, in the same order; None for one that is no mean. Empty where
     the case was asked once."""
+
+    @property
+    def story(self) -> CaseStory | None:
+        """What happened to it at every hop; None where that is not known."""
+        return None if self.tell is None else self.tell()
+
+
+class IndexedCase(NamedTuple):
+    """What cases are chosen by."""
+
+    id: str
+    cause: Cause | None
+    tags: tuple[str, ...]
+    value: float | None
+    """Of the metric that was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -255,6 +272,10 @@ class Latency:
     sharing: int = 1
 
 
+def _none(_: object = None) -> Iterator[Any]:
+    return iter(())
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
     """A run's result. A pure function of the stored run."""
@@ -284,6 +305,10 @@ class Report:
     `GoldCause`, empty for a run that did not look."""
     rows: Callable[[], Iterator[CaseRow]]
     """The cases in order; read from the run anew at each call, so that memory stays flat."""
+    find: Callable[[Sequence[str]], Iterator[CaseRow]] = _none
+    """The cases with these ids, in their order."""
+    index: Callable[[int | None], Iterator[IndexedCase]] = _none
+    """What all cases are chosen by, with the value of the metric at a position."""
     judging: JudgeReport | None = None
     """What judging took; None when no metric of the run asks a model."""
     causes: tuple[CauseCount, ...] = ()

@@ -16,6 +16,7 @@ from ragbench.core.attribution import Attribution
 from ragbench.core.outcome import Cell, Judgement, Status
 from ragbench.errors import ConfigError
 from ragbench.ledger.codec import (
+    decode_attribution,
     decode_failure,
     decode_judgements,
     encode_attribution,
@@ -197,6 +198,14 @@ class ScoreTables:
         """Stores what became of a case; its cells have to be recorded before."""
         body = encode_attribution(attribution)
         self._new_causes[number] = (attribution.cause.value, body)
+
+    def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
+        """What became of these cases, by case number; as valid as their cells."""
+        self._flush()
+        rows = self._db.execute(
+            f"SELECT number, body FROM causes WHERE number IN ({marks(numbers)})", tuple(numbers)
+        )
+        return {number: decode_attribution(body) for number, body in rows}
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
         """Stores what a cell rests on, beside the cell."""

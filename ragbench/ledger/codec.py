@@ -137,6 +137,11 @@ def decode_case(case_id: str, body: bytes) -> Case:
     )
 
 
+def case_tags(body: bytes) -> tuple[str, ...]:
+    """The tags of a stored case."""
+    return tuple(orjson.loads(body)[9])
+
+
 def encode_retrieval(result: RetrievalResult[Any]) -> bytes:
     return _encode((result.context_ids, result.scores), result.context_metadata, result.metadata)
 

@@ -243,8 +243,21 @@ class Journal:
         self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
         self._db.executemany(_OUTCOME, rows)
 
-    def cases(self) -> Iterator[list[StoredCase]]:
-        """The run's cases in order, a window at a time."""
+    def cases(self, ids: Sequence[str] | None = None) -> Iterator[list[StoredCase]]:
+        """The run's cases in order, a window at a time; only those with these ids, where given."""
+        if ids is not None:
+            for at in range(0, len(ids), _BATCH):
+                some = ids[at : at + _BATCH]
+                chosen = self._db.execute(
+                    "SELECT number, id, digest, body FROM cases "
+                    f"WHERE position IS NOT NULL AND id IN ({marks(some)})",
+                    tuple(some),
+                )
+                found = {
+                    row[1]: StoredCase(row[0], row[2], decode_case(*row[1::2])) for row in chosen
+                }
+                yield [found[id] for id in some if id in found]
+            return
         last = 0
         while rows := self._db.execute(
             "SELECT number, id, position, digest, body FROM cases "
@@ -261,6 +274,16 @@ class Journal:
         query = "SELECT count(*) FROM cases WHERE position IS NOT NULL"
         (count,) = self._db.execute(query).fetchone()
         return int(count)
+
+    def index(self, position: int | None) -> Iterator[tuple[str, str, bytes, float | None]]:
+        """Id, cause, stored body and a metric's value of each case of a complete run, in order."""
+        query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
+        (value,) = self._db.execute(query, (position,)).fetchone() or ("NULL",)
+        yield from self._db.execute(
+            f"SELECT cases.id, causes.cause, cases.body, {value} FROM cases "
+            "JOIN causes USING (number) JOIN cells USING (number) "
+            "WHERE cases.position IS NOT NULL ORDER BY cases.position"
+        )
 
     def case_digests(self) -> Iterator[bytes]:
         """The digest of each case, in order: together they are the dataset's fingerprint."""

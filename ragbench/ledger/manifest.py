@@ -61,10 +61,6 @@ class MetricInfo:
     definition: Mapping[str, Any] | None = None
     """All that is known of the metric, with its parameters; None in runs of earlier versions, which
     kept the name alone."""
-    figure: Mapping[str, Any] | None = None
-    """What a user's function gave as the figure over the run: ``score``, ``slices`` as triples of
-    kind, value and score, and ``problem`` where there is none. None while the run is unfinished,
-    and where the figure is a mean or one that ragbench makes itself."""
 
     @classmethod
     def of(cls, metric: Metric) -> MetricInfo:

@@ -36,6 +36,7 @@ class RunTables:
         # To the microsecond: by it a baseline knows whether it holds a run already.
         started = datetime.now().astimezone().isoformat(timespec="microseconds")
         with transaction(self._db):
+            self._db.execute("DELETE FROM report")
             row = self._db.execute("SELECT value FROM meta WHERE key = 'setting'").fetchone()
             is_new = row is None or row[0] != setting
             if is_new:
@@ -87,6 +88,16 @@ class RunTables:
 
     def started(self) -> dict[int, str]:
         return dict(self._db.execute("SELECT run, started FROM runs"))
+
+    def keep_report(self, body: bytes) -> None:
+        """Stores the report of the latest run, which got to its end."""
+        self._db.execute("INSERT OR REPLACE INTO report VALUES (?, ?)", (self.number, body))
+
+    def report(self) -> bytes | None:
+        """What `keep_report` was given; None for a run that did not get to its end."""
+        query = "SELECT body FROM report WHERE run = ?"
+        row = self._db.execute(query, (self.number,)).fetchone()
+        return None if row is None else bytes(row[0])
 
     def complete(self) -> None:
         """Says that the latest run got to its end."""

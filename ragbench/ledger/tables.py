@@ -24,6 +24,10 @@ CREATE TABLE runs (
     complete INTEGER NOT NULL DEFAULT 0,
     notes TEXT NOT NULL       -- what was asked again and why, as JSON
 );
+CREATE TABLE report (
+    run INTEGER PRIMARY KEY,  -- the one that got to its end
+    body BLOB NOT NULL        -- all of its report but the cases, as JSON
+);
 CREATE TABLE origins (
     stage TEXT PRIMARY KEY,
     generation INTEGER NOT NULL,  -- counts up when anything that its outcomes came from changed

@@ -6,9 +6,8 @@ import inspect
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from ragbench.core.case import Case
 from ragbench.core.metric import Metric
@@ -58,11 +57,8 @@ class SummaryBuilder:
     Memory is eight bytes a case and metric, and a few more for its cluster, tags and language.
     """
 
-    def __init__(
-        self, metrics: Sequence[Metric], figures: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> None:
+    def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = tuple(metrics)
-        self._figures = figures or {}
         self._columns = [array("d") for _ in self.metrics]
         self._statuses: list[Counter[Status]] = [Counter() for _ in self.metrics]
         self._reasons: list[Counter[str]] = [Counter() for _ in self.metrics]
@@ -92,7 +88,7 @@ class SummaryBuilder:
     def _summary(self, position: int) -> Summary:
         metric, column = self.metrics[position], self._columns[position]
         statuses, total = self._statuses[position], len(column)
-        figure = _Figure(metric, self._figures.get(metric.name))
+        figure = _Figure(metric)
         values = _measured(column)
         score = figure.over(values)
         reasons = [*self._reasons[position].items()]
@@ -127,7 +123,7 @@ class SummaryBuilder:
             value=value,
             total=len(rows),
             measured=len(values),
-            score=figure.over(values, key),
+            score=figure.over(values, is_part=True),
             interval=self._interval(
                 metric, found, array("q", (self._clusters[row] for row in rows))
             ),
@@ -160,21 +156,14 @@ def _measured(column: Iterable[float]) -> array[float]:
 
 
 class _Figure:
-    def __init__(self, metric: Metric, stored: Mapping[str, Any] | None) -> None:
+    def __init__(self, metric: Metric) -> None:
         self._aggregate = _aggregate(metric)
-        self._stored: Mapping[tuple[str, str] | None, float | None] = {}
         self.problem: str | None = None
         """Why there is none."""
-        if self._aggregate is None and stored is not None:
-            scores: dict[tuple[str, str] | None, float | None] = {None: stored["score"]}
-            scores.update({(by, value): score for by, value, score in stored["slices"]})
-            self._stored, self.problem = scores, stored["problem"]
 
-    def over(self, values: Sequence[float], key: tuple[str, str] | None = None) -> float | None:
+    def over(self, values: Sequence[float], *, is_part: bool = False) -> float | None:
         """The figure of some values; None without any, and where it cannot be made."""
-        if self._aggregate is None:
-            return self._stored.get(key)
-        if not values:
+        if self._aggregate is None or not values:
             return None
         try:
             figure = float(self._aggregate(values))
@@ -183,7 +172,7 @@ class _Figure:
             problem = f"it is {figure}"
         except Exception as error:  # noqa: BLE001 - a user's function must not end a run
             problem = f"{type(error).__name__}: {error}"
-        self.problem = self.problem if key is not None else problem
+        self.problem = self.problem if is_part else problem
         return None
 
 

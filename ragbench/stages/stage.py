@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from ragbench.core.attribution import Attribution
 from ragbench.core.case import Case
 from ragbench.core.matched import Matched
 from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
@@ -107,6 +108,8 @@ class RunCase:
     """What each cell rests on, in the same order."""
     matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
     """Which chunks are relevant contexts, by the stage that gave them."""
+    attribution: Attribution | None = None
+    """What became of it, where that is stored."""
     _trace: Trace | None = None
 
     @property

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, Judgement
-from ragbench.core.trace import STAGES, Trace
+from ragbench.core.trace import STAGES
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import Manifest
 from ragbench.stages.judge_identity import judge_key
@@ -27,22 +24,6 @@ from ragbench.stages.stage import (
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
 
-class TracedCase(NamedTuple):
-    """A case of a stored run."""
-
-    trace: Trace
-    cells: tuple[Cell | None, ...]
-    """One per metric; None where it has not been computed yet."""
-    judgements: tuple[tuple[Judgement, ...], ...]
-    """What each cell rests on, in the same order; none for a cell that nobody judged."""
-    fingerprint: bytes
-    """Digest of the case: its id and everything that is known of it."""
-    matches: Mapping[str, Matched] = {}
-    """Which chunks are relevant contexts, by the stage that gave them: ``"retrieve"``,
-    ``"post_retrieve"``. A stage is missing where there was nothing to compare; its metrics' cells
-    say why."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class StoredTraces:
     """Reads a run's cases with their outcomes and cells, in order, a window at a time."""
@@ -53,37 +34,42 @@ class StoredTraces:
     with_texts: bool
     """Whether context texts are read too; without, each context is an empty string."""
 
-    def __iter__(self) -> Iterator[TracedCase]:
+    ids: Sequence[str] | None = None
+    """Only these cases, in this order; all when not given."""
+
+    def __iter__(self) -> Iterator[RunCase]:
         judge = self.manifest.judge
         wanted = [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
         numbers = self.journal.scores.find(wanted)
-        for window in self.journal.cases():
+        for window in self.journal.cases(self.ids):
             yield from self._window(window, numbers)
 
     def _window(
         self, window: Sequence[StoredCase], metrics: Sequence[int | None]
-    ) -> Iterator[TracedCase]:
-        rows = self.rows(window)
+    ) -> Iterator[RunCase]:
+        rows, scores = self.rows(window), self.journal.scores
         numbers = [row.number for row in rows]
-        cells = self.journal.scores.cells(numbers)
-        matched = self.journal.scores.matched(numbers)
-        judged = {} if self.manifest.judge is None else self.journal.scores.judgements(numbers)
+        cells, matched, causes = (
+            scores.cells(numbers),
+            scores.matched(numbers),
+            scores.causes(numbers),
+        )
+        judged = {} if self.manifest.judge is None else scores.judgements(numbers)
         matching = self.manifest.settings["matching"]
         for row in rows:
-            question, answer = row.keys(matching)
             line = cells.get(row.number)
-            matches: dict[str, Matched] = {}
-            if line is None or line.question != question or line.answer != answer:
-                found: tuple[Cell | None, ...] = (None,) * len(metrics)
+            if line is None or (line.question, line.answer) != row.keys(matching):
+                row.cells = (None,) * len(metrics)
             else:
-                found = tuple(None if at is None else line.cells[at] for at in metrics)
+                row.cells = tuple(None if at is None else line.cells[at] for at in metrics)
                 bodies = matched.get(row.number, {})
-                matches = {stage: decode_matched(row.case, bodies[stage]) for stage in bodies}
-            notes = tuple(
+                row.matches = {stage: decode_matched(row.case, bodies[stage]) for stage in bodies}
+                row.attribution = causes.get(row.number)
+            row.judgements = tuple(
                 () if at is None or cell is None else judged.get((row.number, at), ())
-                for at, cell in zip(metrics, found, strict=True)
+                for at, cell in zip(metrics, row.cells, strict=True)
             )
-            yield TracedCase(row.trace, found, notes, row.digest, matches)
+            yield row
 
     def rows(self, window: Sequence[StoredCase]) -> list[RunCase]:
         """Cases of the run with what each stage gave."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
-from ragbench.core.report import CaseRow, Report
+from ragbench.core.report import CaseRow, IndexedCase, Report
 from ragbench.errors import ConfigError
 
 _MAIN = ("token_f1", "exact_match", "nDCG@10", "recall@5")
@@ -33,51 +32,44 @@ def select_cases(
     cause: Cause | None = None,
     tag: str | None = None,
     worst: str | None = None,
-) -> list[CaseRow]:
-    """The cases that meet all that is asked, in the run's order; without their stories."""
-    at = worst_metric(report, worst) if worst is not None else None
-    rows = (row for row in report.rows() if _is_wanted(row, cause, tag))
-    found = [replace(row, story=None) for row in rows]  # texts would fill the memory
+    limit: int,
+) -> tuple[int, list[CaseRow]]:
+    """How many cases meet all that is asked, and the first of them, in the run's order."""
+    at = None if worst is None else worst_metric(report, worst)
+    found = [
+        case
+        for case in report.index(at)
+        if cause in (None, case.cause) and (tag is None or tag in case.tags)
+    ]
+    if at is not None:
+        found = _worst_first(report, at, found)
+    return len(found), [*report.find([case.id for case in found[:limit]])]
+
+
+def _worst_first(report: Report, at: int | None, cases: Iterable[IndexedCase]) -> list[IndexedCase]:
     if at is None:
-        return found
+        return [*cases]
     sign = -1 if report.metrics[at].definition.direction is Direction.LOWER else 1
-    return sorted(found, key=lambda row: _badness(row, at, sign))
-
-
-def _is_wanted(row: CaseRow, cause: Cause | None, tag: str | None) -> bool:
-    if cause is not None and (row.attribution is None or row.attribution.cause is not cause):
-        return False
-    return tag is None or tag in row.tags
-
-
-def _badness(row: CaseRow, at: int, sign: int) -> tuple[bool, float]:
-    value = row.cells[at].value
-    return (value is None, 0.0 if value is None else sign * value)
+    return sorted(cases, key=lambda case: (case.value is None, sign * (case.value or 0.0)))
 
 
 def find_case(report: Report, id: str) -> CaseRow:
-    known: list[str] = []
-    for row in report.rows():
-        if row.id == id:
-            return row
-        known.append(row.id)
-    raise ConfigError(f"the run has no case '{id}'{_closest(id, known)}")
+    row = next(report.find([id]), None)
+    if row is None:
+        known = [case.id for case in report.index(None)]
+        raise ConfigError(f"the run has no case '{id}'{_closest(id, known)}")
+    return row
 
 
 def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[CaseRow]]]:
     at = worst_metric(report)
-    by_cause: dict[Cause, list[CaseRow]] = {}
-    for row in report.rows():
-        if row.attribution is not None and row.attribution.cause.is_loss:
-            kept = by_cause.setdefault(row.attribution.cause, [])
-            kept.append(replace(row, story=None))
+    by_cause: dict[Cause, list[IndexedCase]] = {}
+    for case in report.index(at):
+        if case.cause is not None and case.cause.is_loss:
+            by_cause.setdefault(case.cause, []).append(case)
     for cause in Cause:
-        rows = by_cause.get(cause, [])
-        if at is not None:
-            place = at
-            rows = sorted(rows, key=lambda row: _badness(row, place, 1))
-        if rows:
-            yield cause, rows[:each]
+        if found := _worst_first(report, at, by_cause.get(cause, ())):
+            yield cause, [*report.find([case.id for case in found[:each]])]
 
 
 def _closest(name: str, known: Sequence[str]) -> str:

@@ -48,10 +48,10 @@ from ragbench.stages.rag import (
 )
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
 from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, RunCase, Running, Stage
-from ragbench.stages.stored import StoredTraces, TracedCase
+from ragbench.stages.stored import StoredTraces
 from ragbench.stages.system import system_of
 from ragbench.validators.validator import Validator
-from ragbench.verbs.report import ReportBuilder, keep_figures
+from ragbench.verbs.report import ReportBuilder, stored_report
 
 if TYPE_CHECKING:
     from ragbench.stages.judge import Judge, Judging
@@ -257,7 +257,7 @@ class _Scoring:
         )
 
     def count(self, builder: ReportBuilder, row: RunCase) -> None:
-        self.journal.scores.record_cause(row.number, builder.add(_traced(row)))
+        self.journal.scores.record_cause(row.number, builder.add(row))
 
     def settled(
         self, builder: ReportBuilder, corpus: Callable[[], Iterable[Document]] | None
@@ -302,10 +302,8 @@ def _report(builder: ReportBuilder, folder: RunFolder, journal: Journal) -> Repo
     """The finished run's report, made of what every later reader finds in the folder."""
     builder.manifest = read_manifest(folder.manifest)
     report = builder.report(journal.runs.started())
-    if not keep_figures(report, folder.path):
-        return report
-    builder.manifest = read_manifest(folder.manifest)
-    return builder.report(journal.runs.started())
+    journal.runs.keep_report(stored_report(report))
+    return report
 
 
 def _look_for_gold(
@@ -350,10 +348,6 @@ def _judge(metrics: Sequence[Metric], judging: Judging | None) -> Judge | None:
     from ragbench.stages.judge import judge_of
 
     return judge_of(metrics, judging)
-
-
-def _traced(row: RunCase) -> TracedCase:
-    return TracedCase(row.trace, row.cells, row.judgements, row.digest, row.matches)
 
 
 @contextmanager

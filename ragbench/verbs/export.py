@@ -13,7 +13,7 @@ from ragbench.io.export import EXPORTS, Exported, Scores, export
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.manifest import read_manifest
 from ragbench.post.stage import POST_RETRIEVE
-from ragbench.stages.stored import TracedCase
+from ragbench.stages.stage import RunCase
 from ragbench.verbs.report import open_traces
 
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run"}
@@ -77,7 +77,7 @@ def _remembering(
         yield _as_ranked(traced) if as_ranked else traced.trace
 
 
-def _as_ranked(traced: TracedCase) -> Trace:
+def _as_ranked(traced: RunCase) -> Trace:
     """A case with its chunks named as rank metrics count them, for tools that know ids alone.
 
     A chunk that was recognised as a relevant document has that document's id, and what has no place

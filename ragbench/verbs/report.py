@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import orjson
 
-from ragbench.core.attribution import Attribution, CorpusGold
+from ragbench.core.attribution import Attribution, Cause, CorpusGold
 from ragbench.core.biography import Biography
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
-from ragbench.core.report import (
-    CaseRow,
-    Report,
-    Summary,
-)
+from ragbench.core.report import CaseRow, IndexedCase, Report, Summary
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
 from ragbench.io.source_info import counted
-from ragbench.ledger.codec import question_digest
-from ragbench.ledger.folder import RunFolder, repeat_folders
+from ragbench.ledger.codec import case_tags, question_digest
+from ragbench.ledger.folder import RunFolder, count_repeats, repeat_folders
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import Manifest, read_manifest, write_manifest
+from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.masking import hidden_bytes
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import stored_metrics
 from ragbench.metrics.summary import NO_FIGURE, SummaryBuilder
@@ -36,7 +35,8 @@ from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_tally import JudgeTally
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
 from ragbench.stages.run_tally import Declining, RunTally, failures_of
-from ragbench.stages.stored import StoredTraces, TracedCase
+from ragbench.stages.stage import RunCase
+from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
 
 _CORRECTNESS = frozenset(
@@ -46,44 +46,23 @@ _CORRECTNESS = frozenset(
 _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
-def open_traces(path: Path, *, with_texts: bool = True) -> Iterator[TracedCase]:
+def open_traces(path: Path, *, with_texts: bool = True) -> Iterator[RunCase]:
     """Reads the cases of a stored run, in order."""
+    manifest = read_manifest(RunFolder(path=path).manifest)
+    cases = RunCases(path, manifest, metrics_of(manifest))
+    return cases.traces(with_texts=with_texts)
+
+
+def open_journal(path: Path) -> Journal:
     folder = RunFolder(path=path)
-    manifest = read_manifest(folder.manifest)
-    metrics = metrics_of(manifest)
     if not folder.exists:
         raise RunMismatchError(f"{path} is not a run folder: it has no {folder.journal.name}")
-    with Journal(folder.journal) as journal:
-        yield from StoredTraces(
-            journal=journal, manifest=manifest, metrics=metrics, with_texts=with_texts
-        )
+    return Journal(folder.journal)
 
 
 def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
     """A stored run's metrics, as they were when it was scored."""
     return stored_metrics(manifest.metrics)
-
-
-def keep_figures(report: Report, path: Path) -> bool:
-    """Stores the figures that users' own summary functions gave, beside the run's metrics.
-
-    With them the run can be reported where those functions are not installed.
-    """
-    own = {
-        summary.metric.name: {
-            "score": summary.score,
-            "slices": [[part.by, part.value, part.score] for part in summary.slices],
-            "problem": _why_no_figure(summary),
-        }
-        for summary in report.summaries
-        if summary.metric.definition.aggregate and summary.metric.definition.digest
-    }
-    manifest = read_manifest(RunFolder(path=path).manifest)
-    if not own or manifest.fingerprints != report.manifest["fingerprints"]:
-        return False  # nothing to keep, or another run was begun here
-    metrics = tuple(replace(info, figure=own.get(info.name)) for info in manifest.metrics)
-    write_manifest(replace(manifest, metrics=metrics), RunFolder(path=path).manifest)
-    return True
 
 
 def _why_no_figure(summary: Summary) -> str | None:
@@ -92,7 +71,9 @@ def _why_no_figure(summary: Summary) -> str | None:
 
 
 def report_of(path: Path) -> Report:
-    """Builds the report of a stored run. Nothing is computed anew.
+    """The report of a stored run, as it stands in its journal.
+
+    A run that was interrupted, and one that was asked repeatedly, is counted from its cases.
 
     Args:
         path: the run's folder.
@@ -101,11 +82,63 @@ def report_of(path: Path) -> Report:
         RunMismatchError: there is no run in the folder.
     """
     manifest = read_manifest(RunFolder(path=path).manifest)
+    metrics, stored = metrics_of(manifest), None
+    with open_journal(path) as journal:
+        body, started = journal.runs.report(), journal.runs.started()
+    if body is not None:
+        decoder = msgspec.json.Decoder(Report, dec_hook=_no_function)
+        stored = _finished(decoder.decode(body), path, manifest, metrics)
+        if count_repeats(path) == 1:
+            return stored
     builder = ReportBuilder(path, manifest)
     for case in open_traces(path):
         builder.add(case)
-    with Journal(RunFolder(path=path).journal) as journal:
-        return builder.report(journal.runs.started())
+    report = builder.report(started)
+    if stored is None:
+        return report
+    # A figure that a user's function makes is that of the first time; it may not be at hand here.
+    summaries = zip(report.summaries, stored.summaries, strict=True)
+    return replace(
+        report,
+        summaries=tuple(
+            first if first.metric.definition.aggregate else mean for mean, first in summaries
+        ),
+    )
+
+
+def _no_function(kind: type, value: object) -> object:
+    """In the place of what is not stored: formulas, and what reads the cases."""
+    return len
+
+
+def _finished(
+    report: Report, path: Path, manifest: Manifest, metrics: tuple[Metric, ...]
+) -> Report:
+    """A stored report with what stands in other files."""
+    judging = report.judging
+    if judging is not None:
+        judging = replace(judging, canaries=read_canaries(path, manifest.fingerprints))
+    cases = RunCases(path, manifest, metrics)
+    return replace(
+        report,
+        manifest=orjson.loads(orjson.dumps(manifest)),
+        metrics=metrics,
+        summaries=tuple(map(_of_metric, report.summaries, metrics)),
+        judging=judging,
+        rows=cases.rows,
+        find=cases.find,
+        index=cases.index,
+    )
+
+
+def _of_metric(summary: Summary, metric: Metric) -> Summary:
+    return replace(summary, metric=metric)
+
+
+def stored_report(report: Report) -> bytes:
+    """All of a report but its cases and what the manifest holds, as `report_of` reads it."""
+    plain = replace(report, manifest={}, metrics=())
+    return hidden_bytes(msgspec.json.encode(plain, enc_hook=lambda _: None))
 
 
 class ReportBuilder:
@@ -123,8 +156,7 @@ class ReportBuilder:
         self._matching = matching or (lambda: _matching_of(manifest))
         self._path = path
         self._metrics = metrics_of(manifest) if metrics is None else tuple(metrics)
-        kept = {info.name: info.figure for info in manifest.metrics if info.figure is not None}
-        self._summaries = SummaryBuilder(self._metrics, kept)
+        self._summaries = SummaryBuilder(self._metrics)
         self._tally = RunTally()
         self._judged = JudgeTally(self._metrics, manifest.judge)
         self._biographies = BiographyTally()
@@ -132,7 +164,7 @@ class ReportBuilder:
         self._attributed = Attributed.of(path, manifest, self._metrics)
         self._repeated = _repeated(path, self._metrics)
 
-    def add(self, case: TracedCase) -> Attribution:
+    def add(self, case: RunCase) -> Attribution:
         """Counts a case that is through all stages, and says what became of it."""
         matching = self._matching()
         biography = biography_of(case.trace, matching)
@@ -140,7 +172,7 @@ class ReportBuilder:
         attribution = self._attributed.cause(case, matching, biography)
         self._causes.add(case.trace.case.id, attribution)
         cells = cast("tuple[Cell, ...]", case.cells) if all(case.cells) else _complete(case)
-        cells = self._repeated.add(case.trace.case.id, case.fingerprint, cells)
+        cells = self._repeated.add(case.trace.case.id, case.digest, cells)
         self._summaries.add(case.trace.case, cells)
         self._tally.add(case.trace, cells)
         if any(case.judgements):
@@ -149,6 +181,7 @@ class ReportBuilder:
 
     def report(self, started: Mapping[int, str]) -> Report:
         path, tally = self._path, self._tally
+        cases = RunCases(path, self.manifest, self._metrics)
         stages = tally.stages()
         earlier = sorted(started)[:-1]
         reused_from = started[earlier[-1]] if earlier and any(s.reused for s in stages) else None
@@ -177,20 +210,58 @@ class ReportBuilder:
             validation=tally.validation.table(),
             operators=self._biographies.table(),
             causes=self._causes.counts(),
-            rows=self._rows,
+            rows=cases.rows,
+            find=cases.find,
+            index=cases.index,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )
 
-    def _rows(self) -> Iterator[CaseRow]:
-        attributed = Attributed.of(self._path, self.manifest, self._metrics)
-        matching = _matching_of(self.manifest)
+
+class RunCases:
+    """The cases of a stored run."""
+
+    def __init__(self, path: Path, manifest: Manifest, metrics: tuple[Metric, ...]) -> None:
+        self._path, self._manifest, self._metrics = path, manifest, metrics
+
+    def traces(
+        self, ids: Sequence[str] | None = None, *, with_texts: bool = True
+    ) -> Iterator[RunCase]:
+        with open_journal(self._path) as journal:
+            yield from StoredTraces(
+                journal=journal,
+                manifest=self._manifest,
+                metrics=self._metrics,
+                with_texts=with_texts,
+                ids=ids,
+            )
+
+    def rows(self) -> Iterator[CaseRow]:
+        return self.find(None)
+
+    def find(self, ids: Sequence[str] | None) -> Iterator[CaseRow]:
+        attributed = Attributed.of(self._path, self._manifest, self._metrics)
+        matching = _matching_of(self._manifest)
         repeated = _repeated(self._path, self._metrics)
-        for case in open_traces(self._path):
+        for case in self.traces(ids):
             biography = biography_of(case.trace, matching)
-            story = story_of(case.trace, matching, case.judgements, self._metrics)
-            row = _row(case, biography, attributed.cause(case, matching, biography), story)
-            asked = repeated.cells(case.trace.case.id, case.fingerprint, row.cells)
+            cause = case.attribution or attributed.cause(case, matching, biography)
+            row = _row(case, biography, cause, partial(self._story, case, matching))
+            asked = repeated.cells(row.id, case.digest, row.cells)
             yield replace(row, cells=averaged(row.cells, asked), repeats=asked)
+
+    def _story(self, case: RunCase, matching: Matching) -> CaseStory:
+        return story_of(case.trace, matching, case.judgements, self._metrics)
+
+    def index(self, metric: int | None) -> Iterator[IndexedCase]:
+        with open_journal(self._path) as journal:
+            if journal.runs.report() is not None and count_repeats(self._path) == 1:
+                for id, cause, body, value in journal.index(metric):
+                    yield IndexedCase(id, Cause(cause), case_tags(body), value)
+                return
+        for row in self.rows():
+            found = None if row.attribution is None else row.attribution.cause
+            score = None if metric is None else row.cells[metric].value
+            yield IndexedCase(row.id, found, row.tags, score)
 
 
 def _repeated(path: Path, metrics: Sequence[Metric]) -> Repeated:
@@ -203,7 +274,7 @@ def _repeated(path: Path, metrics: Sequence[Metric]) -> Repeated:
             raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
         cells: dict[str, tuple[bytes, tuple[Cell, ...]]] = {}
         for case in open_traces(folder, with_texts=False):
-            cells[case.trace.case.id] = (case.fingerprint, _complete(case))
+            cells[case.trace.case.id] = (case.digest, _complete(case))
             for stage, outcome in case.trace.stages:
                 if outcome.seconds is not None:
                     seconds.setdefault(stage, []).append(outcome.seconds)
@@ -225,9 +296,7 @@ class Attributed:
             correctness=next(judged, None),
         )
 
-    def cause(
-        self, case: TracedCase, matching: Matching, biography: Biography | None
-    ) -> Attribution:
+    def cause(self, case: RunCase, matching: Matching, biography: Biography | None) -> Attribution:
         at = self.correctness
         return attribute(
             case.trace,
@@ -238,7 +307,7 @@ class Attributed:
         )
 
 
-def _complete(case: TracedCase) -> tuple[Cell, ...]:
+def _complete(case: RunCase) -> tuple[Cell, ...]:
     return tuple(_UNSCORED if cell is None else cell for cell in case.cells)
 
 
@@ -247,7 +316,10 @@ def _matching_of(manifest: Manifest) -> Matching:
 
 
 def _row(
-    case: TracedCase, biography: Biography | None, attribution: Attribution, story: CaseStory
+    case: RunCase,
+    biography: Biography | None,
+    attribution: Attribution,
+    story: Callable[[], CaseStory],
 ) -> CaseRow:
     trace, cells = case.trace, _complete(case)
     result, answer = trace.context.value, trace.generation.value
@@ -272,7 +344,8 @@ def _row(
         if trace.validation is None or trace.validation.value is None
         else replace(trace.validation.value, query_id=trace.case.id),
         attribution=attribution,
-        story=story,
+        tell=story,
+        confidence=None if answer is None else answer.confidence,
         location=None if trace.location is None else trace.location.value,
         matches=case.matches,
     )

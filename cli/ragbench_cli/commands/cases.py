@@ -60,16 +60,16 @@ def command(
     named = None if cause is None else printed.get(cause, cause)
     wanted = None if named is None else Cause(one_of(named, CAUSES, "--cause"))
     report = report_of(run_around(run))
-    found = select_cases(report, cause=wanted, tag=tag, worst=worst)
+    count, found = select_cases(report, cause=wanted, tag=tag, worst=worst, limit=limit)
     if json:
         columns = shown_columns(report.metrics)
-        cases = [case_object(row, columns) for row in found[:limit]]
-        console.print_json({"schema_version": 1, "found": len(found), "cases": cases})
+        cases = [case_object(row, columns) for row in found]
+        console.print_json({"schema_version": 1, "found": count, "cases": cases})
     else:
-        _print(report, found, limit, worst)
+        _print(report, found, count, worst)
 
 
-def _print(report: Report, found: list[CaseRow], limit: int, worst: str | None) -> None:
+def _print(report: Report, found: list[CaseRow], count: int, worst: str | None) -> None:
     from ragbench.safe_text import shown_line
     from ragbench.verbs.cases import worst_metric
     from ragbench.views.explain import score_text
@@ -77,7 +77,7 @@ def _print(report: Report, found: list[CaseRow], limit: int, worst: str | None) 
 
     page = console.data_console()
     at = worst_metric(report, worst)
-    for row in found[:limit]:
+    for row in found:
         label = "" if row.attribution is None else row.attribution.cause.label
         score = ""
         if at is not None:
@@ -89,6 +89,5 @@ def _print(report: Report, found: list[CaseRow], limit: int, worst: str | None) 
         if row.attribution is not None:
             detail = shown_line(row.attribution.detail, longest=300)
             print_block(page, styled((f"  {detail}", "dim")))
-    more = f", {len(found) - limit:,} more with --limit" if len(found) > limit else ""
-    word = "case" if len(found) == 1 else "cases"
-    console.say(f"{len(found):,} {word}{more}")
+    more = f", {count - len(found):,} more with --limit" if count > len(found) else ""
+    console.say(f"{count:,} {'case' if count == 1 else 'cases'}{more}")

@@ -56,10 +56,8 @@ class RunPage:
             attribution.basis.value != "label"
         )
         self._matrix[is_there, attribution.answer] += 1
-        story = row.story
-        confidence = None if story is None else story.confidence
-        if confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
-            self._confidences.append((confidence, attribution.answer is Answer.RIGHT))
+        if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
+            self._confidences.append((row.confidence, attribution.answer is Answer.RIGHT))
         before = None if self.against is None else self.against.cases.get(row.id)
         kind = None if before is None else before.kind
         if kind is not None or self._room.get(attribution.cause, 0) > 0:

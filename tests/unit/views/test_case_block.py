@@ -49,7 +49,8 @@ def claimed(row: CaseRow, text: str) -> CaseRow:
     sentence = JudgedSentence(text=f"{text}.", verdict="supported", claims=(claim,))
     answer = JudgedAnswer(metric=text, judge=text, sentences=(sentence,))
     assert row.story is not None
-    return replace(row, story=replace(row.story, supported=(answer,)))
+    story = replace(row.story, supported=(answer,))
+    return replace(row, tell=lambda: story)
 
 
 def against(row: CaseRow, text: str) -> Against:
