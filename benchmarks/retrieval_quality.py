@@ -45,13 +45,13 @@ from ragbench import Chunk, Document, open_embedder, read_cases, read_documents
 from ragbench.embedders.embedder import NO_EMBEDDER, Embedder
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.pipeline.chunking import make_chunker
-from ragbench.pipeline.documents import Documents, Indexing
+from ragbench.pipeline.documents import Documents, Indexing, WordsPlace
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import HybridRetrieval
 from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.stored_words import WordsPlace, words_of
 from ragbench.pipeline.strategies import RetrievalSettings
+from ragbench.pipeline.writing import words_of
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of

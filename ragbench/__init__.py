@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from ragbench.pipeline.rag import PipelineRAG
     from ragbench.pipeline.read import load_pipeline
     from ragbench.pipeline.search_engine import open_engine
-    from ragbench.post.build import build_operator
-    from ragbench.post.catalogue import build_reranker
+    from ragbench.post.build import build_operator, build_reranker
     from ragbench.post.operator import Query
     from ragbench.post.rerank import rerank
     from ragbench.post.stage import PostRetrieval
@@ -175,8 +174,7 @@ _PLACES = {
     "pipeline.rag": ("PipelineRAG",),
     "pipeline.read": ("load_pipeline",),
     "pipeline.search_engine": ("open_engine",),
-    "post.build": ("build_operator",),
-    "post.catalogue": ("build_reranker",),
+    "post.build": ("build_operator", "build_reranker"),
     "post.operator": ("Query",),
     "post.rerank": ("rerank",),
     "post.stage": ("PostRetrieval",),

@@ -14,7 +14,7 @@ from ragbench.core.chat import ChatModel, Message, Reply, SamplingChat, Usage
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError
 from ragbench.ledger.identity import described
-from ragbench.pipeline.sentence_support import ABSTENTIONS, abstention
+from ragbench.pipeline.extractive import ABSTENTIONS, abstention
 from ragbench.text.language import guess_language
 from ragbench.text.tokens import normalise
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
@@ -15,8 +15,10 @@ from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.pipeline.chunking import Chunker
-from ragbench.pipeline.stored_words import WordsPlace
 from ragbench.stores.mapping import FieldMapping
+
+WordsPlace: TypeAlias = Literal["here", "store"]
+"""Who ranks by words: ragbench, from an index that it builds of all chunks; or the store."""
 
 
 def whole_documents(documents: Iterable[Document]) -> list[Chunk]:

@@ -2,23 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ragbench.core.result import GenerationResult
-from ragbench.pipeline.sentence_support import (
-    SupportedSentence,
-    TermWeight,
-    abstention,
-    abstention_confidence,
-    answer_confidence,
-    rank_sentences,
-)
 from ragbench.post.operator import at_least, between, one_of, refuse
-from ragbench.text.question import SPANS_VERSION, ParsedQuestion, answer_span, parse_question
-from ragbench.text.sentences import SENTENCES_VERSION
-from ragbench.text.tokens import TOKENISER_VERSION, normalise
+from ragbench.text.question import (
+    SPANS_VERSION,
+    ParsedQuestion,
+    answer_span,
+    holds_number,
+    parse_question,
+)
+from ragbench.text.sentences import SENTENCES_VERSION, split_sentences
+from ragbench.text.tokens import TOKENISER_VERSION, normalise, tokenise
+
+ABSTENTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "en": "I don't know.",
+        "de": "Ich weiß es nicht.",
+        "es": "No lo sé.",
+        "fr": "Je ne sais pas.",
+        "it": "Non lo so.",
+        "ja": "わかりません。",
+        "ko": "모르겠습니다.",
+        "nl": "Ik weet het niet.",
+        "pt": "Não sei.",
+        "ru": "Я не знаю.",
+        "zh": "我不知道。",
+    }
+)
+"""The sentence by language."""
+
+
+def abstention(language: str) -> str:
+    """The sentence in a language (ISO 639-1); in English when there is none in that language."""
+    return ABSTENTIONS.get(language, ABSTENTIONS["en"])
+
+
+TermWeight = Callable[[str], float]
+"""What a token is worth, at least 0: rare ones more than common ones."""
+
+
+# Logistic regressions on the support of the best sentence over half of SQuAD 2.0's development
+# set: 2,910 answerable questions (weight 0.85), the same with all passages of their article left
+# out (0.075), and 3,168 that people wrote to have no answer (0.075). Questions that get a sentence
+# and those that get a part of it have a curve each. Offset and slope, as printed by
+# benchmarks/baseline.py fit.
+_RIGHT = (-2.831, 5.475)
+_RIGHT_SPAN = (-2.760, 4.229)
+_ANSWERABLE = (-1.128, 5.141)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sentence:
+    """A sentence of a context, with its tokens."""
+
+    start: int
+    """Offset of its first character in the context."""
+    end: int
+    """Offset behind its last character."""
+    tokens: frozenset[str]
+    """Its distinct tokens."""
+    pairs: frozenset[tuple[str, str]]
+    """Its tokens that stand side by side."""
+    has_number: bool
+    """Whether it holds a number or a date."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SupportedSentence:
+    """A sentence as an answer to a question."""
+
+    context_index: int
+    """The context that it stands in, from 0."""
+    start: int
+    """Offset of its first character in that context."""
+    end: int
+    """Offset behind its last character."""
+    support: float
+    """How well it supports the answer, in [0, 1]."""
+
+
+def rank_sentences(
+    question: ParsedQuestion, contexts: Sequence[str], weight: TermWeight | None = None
+) -> list[SupportedSentence]:
+    """All sentences that share a content token with the question, best supported first.
+
+    The support of a sentence is ``(2 * coverage + neighbourhood + phrases) / 4``, each in [0, 1]:
+    coverage is the share of the question's content tokens that the sentence holds, weighted by
+    what each is worth; neighbourhood is the same of the sentence with the one before and the one
+    behind it; phrases is the share of the question's adjacent pairs that stand side by side in it.
+    Tokens worth as much as five of the rarest, and five pairs, count as all of a longer question.
+    A sentence without a number loses a fifth of that when the question asks for one.
+    """
+    analysed = [analyse(context) for context in contexts]
+    if weight is None:
+        weight = _sentence_frequency([one for sentences in analysed for one in sentences])
+    weights = {token: weight(token) for token in question.tokens}
+    found = [
+        SupportedSentence(
+            context_index=index,
+            start=sentence.start,
+            end=sentence.end,
+            support=_support(question, weights, sentence, sentences[max(0, at - 1) : at + 2]),
+        )
+        for index, sentences in enumerate(analysed)
+        for at, sentence in enumerate(sentences)
+        if not sentence.tokens.isdisjoint(weights)
+    ]
+    # Sorting keeps the order of equals, also when reversed.
+    return sorted(found, key=lambda one: one.support, reverse=True)
+
+
+def answer_confidence(support: float, *, is_span: bool = False) -> float:
+    """The chance that the best sentence, having this support, holds the right answer.
+
+    A logistic curve that rises with the support.
+    """
+    return _logistic(_RIGHT_SPAN if is_span else _RIGHT, support)
+
+
+def abstention_confidence(support: float) -> float:
+    """The chance that the corpus has no answer when the best sentence has this support.
+
+    A logistic curve that falls with the support.
+    """
+    return 1 - _logistic(_ANSWERABLE, support)
+
+
+def _logistic(curve: tuple[float, float], support: float) -> float:
+    offset, slope = curve
+    return 1 / (1 + math.exp(-(offset + slope * support)))
+
+
+# The same contexts come back for many questions.
+@lru_cache(maxsize=2048)
+def analyse(context: str) -> tuple[Sentence, ...]:
+    """Cuts a context into sentences with their tokens."""
+    found: list[Sentence] = []
+    for start, end in split_sentences(context):
+        text = context[start:end]
+        tokens = tokenise(text)
+        found.append(
+            Sentence(
+                start=start,
+                end=end,
+                tokens=frozenset(tokens),
+                pairs=frozenset(pairwise(tokens)),
+                has_number=holds_number(text),
+            )
+        )
+    return tuple(found)
+
+
+_WITHOUT_NUMBER = 0.8
+"""What is left of the support of a sentence without a number when the question asks for one."""
+
+
+_ENOUGH = 5
+"""Rare words, or adjacent pairs, that are enough: a long question tells a story beside what it asks
+for, and no sentence holds all of its words."""
+
+
+def _support(
+    question: ParsedQuestion,
+    weights: dict[str, float],
+    sentence: Sentence,
+    neighbourhood: Sequence[Sentence],
+) -> float:
+    coverage = _coverage(weights, sentence.tokens)
+    around = _coverage(weights, sentence.tokens.union(*(one.tokens for one in neighbourhood)))
+    # A question of a single token has no pairs: its coverage says all.
+    pairs = question.pairs
+    held = len(pairs & sentence.pairs)
+    phrases = min(1.0, held / min(len(pairs), _ENOUGH)) if pairs else coverage
+    support = (2 * coverage + around + phrases) / 4
+    if question.wants_number and not sentence.has_number:
+        support *= _WITHOUT_NUMBER
+    return support
+
+
+def _coverage(weights: dict[str, float], tokens: frozenset[str]) -> float:
+    total = min(sum(weights.values()), _ENOUGH * max(weights.values(), default=0.0))
+    if total <= 0:
+        return 0.0
+    return min(1.0, sum(worth for token, worth in weights.items() if token in tokens) / total)
+
+
+def _sentence_frequency(sentences: Sequence[Sentence]) -> TermWeight:
+    size = len(sentences)
+
+    def weight(token: str) -> float:
+        frequency = sum(token in sentence.tokens for sentence in sentences)
+        return math.log(1 + (size - frequency + 0.5) / (frequency + 0.5))
+
+    return weight
+
 
 _VERSION = "3"
 DEFAULT_THRESHOLD = 0.26

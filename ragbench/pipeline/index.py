@@ -23,8 +23,8 @@ from ragbench.embedders.embedder import (
 from ragbench.errors import ConfigError, warn
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker
-from ragbench.pipeline.stored_words import WordsPlace, words_of
-from ragbench.pipeline.writing import Embedding, Writing
+from ragbench.pipeline.documents import WordsPlace
+from ragbench.pipeline.writing import Embedding, Writing, words_of
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database

@@ -11,15 +11,15 @@ from ragbench.errors import ConfigError
 from ragbench.io.settings import Place, built_own
 from ragbench.io.yaml_file import read_yaml, shown
 from ragbench.llm.budget import Budget
-from ragbench.pipeline.custom import (
+from ragbench.pipeline.documents import Indexing
+from ragbench.pipeline.pipeline import (
     OwnGenerator,
     OwnOrchestration,
     OwnRetrieval,
+    Pipeline,
     own_orchestration,
     own_rag,
 )
-from ragbench.pipeline.documents import Indexing
-from ragbench.pipeline.pipeline import Pipeline
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS, PreRetrieval, QueryTransform
 from ragbench.pipeline.sections import Chosen, PipelineFile, PipelineModels, read_indexing
 from ragbench.pipeline.stages import (

@@ -13,31 +13,27 @@ from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Filter
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError
-from ragbench.pipeline.attached import fusion_of, open_foreign_retriever
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.index_check import check_index
 from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.sparse_index import sparse_cache_folder
+from ragbench.pipeline.sparse_index import SparseStrategy, StoredWordsStrategy, sparse_cache_folder
 from ragbench.pipeline.stages import RetrievalStage, WordWeights
-from ragbench.pipeline.store_retriever import StoreRetriever
-from ragbench.pipeline.stored_words import StoredWordsStrategy, words_of
+from ragbench.pipeline.store_retriever import StoreRetriever, fusion_of, open_foreign_retriever
 from ragbench.pipeline.strategies import (
     HybridStrategy,
     RetrievalSettings,
-    SparseStrategy,
     Strategy,
     StrategyName,
     effort_of,
     exactly,
     filter_problem,
 )
-from ragbench.stores.base import IndexIdentity
+from ragbench.pipeline.writing import words_of
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database
 from ragbench.stores.registry import open_database
-from ragbench.text.tokens import TOKENISER_VERSION
 
 _PATIENCE = 10.0
 """Seconds that a pipeline waits for another one that looks whether its corpus has changed."""
@@ -165,6 +161,12 @@ def _opened(settings: StoreRetrieval, documents: Documents, indexing: Indexing) 
         )
         opened = engine.collection(collection)
         strategy = opened.strategy(settings.strategy)
+        by_words = strategy.sparse if isinstance(strategy, HybridStrategy) else strategy
+        chunks, weights, kept = opened.identity.digest, None, dict[str, object]()
+        if isinstance(by_words, SparseStrategy | StoredWordsStrategy):
+            worth = {"chunks": chunks, **by_words.identity}
+            weights = WordWeights(weight=by_words.idf, identity=worth)
+            kept = {key: value for key, value in by_words.identity.items() if key == "words"}
         names = {one.name for one in fields(settings)} - {"top_k"}
         return StoreRetriever(
             store=opened.store,
@@ -177,14 +179,14 @@ def _opened(settings: StoreRetrieval, documents: Documents, indexing: Indexing) 
                 "method": settings.strategy,
                 **{name: getattr(settings, name) for name in names},
                 **fusion_of(strategy),
-                "chunks": opened.identity.digest,
+                "chunks": chunks,
                 "embedder": dict(opened.identity.embedder),
                 "calibration": dict(opened.identity.calibration),
-                **_stored_words(strategy),
+                **kept,
             },
             opening=_notes(settings, opened.store, strategy),
             closing=stack.pop_all(),
-            word_weights=_word_weights(strategy, opened.identity),
+            word_weights=weights,
             gives_embeddings=settings.gives_embeddings,
         )
 
@@ -222,25 +224,3 @@ def _indexed(
 
 def _name_of(corpus: str | None) -> str:
     return Path(corpus).stem if corpus is not None else "corpus"
-
-
-def _word_weights(strategy: Strategy, made_by: IndexIdentity) -> WordWeights | None:
-    """What words are worth, where an index of words is searched."""
-    if isinstance(strategy, HybridStrategy):
-        return _word_weights(strategy.sparse, made_by)
-    if isinstance(strategy, SparseStrategy):
-        identity = {"chunks": made_by.digest, "tokeniser": TOKENISER_VERSION}
-        return WordWeights(weight=strategy.index.idf, identity=identity)
-    if isinstance(strategy, StoredWordsStrategy):
-        kept = {"chunks": made_by.digest, **_stored_words(strategy)}
-        return WordWeights(weight=strategy.idf, identity=kept)
-    return None
-
-
-def _stored_words(strategy: Strategy) -> Mapping[str, object]:
-    """How the store keeps the words that it ranks by; empty where it does not."""
-    if isinstance(strategy, HybridStrategy):
-        return _stored_words(strategy.sparse)
-    if isinstance(strategy, StoredWordsStrategy):
-        return {"words": strategy.store.words.to_json()}
-    return {}

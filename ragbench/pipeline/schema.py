@@ -11,7 +11,7 @@ from ragbench.pipeline.documents import IndexingSettings
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 from ragbench.plugins import Registry
-from ragbench.post.catalogue import OPERATORS, RERANKERS, WRITTEN
+from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN
 from ragbench.post.rerank import Rerank
 
 _OWN = r"^[^:]+:[^:]+$"

@@ -17,14 +17,18 @@ from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.embedders.embedder import NO_EMBEDDER, Embedder, open_embedder
 from ragbench.errors import ConfigError, StoreError
 from ragbench.ledger.fingerprint import fingerprint
-from ragbench.pipeline.sparse_index import INDEX_FORM, SparseIndex, kept_index
-from ragbench.pipeline.stored_words import StoredWordsStrategy
+from ragbench.pipeline.sparse_index import (
+    INDEX_FORM,
+    SparseIndex,
+    SparseStrategy,
+    StoredWordsStrategy,
+    kept_index,
+)
 from ragbench.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
     Search,
-    SparseStrategy,
     Strategy,
     StrategyName,
 )

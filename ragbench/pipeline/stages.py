@@ -2,7 +2,7 @@
 
 Other packages add theirs through entry points: the target is a frozen dataclass whose fields are
 the settings. See `RetrievalStage`, which a retrieval inherits, and `Generator`
-for what it must do, and `ragbench.pipeline.pre_retrieval` and `ragbench.post.catalogue` for
+for what it must do, and `ragbench.pipeline.pre_retrieval` and `ragbench.post.build` for
 the stages in between::
 
     [project.entry-points."ragbench.generations"]
@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Protocol
 from ragbench.core.chunk import Chunk
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError
+from ragbench.pipeline.extractive import TermWeight
 from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.sentence_support import TermWeight
 from ragbench.plugins import Registry
 
 

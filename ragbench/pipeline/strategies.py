@@ -14,10 +14,8 @@ from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
-from ragbench.pipeline.sparse_index import SparseIndex
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import NORMAL, Effort, Vectors
-from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import searched_fields
 
 LEGS = "ranked_by"
@@ -281,26 +279,4 @@ class HybridStrategy:
                     legs[chunk.id][name] = {"rank": rank, "score": score}
         return [
             replace(chunk, metadata={**chunk.metadata, LEGS: legs[chunk.id]}) for chunk in fused
-        ]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SparseStrategy:
-    """The chunks that share words with the query, rare ones above all; see `SparseIndex`."""
-
-    store: OwnCollection
-    index: SparseIndex
-    """Of that store."""
-
-    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        rankings = [
-            self.index.search(
-                query, k=search.k, threshold=search.threshold or 0.0, filters=search.filters
-            )
-            for query in queries
-        ]
-        chunks = self.store.get(sorted({id_ for ranking in rankings for id_, _ in ranking}))
-        return [
-            [replace(chunks[id_], score=score) for id_, score in ranking if id_ in chunks]
-            for ranking in rankings
         ]

@@ -10,7 +10,7 @@ import pytest
 from ragbench.io.export import EXPORTS
 from ragbench.io.formats import formats
 from ragbench.metrics.registry import definitions
-from ragbench.post.catalogue import OPERATORS, RERANKERS
+from ragbench.post.build import OPERATORS, RERANKERS
 from tests.cli.runs import Ragbench
 
 GROUPS = ["retriever", "generator", "overall"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ragbench import Chunk, Query, build_reranker, rerank
 from ragbench.core.chat import Message
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.post.catalogue import RERANKERS
+from ragbench.post.build import RERANKERS
 from ragbench.post.operator import ranked
 from ragbench.post.rerank import Reranker
 from tests.unit.post.rerank_server import serving

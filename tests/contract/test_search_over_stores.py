@@ -12,10 +12,11 @@ from ragbench import Chunk, Document
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import StoreError
 from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.documents import WordsPlace
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.stored_words import WordsPlace, words_of
 from ragbench.pipeline.strategies import StrategyName
+from ragbench.pipeline.writing import words_of
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
 from tests.contract.store_engines import ENGINES, Opening, UnderTest

@@ -14,8 +14,8 @@ import pytest
 from ragbench import Chunk, Document
 from ragbench.errors import ConfigError, RagbenchWarning, StoreError
 from ragbench.pipeline.search_engine import RetrievalEngine
-from ragbench.pipeline.sparse_index import SparseIndex
-from ragbench.pipeline.stored_words import StoredWordsStrategy, words_of
+from ragbench.pipeline.sparse_index import SparseIndex, StoredWordsStrategy
+from ragbench.pipeline.writing import words_of
 from ragbench.stores.collection import WordCollection
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase

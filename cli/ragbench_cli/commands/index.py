@@ -30,8 +30,8 @@ from ragbench_cli.stores import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from ragbench.pipeline.documents import WordsPlace
     from ragbench.pipeline.index import IndexProgress, IndexResult
-    from ragbench.pipeline.stored_words import WordsPlace
 
 
 def _chunkers(typed: str) -> list[str]:
@@ -245,7 +245,7 @@ def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], 
 
 
 def _place(words: str) -> WordsPlace:
-    from ragbench.pipeline.stored_words import WordsPlace
+    from ragbench.pipeline.documents import WordsPlace
     from ragbench_cli.options import one_of
 
     return cast("WordsPlace", one_of(words, get_args(WordsPlace), "--words"))

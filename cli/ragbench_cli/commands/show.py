@@ -282,7 +282,7 @@ def operators(json: JsonOption = False) -> None:
     Example:
       ragbench show operators
     """
-    from ragbench.post.catalogue import OPERATORS
+    from ragbench.post.build import OPERATORS
 
     _show_listed(OPERATORS, json=json)
 
@@ -295,13 +295,13 @@ def rerankers(json: JsonOption = False) -> None:
     Example:
       ragbench show rerankers
     """
-    from ragbench.post.catalogue import RERANKERS
+    from ragbench.post.build import RERANKERS
 
     _show_listed(RERANKERS, json=json)
 
 
 def _show_listed(registry: Registry, *, json: bool) -> None:
-    from ragbench.post.catalogue import listed
+    from ragbench.post.build import listed
     from ragbench_cli.tables import entry
 
     known = listed(registry)

@@ -1,1 +1,1 @@
-"""Rerankers, one file each; reached by name through `ragbench.post.catalogue`."""
+"""Rerankers, one file each; reached by name through `ragbench.post.build`."""

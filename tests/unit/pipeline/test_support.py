@@ -3,7 +3,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.pipeline.sentence_support import (
+from ragbench.pipeline.extractive import (
     abstention_confidence,
     answer_confidence,
     rank_sentences,

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ragbench import load_pipeline
-from ragbench.post.build import load_post_retrieval, load_variants
-from ragbench.post.catalogue import OPERATORS
+from ragbench.post.build import OPERATORS, load_post_retrieval, load_variants
 from ragbench_cli.main import main
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ragbench import build_reranker
-from ragbench.post.catalogue import RERANKERS
+from ragbench.post.build import RERANKERS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "rerankers.md").read_text("utf-8")
 

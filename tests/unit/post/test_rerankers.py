@@ -19,9 +19,8 @@ from ragbench import Chunk, Query
 from ragbench.core.fusion import min_max
 from ragbench.errors import DataError, InterfaceError
 from ragbench.post.rerankers.fusion import standard
-from ragbench.post.rerankers.mmr import lexical_similarity
 from ragbench.post.rerankers.ppr import personalised_pagerank
-from ragbench.post.rerankers.semantic import similarities, sparse_matrix
+from ragbench.post.rerankers.semantic import lexical_similarity, similarities, sparse_matrix
 from tests.unit.post.builders import FixedScores, chunk, order, query, scored
 
 LN2, LN3, LN4, LN2_5 = math.log(2), math.log(3), math.log(4), math.log(2.5)

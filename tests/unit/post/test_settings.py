@@ -18,8 +18,14 @@ from ragbench import (
 )
 from ragbench.errors import ConfigError, DataError
 from ragbench.plugins import Registry
-from ragbench.post.build import Resources, load_post_retrieval, load_variants
-from ragbench.post.catalogue import OPERATORS, RERANKERS, listed
+from ragbench.post.build import (
+    OPERATORS,
+    RERANKERS,
+    Resources,
+    listed,
+    load_post_retrieval,
+    load_variants,
+)
 from ragbench.post.filter import TopK
 from ragbench.post.merge import QueryMerge, SecondaryQuery
 from ragbench.post.rerank import Rerank
