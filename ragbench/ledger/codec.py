@@ -7,26 +7,19 @@ retrieve them and however many stages hand them on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from decimal import Decimal
-from typing import Any, NamedTuple, cast
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 import orjson
 
 from ragbench.core.attribution import Attribution
 from ragbench.core.case import Case, Evidence
-from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
-from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep, Outcome, Quote, Status
+from ragbench.core.matched import GoldSearch
+from ragbench.core.outcome import Failure, Judgement, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.core.validation import (
-    Conflict,
-    DumpWarning,
-    EvidenceQuote,
-    RetrievalQuality,
-    Verdict,
-    WarningKind,
-)
+from ragbench.core.validation import Verdict
 from ragbench.ledger.fingerprint import (
     always_jsonable,
     digest,
@@ -37,35 +30,18 @@ from ragbench.ledger.fingerprint import (
 )
 from ragbench.masking import hidden_bytes
 
+_Record = TypeVar("_Record")
 _DIGITS = 6
 """Digits of a probability: more would be noise, and differ from one machine to another."""
 
 
 def validation_object(verdict: Verdict) -> dict[str, Any]:
     """A verdict as it is published: the same verdict gives the same object."""
-    return {
-        "query_id": verdict.query_id,
-        "relevant_chunk_ids": list(verdict.relevant_chunk_ids),
-        "relevance": {id: round(p, _DIGITS) for id, p in verdict.relevance.items()},
-        "answer_present": verdict.answer_present,
-        "answer_probability": round(verdict.answer_probability, _DIGITS),
-        "evidence": [_quoted(one) for one in verdict.evidence],
-        "retrieval_quality": verdict.retrieval_quality.value,
-        "message": verdict.message,
-        "reasons": list(verdict.reasons),
-        "conflicts": [
-            {"kind": one.kind, "detail": one.detail, "first": _quoted(one.first)}
-            | {"second": _quoted(one.second)}
-            for one in verdict.conflicts
-        ],
-        "warnings": list(verdict.warnings),
-        "validator": verdict.validator,
-    }
-
-
-def _quoted(quote: EvidenceQuote) -> dict[str, Any]:
-    place = {"chunk_id": quote.chunk_id, "start": quote.start, "end": quote.end}
-    return {**place, "text": quote.text}
+    found: dict[str, Any] = msgspec.to_builtins(verdict)
+    del found["inspection"], found["details"]
+    found["relevance"] = {id: round(p, _DIGITS) for id, p in verdict.relevance.items()}
+    found["answer_probability"] = round(verdict.answer_probability, _DIGITS)
+    return found
 
 
 def failed_verdict_object(
@@ -88,21 +64,19 @@ def failed_verdict_object(
     }
 
 
+_CASE = tuple(one.name for one in fields(Case) if one.name not in ("id", "metadata"))
+_SPAN = tuple(one.name for one in fields(Evidence))
+
+
 def encode_case(case: Case) -> bytes:
-    known = (
-        case.query,
-        case.reference,
-        case.alternative_references,
-        case.reference_contexts,
-        case.reference_context_ids,
-        case.grades,
-        [(span.text, span.document_id, span.start, span.end) for span in case.evidence],
-        case.answerable,
-        case.cluster,
-        case.tags,
-        case.language,
-    )
-    return _encode(known, case.metadata)
+    """A case without its id. Fingerprints of datasets are made of it: the form stays."""
+    known = {name: getattr(case, name) for name in _CASE}
+    known["evidence"] = [[getattr(span, name) for name in _SPAN] for span in case.evidence]
+    try:
+        return hidden_bytes(jsonable([*known.values(), case.metadata]))
+    except TypeError:
+        _check_texts(known.values())
+        return hidden_bytes(jsonable([*known.values(), readable(case.metadata)]))
 
 
 def question_digest(case: Case) -> bytes:
@@ -115,26 +89,10 @@ def question_digest(case: Case) -> bytes:
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
-    query, reference, others, contexts, ids, grades, spans, *rest = orjson.loads(body)
-    answerable, cluster, tags, language, metadata = rest
-    return Case(
-        id=case_id,
-        query=query,
-        reference=reference,
-        alternative_references=tuple(others),
-        reference_contexts=None if contexts is None else tuple(contexts),
-        reference_context_ids=None if ids is None else tuple(ids),
-        grades=grades,
-        evidence=tuple(
-            Evidence(text=text, document_id=document, start=start, end=end)
-            for text, document, start, end in spans
-        ),
-        answerable=answerable,
-        cluster=cluster,
-        tags=tuple(tags),
-        language=language,
-        metadata=metadata,
-    )
+    *known, metadata = orjson.loads(body)
+    raw = dict(zip(_CASE, known, strict=True))
+    raw["evidence"] = [dict(zip(_SPAN, span, strict=True)) for span in raw["evidence"]]
+    return msgspec.convert({"id": case_id, **raw, "metadata": metadata}, Case)
 
 
 def case_tags(body: bytes) -> tuple[str, ...]:
@@ -142,57 +100,19 @@ def case_tags(body: bytes) -> tuple[str, ...]:
     return tuple(orjson.loads(body)[9])
 
 
-def encode_retrieval(result: RetrievalResult[Any]) -> bytes:
-    return _encode((result.context_ids, result.scores), result.context_metadata, result.metadata)
+_FREE = frozenset({"metadata", "context_metadata"})
+"""What is the user's own."""
 
 
-def decode_retrieval(contexts: list[str], body: bytes) -> RetrievalResult[Any]:
-    """The result that `encode_retrieval` wrote, with its texts put back."""
-    ids, scores, context_metadata, metadata = orjson.loads(body)
-    return RetrievalResult(
-        contexts,
-        context_ids=ids,
-        scores=scores,
-        context_metadata=context_metadata,
-        metadata=metadata,
-    )
-
-
-def encode_generation(result: GenerationResult[Any]) -> bytes:
-    known = (result.response, result.multi_responses, result.confidence, result.abstained)
-    return _encode(known, result.metadata)
-
-
-def decode_generation(body: bytes) -> GenerationResult[Any]:
-    """The result that `encode_generation` wrote."""
-    response, candidates, confidence, abstained, metadata = orjson.loads(body)
-    return GenerationResult(
-        response,
-        multi_responses=candidates,
-        confidence=confidence,
-        abstained=abstained,
-        metadata=metadata,
-    )
-
-
-def encode_failure(failure: Failure) -> bytes:
-    known = (failure.type, failure.message, failure.stage, failure.cause, failure.traceback)
-    return hidden_bytes(jsonable(known))
-
-
-def decode_failure(body: bytes) -> Failure:
-    kind, message, stage, cause, traceback = orjson.loads(body)
-    return Failure(type=kind, message=message, stage=stage, cause=cause, traceback=traceback)
-
-
-def _encode(known: tuple[object, ...], *free: object) -> bytes:
+def _encode(result: object, names: Sequence[str]) -> bytes:
     """What ragbench reads must be exact; in metadata, what JSON cannot hold is replaced."""
+    known = {name: getattr(result, name) for name in names}
     try:
-        return hidden_bytes(jsonable((*known, *free)))
+        return hidden_bytes(jsonable(known))
     except TypeError:
-        for text in _texts(known):
-            check_text(text)
-        return hidden_bytes(jsonable((*known, *(readable(value) for value in free))))
+        _check_texts(value for name, value in known.items() if name not in _FREE)
+        plain = {name: readable(known[name]) for name in _FREE & known.keys()}
+        return hidden_bytes(jsonable(known | plain))
 
 
 def check_text(text: str) -> None:
@@ -207,133 +127,53 @@ def check_text(text: str) -> None:
         ) from None
 
 
-def _texts(values: Iterable[object]) -> Iterator[str]:
+def _check_texts(values: Iterable[object]) -> None:
     for value in values:
         if isinstance(value, str):
-            yield value
+            check_text(value)
         elif isinstance(value, Iterable):
-            yield from _texts(cast("Iterable[object]", value))
+            _check_texts(cast("Iterable[object]", value))
+
+
+def _record(kind: type[_Record]) -> tuple[Callable[[_Record], bytes], Callable[[bytes], _Record]]:
+    """What writes a record down and what reads it; its mappings keep their order."""
+
+    def encode(record: _Record) -> bytes:
+        return hidden_bytes(orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY))
+
+    return encode, lambda body: cast("_Record", _decoder(cast("Any", kind)).decode(body))
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Made when it is needed: one takes a millisecond."""
+    return msgspec.json.Decoder(kind)
+
+
+encode_attribution, decode_attribution = _record(Attribution)
+encode_failure, decode_failure = _record(Failure)
+encode_verdict, decode_verdict = _record(Verdict)
+_encode_gold, _decode_gold = _record(GoldSearch)
 
 
 def encode_judgements(judgements: Sequence[Judgement]) -> bytes:
-    """Judgements as bytes."""
-    return hidden_bytes(always_jsonable([judgement_object(judgement) for judgement in judgements]))
+    return hidden_bytes(always_jsonable(msgspec.to_builtins(judgements, enc_hook=readable)))
+
+
+def decode_judgements(body: bytes) -> tuple[Judgement, ...]:
+    return cast("tuple[Judgement, ...]", _decoder(tuple[Judgement, ...]).decode(body))
 
 
 def judgement_object(judgement: Judgement) -> dict[str, Any]:
-    """A judgement as a JSON object: how it ended, and each answer of the judge."""
+    """A judgement as it is published: how it ended, and each answer of the judge."""
     cell, failure = judgement.cell, judgement.cell.failure
     return {
         "status": cell.status.value,
         "value": cell.value,
         "reason": cell.reason if failure is None else f"{failure.type}: {failure.message}",
         "judge": judgement.judge,
-        "steps": [
-            {
-                "asked": step.asked,
-                "answer": step.answer,
-                "prompt_tokens": step.prompt_tokens,
-                "completion_tokens": step.completion_tokens,
-                "quotes": [
-                    {
-                        "text": quote.text,
-                        "context": quote.context,
-                        "start": quote.start,
-                        "end": quote.end,
-                    }
-                    for quote in step.quotes
-                ],
-                "cost": None if step.cost is None else str(step.cost),
-                "not_sent": step.not_sent,
-            }
-            for step in judgement.steps
-        ],
+        "steps": msgspec.to_builtins(judgement.steps, enc_hook=readable),
     }
-
-
-def decode_judgements(body: bytes) -> tuple[Judgement, ...]:
-    """What `encode_judgements` wrote; of a failure its type and message."""
-    return tuple(
-        Judgement(
-            cell=_cell(raw), steps=tuple(map(_step, raw["steps"])), judge=raw.get("judge", "")
-        )
-        for raw in orjson.loads(body)
-    )
-
-
-def _step(raw: dict[str, Any]) -> JudgeStep:
-    not_sent = tuple(raw.pop("not_sent", ()))
-    quotes = tuple(Quote(**quote) for quote in raw.pop("quotes", ()))
-    cost = raw.pop("cost", None)
-    return JudgeStep(
-        **raw,
-        quotes=quotes,
-        cost=None if cost is None else Decimal(cost),
-        not_sent=not_sent,
-    )
-
-
-def _cell(raw: dict[str, Any]) -> Cell:
-    status, reason = Status(raw["status"]), raw["reason"]
-    if status is Status.FAILED:
-        kind, _, message = str(reason).partition(": ")
-        return Cell.failed(Failure(type=kind, message=message, stage="score"))
-    return Cell(status=status, value=raw["value"], reason=reason)
-
-
-def encode_verdict(verdict: Verdict) -> bytes:
-    return hidden_bytes(orjson.dumps(verdict, option=orjson.OPT_SERIALIZE_NUMPY))
-
-
-def decode_verdict(body: bytes) -> Verdict:
-    raw: dict[str, Any] = orjson.loads(body)
-    raw["retrieval_quality"] = RetrievalQuality(raw["retrieval_quality"])
-    for name in ("relevant_chunk_ids", "reasons", "warnings"):
-        raw[name] = tuple(raw[name])
-    raw["evidence"] = tuple(EvidenceQuote(**piece) for piece in raw["evidence"])
-    raw["conflicts"] = tuple(map(_conflict, raw["conflicts"]))
-    if raw.get("inspection") is not None:
-        raw["inspection"] = tuple(map(_dump_warning, raw["inspection"]))
-    return Verdict(**raw)
-
-
-def _conflict(raw: dict[str, Any]) -> Conflict:
-    first, second = EvidenceQuote(**raw.pop("first")), EvidenceQuote(**raw.pop("second"))
-    return Conflict(first=first, second=second, **raw)
-
-
-def _dump_warning(raw: dict[str, Any]) -> DumpWarning:
-    kind, ids = WarningKind(raw.pop("kind")), tuple(raw.pop("chunk_ids"))
-    return DumpWarning(kind=kind, chunk_ids=ids, **raw)
-
-
-def encode_attribution(attribution: Attribution) -> bytes:
-    return hidden_bytes(msgspec.json.encode(attribution))
-
-
-_ATTRIBUTION = msgspec.json.Decoder(Attribution)
-
-
-def decode_attribution(body: bytes) -> Attribution:
-    return _ATTRIBUTION.decode(body)
-
-
-def encode_gold_search(found: GoldSearch) -> bytes:
-    return hidden_bytes(orjson.dumps(found))
-
-
-def decode_gold_search(body: bytes) -> GoldSearch:
-    raw: dict[str, Any] = orjson.loads(body)
-    golds = tuple(
-        SearchedGold(
-            gold=one["gold"],
-            cause=GoldCause(one["cause"]),
-            rank=one["rank"],
-            chunk_ids=tuple(one["chunk_ids"]),
-        )
-        for one in raw["golds"]
-    )
-    return GoldSearch(golds=golds, retrieved=raw["retrieved"], depth=raw["depth"])
 
 
 class Codec(NamedTuple):
@@ -353,11 +193,29 @@ class Codec(NamedTuple):
         return self.read(texts, body) if self.has_texts else self.read(body)
 
 
+def encode_retrieval(result: RetrievalResult[Any]) -> bytes:
+    return _encode(result, ("context_ids", "scores", "context_metadata", "metadata"))
+
+
+def decode_retrieval(contexts: list[str], body: bytes) -> RetrievalResult[Any]:
+    """The result that `encode_retrieval` wrote, with its texts put back."""
+    return RetrievalResult(contexts, **orjson.loads(body))
+
+
+def encode_generation(result: GenerationResult[Any]) -> bytes:
+    names = ("response", "multi_responses", "confidence", "abstained", "metadata")
+    return _encode(result, names)
+
+
+def decode_generation(body: bytes) -> GenerationResult[Any]:
+    return GenerationResult(**orjson.loads(body))
+
+
 _RETRIEVAL = Codec(encode_retrieval, decode_retrieval, has_texts=True)
 CODECS = {
     "retrieve": _RETRIEVAL,
     "post_retrieve": _RETRIEVAL,
-    "locate": Codec(encode_gold_search, decode_gold_search),
+    "locate": Codec(_encode_gold, _decode_gold),
     "validate": Codec(encode_verdict, decode_verdict),
     "generate": Codec(encode_generation, decode_generation),
 }

@@ -109,8 +109,10 @@ CREATE VIEW outcomes_by_case AS
       AND outcomes.epoch = (SELECT value FROM meta WHERE key = 'epoch');
 CREATE VIEW chunks AS
     SELECT cases.id AS case_id, outcomes.stage, place.value + 1 AS rank,
-           json_extract(CAST(outcomes.body AS TEXT), '$[0][' || place.value || ']') AS chunk_id,
-           json_extract(CAST(outcomes.body AS TEXT), '$[1][' || place.value || ']') AS score,
+           json_extract(CAST(outcomes.body AS TEXT),
+               '$.context_ids[' || place.value || ']') AS chunk_id,
+           json_extract(CAST(outcomes.body AS TEXT),
+               '$.scores[' || place.value || ']') AS score,
            texts.text
     FROM outcomes JOIN cases USING (number)
     JOIN generate_places AS place ON place.value < length(outcomes.texts) / 16

@@ -15,7 +15,6 @@ from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
-from ragbench.ledger.codec import decode_retrieval
 from ragbench.ledger.fingerprint import text_digest, text_digests
 from ragbench.metrics.abstention import abstained
 from ragbench.pipeline.gold import golds_of
@@ -83,7 +82,7 @@ def _has_failures(body: bytes) -> bool:
     """Whether an operator failed and was passed over."""
     if b'"failures"' not in body:
         return False
-    result = decode_retrieval([], orjson.dumps((None, None, None, orjson.loads(body)[3])))
+    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body)["metadata"])
     return any(step.failures for step in steps_of(result))
 
 
