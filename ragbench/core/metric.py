@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Literal
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+import msgspec
 
 ParameterValue = str | int | float | bool
 
@@ -189,14 +192,10 @@ class Metric:
 
 def stored_definition(metric: Metric) -> dict[str, Any]:
     """A metric with its bound parameters as a JSON object; `metric_of` reads it back."""
-    definition = metric.definition
-    known: dict[str, Any] = {name: getattr(definition, name) for name in _STORED}
-    known["needs"] = sorted(definition.needs)
-    known["aliases"] = list(definition.aliases)
-    known["parameters"] = [
-        {**asdict(parameter), "choices": list(parameter.choices)}
-        for parameter in definition.parameters
-    ]
+    known: dict[str, Any] = {
+        name: msgspec.to_builtins(getattr(metric.definition, name)) for name in _STORED
+    }
+    known["needs"].sort()
     return {**known, "bound": {"parameters": dict(metric.parameters), "cutoff": metric.cutoff}}
 
 
@@ -206,38 +205,27 @@ def metric_of(stored: Mapping[str, Any]) -> Metric:
     Facts that this version does not know are left out, those that it misses get their default: a
     run of a later or an earlier version can still be read.
     """
-    known = {name: value for name, value in stored.items() if name in _STORED}
-    bound: Mapping[str, Any] = stored["bound"]
-    values: Mapping[str, ParameterValue] = bound["parameters"]
-    cutoff: int | None = bound["cutoff"]
+    kinds = _kinds()
+    known = {name: value for name, value in stored.items() if name in kinds}
+    known["needs"] = [need for need in stored["needs"] if need in set(Need)]
     facts: dict[str, Any] = {
-        **known,
-        "group": Group(known["group"]),
-        "needs": frozenset(_known_needs(known["needs"])),
-        "direction": Direction(known["direction"]),
-        "cost": Cost(known["cost"]),
-        "aliases": tuple(known["aliases"]),
-        "parameters": tuple(map(_parameter_of, known["parameters"])),
+        name: msgspec.convert(value, kinds[name]) for name, value in known.items()
     }
+    values: Mapping[str, ParameterValue] = stored["bound"]["parameters"]
     return Metric(
         definition=MetricDefinition(**facts),
         parameters=tuple(sorted(values.items())),
-        cutoff=cutoff,
+        cutoff=stored["bound"]["cutoff"],
     )
 
 
 _STORED = tuple(field.name for field in fields(MetricDefinition) if field.name != "formula")
 
 
-def _known_needs(stored: Sequence[str]) -> list[Need]:
-    known = {need.value for need in Need}
-    return [Need(need) for need in stored if need in known]
-
-
-def _parameter_of(stored: Mapping[str, Any]) -> Parameter:
-    known: dict[str, Any] = {field.name: stored[field.name] for field in fields(Parameter)}
-    known["choices"] = tuple(known["choices"])
-    return Parameter(**known)
+@cache
+def _kinds() -> dict[str, Any]:
+    hints = get_type_hints(MetricDefinition)
+    return {name: hints[name] for name in _STORED}
 
 
 def _spell(value: ParameterValue) -> str:

@@ -148,7 +148,7 @@ def _value(value: object, hint: Any, where: str, makers: Makers) -> Any:
     if _is_record(hint) and isinstance(value, Mapping):
         given = {str(key): one for key, one in cast("Mapping[object, object]", value).items()}
         return from_settings(hint, given, where=where, made=makers)
-    return _converted(value, hint, where)
+    return converted(value, hint, where)
 
 
 def _each(items: Iterable[tuple[Any, object]], hint: Any, where: str, makers: Makers) -> Any:
@@ -165,14 +165,15 @@ def _each(items: Iterable[tuple[Any, object]], hint: Any, where: str, makers: Ma
     return values
 
 
-def _converted(value: object, hint: Any, where: str) -> Any:
+def converted(value: object, hint: Any, where: str, *, strict: bool = True) -> Any:
+    """A value as a type; not strict, texts such as those of the environment are read as numbers."""
     choices: Sequence[object] = ()
     if get_origin(hint) is Literal:
         choices = get_args(hint)
     elif isinstance(hint, type) and issubclass(hint, Enum):
         choices = [one.value for one in hint]
     try:
-        found: Any = msgspec.convert(value, cast("Any", hint), dec_hook=_unknown)
+        found: Any = msgspec.convert(value, cast("Any", hint), strict=strict, dec_hook=_unknown)
     except msgspec.ValidationError as error:
         wanted = f"one of {', '.join(map(str, choices))}" if choices else _wanted(str(error))
         raise ConfigError(f"{where} must be {wanted}, not {value!r}") from None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args, get_type_hints
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
@@ -14,6 +14,7 @@ from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
+from ragbench.io.settings import converted
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import NORMAL, Effort, Vectors
 from ragbench.stores.record import searched_fields
@@ -81,34 +82,19 @@ class RetrievalSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> RetrievalSettings:
-        found: dict[str, object] = {}
+        found: dict[str, Any] = {}
+        hints = get_type_hints(cls)
         for field in fields(cls):
             names = [f"RAGBENCH_{field.name.upper()}", _VARIABLES.get(field.name, "")]
-            variable = next((name for name in names if name and name in environ), None)
+            variable = next((name for name in names if name in environ), None)
             if variable is not None:
-                found[field.name] = _read(field.name, variable, environ[variable])
-        return cls(**cast("dict[str, Any]", found))
-
-
-def _read(name: str, variable: str, text: str) -> object:
-    default: object = getattr(RetrievalSettings(), name)
-    wanted = "dense, sparse or hybrid"
-    try:
-        value: object = text.strip()
-        if isinstance(default, float) or name in ("dense_weight", "score_threshold"):
-            wanted = "a number"
-            value = float(text)
-        elif isinstance(default, bool):
-            wanted = "true or false"
-            value = {"true": True, "false": False}[text.strip().lower()]
-        elif isinstance(default, int) or name == "ef":
-            wanted = "a whole number"
-            value = int(text)
-        RetrievalSettings(**{name: cast("Any", value)})
-    except (ValueError, KeyError, ConfigError) as error:
-        detail = str(error) if isinstance(error, ConfigError) else f"expected {wanted}"
-        raise ConfigError(f"{variable}={text!r}: {detail}") from error
-    return value
+                given = environ[variable].strip()
+                value = converted(given, hints[field.name], variable, strict=False)
+                try:
+                    found[field.name] = getattr(cls(**{field.name: value}), field.name)
+                except ConfigError as error:
+                    raise ConfigError(f"{variable}={given!r}: {error}") from error
+        return cls(**found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, cast
 
+import msgspec
+
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
-from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError, RunError
 from ragbench.ledger.identity import described
 from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
 from ragbench.post.operator import (
@@ -27,7 +29,7 @@ from ragbench.post.operator import (
 )
 from ragbench.post.rerank import with_members
 
-POST_RETRIEVAL_VERSION = 3
+POST_RETRIEVAL_VERSION = 4
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
 
@@ -309,26 +311,13 @@ def written_text(result: RetrievalResult[Any]) -> str | None:
 def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
     """What each operator did, out of a post-retrieval result."""
     record = record_of(result, POST_RETRIEVE)
-    if not record:
-        return ()
-    before = tuple(zip(record["ids"], record["scores"], strict=True))
+    before = record.get("given", ())
+    if "ids" in record:
+        raise RunError("an earlier version recorded what post-retrieval did: run the command anew")
     steps: list[Step] = []
-    for stored in record["steps"]:
-        left = before
-        if "ids" in stored:
-            left = tuple(zip(stored["ids"], stored["scores"], strict=True))
-        steps.append(
-            Step(
-                operator=stored["operator"],
-                given=before,
-                left=left,
-                notes=tuple(stored.get("notes", ())),
-                failures=tuple(Failure(**failure) for failure in stored.get("failures", ())),
-                rewrote=tuple(stored.get("rewrote", {}).items()),
-                made=tuple((id, tuple(ids)) for id, ids in stored.get("made", {}).items()),
-                wrote_text=stored.get("wrote_text", False),
-            )
-        )
+    for stored in record.get("steps", ()):
+        left = stored.get("left", before)
+        steps.append(msgspec.convert({**stored, "given": before, "left": left}, Step))
         before = left
     return tuple(steps)
 
@@ -341,39 +330,23 @@ def _query(text: str, metadata: object) -> Query:
 
 
 def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dict[str, Any]:
-    """What the operators did. An operator that left all as it was has no ids of its own."""
+    """What the operators did. An operator that left all as it was has no chunks of its own."""
     steps: list[dict[str, Any]] = []
     texts = {chunk.id: chunk.text for chunk in given_result.to_chunks()}
     final = {entry.chunk.id: entry.chunk.text for entry in done.chunks}
     for step in done.steps:
-        stored: dict[str, Any] = {"operator": step.operator}
-        if step.left != step.given:
-            stored["ids"] = [id for id, _ in step.left]
-            stored["scores"] = [score for _, score in step.left]
-        if step.rewrote:
-            stored["rewrote"] = {
-                id: None if text == final.get(id) or texts.get(id, "\0") in (text or "") else text
-                for id, text in step.rewrote
-            }
-            texts.update((id, text) for id, text in step.rewrote if text is not None)
-        if step.made:
-            stored["made"] = dict(step.made)
-        if step.wrote_text:
-            stored["wrote_text"] = True
-        if step.notes:
-            stored["notes"] = step.notes
-        if step.failures:
-            stored["failures"] = list(map(failure_object, step.failures))
-        steps.append(stored)
-    given = done.steps[0].given if done.steps else ()
-    record: dict[str, Any] = {
-        "ids": [id for id, _ in given],
-        "scores": [score for _, score in given],
-        "steps": steps,
-    }
-    if done.formatted:
-        record["text"] = done.history_text
-    return record
+        rewrote = tuple(
+            (id, None if text == final.get(id) or texts.get(id, "\0") in (text or "") else text)
+            for id, text in step.rewrote
+        )
+        texts.update((id, text) for id, text in step.rewrote if text is not None)
+        # No traceback: it is stored with every result, and names ragbench's own code only.
+        failures = tuple(replace(failure, traceback=None) for failure in step.failures)
+        stored = msgspec.to_builtins(replace(step, rewrote=rewrote, failures=failures))
+        same = {"given"} if step.left != step.given else {"given", "left"}
+        steps.append({k: v for k, v in stored.items() if v and k not in same})
+    record: dict[str, Any] = {"given": done.steps[0].given if done.steps else (), "steps": steps}
+    return {**record, "text": done.history_text} if done.formatted else record
 
 
 def failure_object(failure: Failure) -> dict[str, Any]:

@@ -23,51 +23,35 @@ _RESULTS = ("results", "data", "rankings")
 _SCORES = ("relevance_score", "score", "logit")
 
 
-def _cohere(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
-    return {"query": query, "documents": texts, "top_n": len(texts)}
-
-
-def _jina(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
-    return {**_cohere(query, texts, truncate), "return_documents": False}
-
-
-def _voyage(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
-    asked = {"query": query, "documents": texts, "top_k": len(texts)}
-    return {**asked, "return_documents": False, "truncation": truncate}
-
-
-def _mixedbread(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
-    return {"query": query, "input": texts, "top_k": len(texts), "return_input": False}
-
-
-def _pinecone(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
-    documents = [{"text": text} for text in texts]
-    asked: dict[str, Any] = {"query": query, "documents": documents, "top_n": len(texts)}
-    return {**asked, "return_documents": False, "parameters": {"truncate": _end(truncate)}}
-
-
-def _tei(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
-    return {"query": query, "texts": texts, "truncate": truncate, "return_text": False}
-
-
-def _nim(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
-    passages = [{"text": text} for text in texts]
-    return {"query": {"text": query}, "passages": passages, "truncate": _end(truncate)}
+def _texts(texts: list[str]) -> list[dict[str, str]]:
+    return [{"text": text} for text in texts]
 
 
 def _end(truncate: bool) -> str:
     return "END" if truncate else "NONE"
 
 
-FORMS: Mapping[str, Callable[[str, list[str], bool], dict[str, Any]]] = {
-    "cohere": _cohere,
-    "jina": _jina,
-    "mixedbread": _mixedbread,
-    "nim": _nim,
-    "pinecone": _pinecone,
-    "tei": _tei,
-    "voyage": _voyage,
-}
+FORMS: Mapping[Shape, Callable[[str, list[str], bool], dict[str, Any]]] = {
+    "cohere": lambda q, t, _: {"query": q, "documents": t, "top_n": len(t)},
+    "jina": lambda q, t, _: {
+        "query": q, "documents": t, "top_n": len(t), "return_documents": False,
+    },
+    "mixedbread": lambda q, t, _: {
+        "query": q, "input": t, "top_k": len(t), "return_input": False,
+    },
+    "nim": lambda q, t, cut: {
+        "query": {"text": q}, "passages": _texts(t), "truncate": _end(cut),
+    },
+    "pinecone": lambda q, t, cut: {
+        "query": q, "documents": _texts(t), "top_n": len(t), "return_documents": False,
+        "parameters": {"truncate": _end(cut)},
+    },
+    "tei": lambda q, t, cut: {"query": q, "texts": t, "truncate": cut, "return_text": False},
+    "voyage": lambda q, t, cut: {
+        "query": q, "documents": t, "top_k": len(t), "return_documents": False,
+        "truncation": cut,
+    },
+}  # fmt: skip
 """What each form sends, besides the model: as the services document it in 2026."""
 
 

@@ -141,7 +141,7 @@ def test_generation_is_given_what_post_retrieval_leaves() -> None:
     assert (found.contexts, found.context_ids) == (["text a"], ["a"])
     assert found.metadata is not None
     assert found.metadata["retriever"] == "shelf"
-    assert found.metadata["post_retrieve"]["steps"][0]["ids"] == ["a"]
+    assert found.metadata["post_retrieve"]["steps"][0]["left"] == (("a", 1.0),)
     written = rag_over(shelf, post_retrieval=PostRetrieval(operators=(TopK(k=1), Xml())))
     (text,) = written.retrieve("one")
     assert text.startswith("<")
