@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ragbench.core.attribution import Attribution, Cause, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause, GoldSearch, Matched
-from ragbench.core.metric import Metric
+from ragbench.core.metric import Direction, Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Repeats, Status
 from ragbench.core.story import CaseStory
 from ragbench.core.validation import ValidationTable, Verdict
@@ -272,6 +272,9 @@ class Latency:
     sharing: int = 1
 
 
+_MAIN = ("token_f1", "exact_match", "nDCG@10", "recall@5")
+
+
 def _none(_: object = None) -> Iterator[Any]:
     return iter(())
 
@@ -304,15 +307,27 @@ class Report:
     """In how many cases the gold that came nearest to generation ended so; in the order of
     `GoldCause`, empty for a run that did not look."""
     rows: Callable[[], Iterator[CaseRow]]
-    """The cases in order; read from the run anew at each call, so that memory stays flat."""
+    """The cases in order, read from the run anew at each call, so that memory stays flat; without
+    their stories, which `find` gives."""
     find: Callable[[Sequence[str]], Iterator[CaseRow]] = _none
-    """The cases with these ids, in their order."""
+    """The cases with these ids in that order, with their stories."""
     index: Callable[[int | None], Iterator[IndexedCase]] = _none
     """What all cases are chosen by, with the value of the metric at a position."""
     judging: JudgeReport | None = None
     """What judging took; None when no metric of the run asks a model."""
     causes: tuple[CauseCount, ...] = ()
     """What became of the cases, in the order of a case's way through the stages."""
+
+    @property
+    def main_metric(self) -> int | None:
+        """The position of what cases are ordered by when nobody says; None without one."""
+        names = [metric.name for metric in self.metrics]
+        return next((names.index(main) for main in _MAIN if main in names), None)
+
+    def badness(self, value: float | None, at: int | None) -> tuple[bool, float]:
+        """What the worst cases by the metric at a position come first by."""
+        is_low = at is not None and self.metrics[at].definition.direction is Direction.LOWER
+        return value is None, (value or 0.0) * (-1 if is_low else 1)
 
     @property
     def is_comparable(self) -> bool:

@@ -6,19 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from ragbench.core.attribution import Cause
-from ragbench.core.metric import Direction
 from ragbench.core.report import CaseRow, IndexedCase, Report
 from ragbench.errors import ConfigError
-
-_MAIN = ("token_f1", "exact_match", "nDCG@10", "recall@5")
-"""What cases are ordered by when nobody says, the first that the run has."""
 
 
 def worst_metric(report: Report, name: str | None = None) -> int | None:
     """The position of the metric that cases are ordered by; None when the run has none."""
     names = [metric.name for metric in report.metrics]
     if name is None:
-        return next((names.index(main) for main in _MAIN if main in names), None)
+        return report.main_metric
     if name not in names:
         raise ConfigError(
             f"the run has no metric '{name}'{_closest(name, names)}. It has {', '.join(names)}"
@@ -47,10 +43,7 @@ def select_cases(
 
 
 def _worst_first(report: Report, at: int | None, cases: Iterable[IndexedCase]) -> list[IndexedCase]:
-    if at is None:
-        return [*cases]
-    sign = -1 if report.metrics[at].definition.direction is Direction.LOWER else 1
-    return sorted(cases, key=lambda case: (case.value is None, sign * (case.value or 0.0)))
+    return [*cases] if at is None else sorted(cases, key=lambda c: report.badness(c.value, at))
 
 
 def find_case(report: Report, id: str) -> CaseRow:

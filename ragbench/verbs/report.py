@@ -236,16 +236,24 @@ class RunCases:
             )
 
     def rows(self) -> Iterator[CaseRow]:
-        return self.find(None)
+        # What operators and an interrupted run's causes rest on are texts.
+        stages = {*self._manifest.rag.stages, *self._manifest.absent}
+        with open_journal(self._path) as journal:
+            is_counted = journal.runs.report() is not None
+        return self._rows(None, with_texts=not is_counted or "post_retrieve" in stages)
 
-    def find(self, ids: Sequence[str] | None) -> Iterator[CaseRow]:
+    def find(self, ids: Sequence[str]) -> Iterator[CaseRow]:
+        return self._rows(ids, with_texts=True)
+
+    def _rows(self, ids: Sequence[str] | None, *, with_texts: bool) -> Iterator[CaseRow]:
         attributed = Attributed.of(self._path, self._manifest, self._metrics)
         matching = _matching_of(self._manifest)
         repeated = _repeated(self._path, self._metrics)
-        for case in self.traces(ids):
+        for case in self.traces(ids, with_texts=with_texts):
             biography = biography_of(case.trace, matching)
             cause = case.attribution or attributed.cause(case, matching, biography)
-            row = _row(case, biography, cause, partial(self._story, case, matching))
+            tell = None if ids is None else partial(self._story, case, matching)
+            row = _row(case, biography, cause, tell)
             asked = repeated.cells(row.id, case.digest, row.cells)
             yield replace(row, cells=averaged(row.cells, asked), repeats=asked)
 
@@ -319,7 +327,7 @@ def _row(
     case: RunCase,
     biography: Biography | None,
     attribution: Attribution,
-    story: Callable[[], CaseStory],
+    story: Callable[[], CaseStory] | None,
 ) -> CaseRow:
     trace, cells = case.trace, _complete(case)
     result, answer = trace.context.value, trace.generation.value

@@ -80,6 +80,7 @@ def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("ragbench.views", "html"),
         autoescape=True,
+        auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -24,7 +24,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, CaseRow]:
     folder = tmp_path_factory.mktemp("stored") / "run"
     hostile_report(folder)
     report = report_of(folder)
-    return report, next(row for row in report.rows() if row.attribution is not None)
+    id = next(row.id for row in report.rows() if row.attribution is not None)
+    return report, next(report.find([id]))
 
 
 class _Elements(HTMLParser):
