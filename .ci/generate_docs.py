@@ -27,6 +27,7 @@ from ragbench.metrics.registry import (  # noqa: E402
     definitions,
 )
 from ragbench_cli.main import app  # noqa: E402
+from ragbench_cli.options import document  # noqa: E402
 
 
 def pages() -> dict[Path, str]:
@@ -60,6 +61,7 @@ def cli_page() -> Iterator[str]:
 
 def section(command: Any, path: tuple[str, ...]) -> Iterator[str]:
     names = [argument.metavar for argument in command.params if is_argument(argument)]
+    document(command)
     yield f"## {' '.join(path)}"
     yield ""
     yield "```text"

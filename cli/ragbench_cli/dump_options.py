@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from ragbench_cli import console
-from ragbench_cli.options import CASES, EncodingOption, argument, mapping, one_of, option
+from ragbench_cli.options import CASES, EncodingOption, mapping, one_of, option
 
 if TYPE_CHECKING:
     from ragbench.io.dumps.read import OpenDump
@@ -31,92 +31,28 @@ def _kinds(typed: str) -> list[str]:
     return [name for name in _SCORES if name.startswith(typed)]
 
 
-DumpArgument = Annotated[
-    str,
-    argument(
-        metavar="DUMP",
-        help="File with what a retriever returned, '-' for standard input. Forms: "
-        "ragbench show dumps.",
-    ),
-]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpChoice:
     """How a dump is read."""
 
-    format: Annotated[
-        str | None,
-        option(
-            "--format",
-            help="Form of the dump; detected if omitted.",
-            metavar="FORM",
-            complete=_formats,
-            panel=CASES,
-        ),
-    ] = None
-    map: Annotated[
-        list[str] | None,
-        option(
-            "--map",
-            help="Where a field is found, such as text=payload.content; repeatable. Fields: query, "
-            "query_id, chunks, id, text, score, metadata, relevant, answer_present.",
-            metavar="FIELD=PATH",
-            panel=CASES,
-        ),
-    ] = None
-    scores: Annotated[
-        str | None,
-        option(
-            "--scores",
-            help="What scores are: similarity or distance. By default inferred from the order "
-            "of the chunks.",
-            metavar="KIND",
-            complete=_kinds,
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
-    query: Annotated[
-        str | None,
-        option(
-            "--query",
-            help="The query, for a dump that is one response.",
-            metavar="TEXT",
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
-    queries: Annotated[
-        Path | None,
-        option(
-            "--queries",
-            help="File with the queries, for responses without them: joined by id, or by order.",
-            metavar="FILE",
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
-    corpus: Annotated[
-        Path | None,
-        option(
-            "--corpus",
-            help="File or folder with the texts, for a TREC run or BEIR results.",
-            metavar="PATH",
-            panel=CASES,
-        ),
-    ] = None
-    split: Annotated[
-        str | None,
-        option(
-            "--split",
-            help="Part to read from a source with several: the sheet of a workbook, by default the "
-            "first; a provider or prompt of promptfoo.",
-            metavar="NAME",
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
+    PANEL: ClassVar = CASES
+
+    format: Annotated[str | None, option("FORM", complete=_formats)] = None
+    """Form of the dump; detected if omitted."""
+    map: Annotated[list[str] | None, option("FIELD=PATH")] = None
+    """Where a field is found, such as text=payload.content; repeatable. Fields: query, query_id,
+    chunks, id, text, score, metadata, relevant, answer_present."""
+    scores: Annotated[str | None, option("KIND", complete=_kinds, rare=True)] = None
+    """What scores are: similarity or distance. By default inferred from the order of the chunks."""
+    query: Annotated[str | None, option("TEXT", rare=True)] = None
+    """The query, for a dump that is one response."""
+    queries: Annotated[Path | None, option(rare=True)] = None
+    """File with the queries, for responses without them: joined by id, or by order."""
+    corpus: Annotated[Path | None, option("PATH")] = None
+    """File or folder with the texts, for a TREC run or BEIR results."""
+    split: Annotated[str | None, option(rare=True)] = None
+    """Part to read from a source with several: the sheet of a workbook, by default the first; a
+    provider or prompt of promptfoo."""
     encoding: EncodingOption = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ragbench_cli import console
 from ragbench_cli.options import (
@@ -20,7 +20,7 @@ from ragbench_cli.options import (
     one_of,
     option,
 )
-from ragbench_cli.validator_options import CalibrationOption, ValidatorArgsOption, ValidatorChoice
+from ragbench_cli.validator_options import CalibratedChoice, CalibrationOption, ValidatorArgsOption
 
 if TYPE_CHECKING:
     from ragbench.core.metric import Metric
@@ -59,37 +59,18 @@ LimitOption = Annotated[
 class SystemChoice:
     """What the options say of the RAG, and of what stands behind its retrieval."""
 
-    rag: Annotated[
-        str | None,
-        option(
-            "--rag",
-            help="Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr "
-            "or an http(s) address. Without it recorded answers are scored, else the baseline RAG "
-            "over the dataset's own corpus.",
-            metavar="RAG",
-            panel=CASES,
-        ),
-    ] = None
-    pipeline: Annotated[
-        Path | None,
-        option(
-            "--pipeline",
-            help="YAML file that describes the stages of a RAG. See docs/pipeline.md.",
-            metavar="FILE",
-            panel=CASES,
-        ),
-    ] = None
+    PANEL: ClassVar = CASES
+
+    rag: Annotated[str | None, option("RAG")] = None
+    """Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr or an http(s)
+    address. Without it recorded answers are scored, else the baseline RAG over the dataset's own
+    corpus."""
+    pipeline: Path | None = None
+    """YAML file that describes the stages of a RAG. See docs/pipeline.md."""
     rag_args: RagArgsOption = None
-    operators: Annotated[
-        Path | None,
-        option(
-            "--post-retrieval",
-            help="YAML file with operators to run between the RAG's retrieval and its generation. "
-            "See docs/post_retrieval.md.",
-            metavar="FILE",
-            panel=CASES,
-        ),
-    ] = None
+    operators: Annotated[Path | None, option("--post-retrieval")] = None
+    """YAML file with operators to run between the RAG's retrieval and its generation. See
+    docs/post_retrieval.md."""
 
     def __post_init__(self) -> None:
         from ragbench.errors import ConfigError
@@ -122,72 +103,28 @@ class SystemChoice:
 class Measuring:
     """What is measured, and of which cases."""
 
-    spelled: Annotated[
-        str | None,
-        option(
-            "--metrics",
-            "-m",
-            help="Metrics by name, or functions of your own as file.py:function, separated by "
-            "commas. See: ragbench show metrics.",
-            metavar="LIST",
-            complete=complete_metrics,
-            panel=MEASURED,
-        ),
-    ] = None
-    validate: Annotated[
-        str | None,
-        option(
-            "--validate",
-            help="Validate what was retrieved: auto, lexical, local, llm or cascade. Shows how "
-            "often the system answers without evidence. See docs/validate.md.",
-            metavar="NAME",
-            panel=MEASURED,
-        ),
-    ] = None
+    PANEL: ClassVar = MEASURED
+
+    spelled: Annotated[str | None, option("LIST", "--metrics", "-m", complete=complete_metrics)] = (
+        None
+    )
+    """Metrics by name, or functions of your own as file.py:function, separated by commas. See:
+    ragbench show metrics."""
+    validate: str | None = None
+    """Validate what was retrieved: auto, lexical, local, llm or cascade. Shows how often the system
+    answers without evidence. See docs/validate.md."""
     validator_args: ValidatorArgsOption = None
     calibration: CalibrationOption = None
-    matched: Annotated[
-        str,
-        option(
-            "--matching",
-            help="How retrieved chunks are matched with the relevant ones: auto, id, "
-            "document_id or text.",
-            metavar="HOW",
-            show_default=True,
-            complete=_matchings,
-            panel=MEASURED,
-            rare=True,
-        ),
-    ] = "auto"
+    matched: Annotated[str, option("HOW", "--matching", complete=_matchings, rare=True)] = "auto"
+    """How retrieved chunks are matched with the relevant ones: auto, id, document_id or text."""
     limit: LimitOption = None
-    sample: Annotated[
-        int | None,
-        option("--sample", help="Draw N cases at random.", metavar="N", panel=CASES),
-    ] = None
-    seed: Annotated[
-        int,
-        option(
-            "--seed",
-            help="Seed of the draw.",
-            metavar="N",
-            show_default=True,
-            panel=CASES,
-            rare=True,
-        ),
-    ] = 0
-    canaries: Annotated[
-        int,
-        option(
-            "--canaries",
-            help="Put N claims of known truth, made of the run's own contexts, to its judge: the "
-            "report then shows how often it is wrong.",
-            metavar="N",
-            min=0,
-            show_default=True,
-            panel=JUDGING,
-            rare=True,
-        ),
-    ] = 0
+    sample: Annotated[int | None, option(panel=CASES)] = None
+    """Draw N cases at random."""
+    seed: Annotated[int, option(panel=CASES, rare=True)] = 0
+    """Seed of the draw."""
+    canaries: Annotated[int, option(min=0, panel=JUDGING, rare=True)] = 0
+    """Put N claims of known truth, made of the run's own contexts, to its judge: the report then
+    shows how often it is wrong."""
 
     def metrics(self) -> tuple[Metric, ...]:
         from ragbench.errors import ConfigError
@@ -213,11 +150,11 @@ class Measuring:
         return Selection(limit=self.limit, sample=self.sample, seed=self.seed)
 
     @property
-    def validator(self) -> ValidatorChoice | None:
+    def validator(self) -> CalibratedChoice | None:
         from ragbench.errors import ConfigError
 
         if self.validate is not None:
-            return ValidatorChoice(
+            return CalibratedChoice(
                 name=self.validate, settings=self.validator_args, calibration=self.calibration
             )
         given = {"--calibration": self.calibration, "--validator-args": self.validator_args}
@@ -231,80 +168,25 @@ class Measuring:
 class Asking:
     """How the system is asked."""
 
-    top_k: Annotated[
-        int | None,
-        option(
-            "--top-k",
-            help="How many contexts to ask for. By default the RAG decides.",
-            metavar="K",
-            min=1,
-            panel=ASKING,
-        ),
-    ] = None
-    concurrency: Annotated[
-        int | None,
-        option(
-            "--concurrency",
-            help="Concurrent calls. By default 1, or what the pipeline sets; more than 1 needs a "
-            "RAG that allows it.",
-            metavar="N",
-            min=1,
-            panel=ASKING,
-        ),
-    ] = None
-    timeout: Annotated[
-        float | None,
-        option(
-            "--timeout", help="Time limit per query, in seconds.", metavar="SECONDS", panel=ASKING
-        ),
-    ] = None
-    repeats: Annotated[
-        int,
-        option(
-            "--rag-repeats",
-            help="How many times the RAG is asked for each case. A score is the mean; the report "
-            "shows how much of the variance is the system's own noise. Needs --rag.",
-            metavar="N",
-            min=1,
-            show_default=True,
-            panel=ASKING,
-        ),
-    ] = 1
-    batch_size: Annotated[
-        int,
-        option(
-            "--batch-size",
-            help="Queries per batch, for a RAG that supports batching.",
-            metavar="N",
-            min=1,
-            show_default=True,
-            panel=ASKING,
-            rare=True,
-        ),
-    ] = 32
-    give_up_after: Annotated[
-        int,
-        option(
-            "--give-up-after",
-            help="Stop asking once a stage has failed for each of the first N cases. 0: never.",
-            metavar="N",
-            min=0,
-            show_default=True,
-            panel=ASKING,
-            rare=True,
-        ),
-    ] = GIVE_UP_AFTER
-    max_error_rate: Annotated[
-        float | None,
-        option(
-            "--max-error-rate",
-            help="Largest share of failed cases per stage, 0 to 1; above it the exit code is 1. "
-            "[default: 1, no limit]",
-            metavar="SHARE",
-            panel=ASKING,
-            rare=True,
-        ),
-    ] = None
+    PANEL: ClassVar = ASKING
+
+    top_k: Annotated[int | None, option("K", min=1)] = None
+    """How many contexts to ask for. By default the RAG decides."""
+    concurrency: Annotated[int | None, option(min=1)] = None
+    """Concurrent calls. By default 1, or what the pipeline sets; more than 1 needs a RAG that
+    allows it."""
+    timeout: Annotated[float | None, option("SECONDS")] = None
+    """Time limit per query, in seconds."""
+    repeats: Annotated[int, option("--rag-repeats", min=1)] = 1
+    """How many times the RAG is asked for each case. A score is the mean; the report shows how much
+    of the variance is the system's own noise. Needs --rag."""
+    batch_size: Annotated[int, option(min=1, rare=True)] = 32
+    """Queries per batch, for a RAG that supports batching."""
+    give_up_after: Annotated[int, option(min=0, rare=True)] = GIVE_UP_AFTER
+    """Stop asking once a stage has failed for each of the first N cases. 0: never."""
+    max_error_rate: Annotated[float | None, option(rare=True)] = None
+    """Largest share of failed cases per stage, 0 to 1; above it the exit code is 1. [default: 1, no
+    limit]"""
     engine: EngineOption = "local"
     workers: EngineWorkersOption = None
 
@@ -342,32 +224,15 @@ class Asking:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Keeping:
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "-o",
-            help="Folder of the run. By default one under reports/ derived from the arguments, so "
-            "that the same command resumes the same run.",
-            metavar="FOLDER",
-            panel=OUTPUT,
-        ),
-    ] = None
-    retry_failed: Annotated[
-        bool,
-        option("--retry-failed", help="Retry what failed in an earlier run.", panel=ASKING),
-    ] = False
-    fresh: Annotated[
-        bool,
-        option("--fresh", help="Ask everything again; drop the stored answers.", panel=ASKING),
-    ] = False
-    reuse: Annotated[
-        bool,
-        option(
-            "--reuse",
-            help="Reuse the stored answers of the latest run even where it is unknown whether "
-            "something has changed, such as a model behind an API. The report says so.",
-            panel=ASKING,
-            rare=True,
-        ),
-    ] = False
+    PANEL: ClassVar = ASKING
+
+    out: Annotated[Path | None, option("FOLDER", "-o", panel=OUTPUT)] = None
+    """Folder of the run. By default one under reports/ derived from the arguments, so that the same
+    command resumes the same run."""
+    retry_failed: bool = False
+    """Retry what failed in an earlier run."""
+    fresh: bool = False
+    """Ask everything again; drop the stored answers."""
+    reuse: Annotated[bool, option(rare=True)] = False
+    """Reuse the stored answers of the latest run even where it is unknown whether something has
+    changed, such as a model behind an API. The report says so."""

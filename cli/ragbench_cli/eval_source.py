@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ragbench_cli import console
 from ragbench_cli.options import CASES, EncodingOption, argument, mapping, option
@@ -28,101 +28,33 @@ def _formats(typed: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceChoice:
-    dataset: Annotated[
-        str,
-        argument(
-            metavar="DATASET",
-            help="File or folder with cases, with or without recorded answers; a run; '-' for "
-            "standard input, 'hf:OWNER/NAME' for the hub. See: ragbench show formats.",
-        ),
-    ]
-    answers: Annotated[
-        str | None,
-        option(
-            "--answers",
-            help="File with recorded answers, joined with the cases by id, else by question.",
-            metavar="FILE",
-            panel=CASES,
-        ),
-    ] = None
-    corpus: Annotated[
-        str | None,
-        option(
-            "--corpus",
-            help="Documents for the baseline RAG, or for a pipeline that names none; by default "
-            "those next to the cases. Also the texts of a source that holds only ids.",
-            metavar="PATH",
-            panel=CASES,
-        ),
-    ] = None
-    field: Annotated[
-        list[str] | None,
-        option(
-            "--field",
-            help="Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs "
-            "(dots lead into objects); repeatable. For --answers: answers.response=text.",
-            metavar="TARGET=SOURCE",
-            panel=CASES,
-        ),
-    ] = None
-    ask_again: Annotated[
-        bool,
-        option("--ask-again", help="Ignore recorded answers and ask the RAG for all.", panel=CASES),
-    ] = False
-    format: Annotated[
-        str | None,
-        option(
-            "--format",
-            help="Format of the dataset; detected if omitted.",
-            metavar="FORMAT",
-            complete=_formats,
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
-    answers_format: Annotated[
-        str | None,
-        option(
-            "--answers-format",
-            help="Format of --answers; detected if omitted.",
-            metavar="FORMAT",
-            complete=_formats,
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
-    split: Annotated[
-        str | None,
-        option(
-            "--split",
-            help="Part to read: a split of a BEIR or Hugging Face dataset, a provider or prompt of "
-            "promptfoo. With --answers, the part of that file.",
-            metavar="NAME",
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
-    queries: Annotated[
-        Path | None,
-        option(
-            "--queries",
-            help="File with the queries of a TREC run.",
-            metavar="FILE",
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
-    qrels: Annotated[
-        Path | None,
-        option(
-            "--qrels",
-            help="Relevance judgements (qrels) of a TREC run; by default those next to it or in "
-            "the corpus folder.",
-            metavar="FILE",
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None
+    PANEL: ClassVar = CASES
+
+    dataset: Annotated[str, argument("DATASET")]
+    """File or folder with cases, with or without recorded answers; a run; '-' for standard input,
+    'hf:OWNER/NAME' for the hub. See: ragbench show formats."""
+    answers: Annotated[str | None, option("FILE")] = None
+    """File with recorded answers, joined with the cases by id, else by question."""
+    corpus: Annotated[str | None, option("PATH")] = None
+    """Documents for the baseline RAG, or for a pipeline that names none; by default those next to
+    the cases. Also the texts of a source that holds only ids."""
+    field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
+    """Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs (dots lead
+    into objects); repeatable. For --answers: answers.response=text."""
+    ask_again: bool = False
+    """Ignore recorded answers and ask the RAG for all."""
+    format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
+    """Format of the dataset; detected if omitted."""
+    answers_format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
+    """Format of --answers; detected if omitted."""
+    split: Annotated[str | None, option(rare=True)] = None
+    """Part to read: a split of a BEIR or Hugging Face dataset, a provider or prompt of promptfoo.
+    With --answers, the part of that file."""
+    queries: Annotated[Path | None, option(rare=True)] = None
+    """File with the queries of a TREC run."""
+    qrels: Annotated[Path | None, option(rare=True)] = None
+    """Relevance judgements (qrels) of a TREC run; by default those next to it or in the corpus
+    folder."""
     encoding: EncodingOption = None
 
     @property

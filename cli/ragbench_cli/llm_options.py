@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from ragbench_cli.options import JUDGING, option
 
@@ -29,60 +29,22 @@ LLMBaseUrlOption = Annotated[
         panel=JUDGING,
     ),
 ]
-LLMKeyVariableOption = Annotated[
-    str | None,
-    option(
-        "--llm-api-key-env",
-        help="Environment variable with its API key.",
-        metavar="NAME",
-        panel=JUDGING,
-        rare=True,
-    ),
-]
-LLMKeyFileOption = Annotated[
-    Path | None,
-    option(
-        "--llm-api-key-file",
-        help="File with its API key.",
-        metavar="FILE",
-        panel=JUDGING,
-        rare=True,
-    ),
-]
-PanelOption = Annotated[
-    str | None,
-    option(
-        "--panel",
-        help="Further judges besides the language model, by their models' names, separated by "
-        "commas, such as anthropic/claude-haiku-4-5. Each judges every case; a score is their "
-        "mean.",
-        metavar="LIST",
-        panel=JUDGING,
-        rare=True,
-    ),
-]
-ConfigOption = Annotated[
-    Path | None,
-    option(
-        "--config",
-        help="YAML file with sections llm and embeddings. By default ragbench.yaml, where "
-        "there is one.",
-        metavar="FILE",
-        panel=JUDGING,
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LLMChoice:
     """The language model that options name; what they leave out, a file or the environment says."""
 
+    PANEL: ClassVar = JUDGING
+
     model: LLMModelOption = None
     base_url: LLMBaseUrlOption = None
-    api_key_env: LLMKeyVariableOption = None
-    api_key_file: LLMKeyFileOption = None
-    config: ConfigOption = None
-    """ragbench.yaml, where there is one, when not given."""
+    api_key_env: Annotated[str | None, option("--llm-api-key-env", rare=True)] = None
+    """Environment variable with its API key."""
+    api_key_file: Annotated[Path | None, option("--llm-api-key-file", rare=True)] = None
+    """File with its API key."""
+    config: Path | None = None
+    """YAML file with sections llm and embeddings. By default ragbench.yaml, where there is one."""
 
     def settings(self) -> LLMSettings:
         from ragbench.llm.settings import resolve

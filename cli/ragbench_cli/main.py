@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.options import PANELS, RARE
+from ragbench_cli.options import PANELS, RARE, document
 
 COMMANDS = {
     "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
@@ -75,13 +75,15 @@ class _Command(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        document(self)
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and parameter.name != "help":
                 is_argument = parameter.param_type_name == "argument"
                 panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
-                panels.setdefault(panel or "Options", []).append(record)
+                panel = panel or "Options"
+                panels.setdefault(f"Options{panel}" if panel == RARE else panel, []).append(record)
         hidden = 0
         places = {name: (PANELS.index(name.removesuffix(RARE)), name) for name in panels}
         for panel in sorted(panels, key=places.__getitem__):

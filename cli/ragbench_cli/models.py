@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, s
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from ragbench_cli import console
-from ragbench_cli.llm_options import LLMChoice, PanelOption
+from ragbench_cli.llm_options import LLMChoice
 from ragbench_cli.options import JUDGING, amount, option
 
 if TYPE_CHECKING:
@@ -38,58 +38,24 @@ def language_model(
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
     llm: LLMChoice = field(default_factory=LLMChoice)
-    dry_run: Annotated[
-        bool,
-        option(
-            "--dry-run",
-            help="Estimate calls, tokens and cost of the judged metrics without judging. The RAG "
-            "is asked, and its answers are kept for the run.",
-            panel=JUDGING,
-        ),
-    ] = False
-    max_cost: Annotated[
-        str | None,
-        option(
-            "--max-cost",
-            help="Cap on what models may cost in this command; needs a known price.",
-            metavar="AMOUNT",
-            panel=JUDGING,
-        ),
-    ] = None
-    max_cost_run: Annotated[
-        str | None,
-        option(
-            "--max-cost-run",
-            help="Cap on what models may cost in all commands of this run together, those included "
-            "that were killed.",
-            metavar="AMOUNT",
-            panel=JUDGING,
-            rare=True,
-        ),
-    ] = None
-    panel: PanelOption = None
-    repeats: Annotated[
-        int,
-        option(
-            "--repeats",
-            help="How many times each case is judged. A score is the mean; the report shows how "
-            "far the judge agrees with itself.",
-            metavar="N",
-            min=1,
-            show_default=True,
-            panel=JUDGING,
-            rare=True,
-        ),
-    ] = 1
-    no_preflight: Annotated[
-        bool,
-        option(
-            "--no-preflight",
-            help="Do not try the models before the first judgement.",
-            panel=JUDGING,
-            rare=True,
-        ),
-    ] = False
+    PANEL: ClassVar = JUDGING
+
+    dry_run: bool = False
+    """Estimate calls, tokens and cost of the judged metrics without judging. The RAG is asked, and
+    its answers are kept for the run."""
+    max_cost: Annotated[str | None, option("AMOUNT")] = None
+    """Cap on what models may cost in this command; needs a known price."""
+    max_cost_run: Annotated[str | None, option("AMOUNT", rare=True)] = None
+    """Cap on what models may cost in all commands of this run together, those included that were
+    killed."""
+    panel: Annotated[str | None, option("LIST", rare=True)] = None
+    """Further judges besides the language model, by their models' names, separated by commas, such
+    as anthropic/claude-haiku-4-5. Each judges every case; a score is their mean."""
+    repeats: Annotated[int, option(min=1, rare=True)] = 1
+    """How many times each case is judged. A score is the mean; the report shows how far the judge
+    agrees with itself."""
+    no_preflight: Annotated[bool, option(rare=True)] = False
+    """Do not try the models before the first judgement."""
 
     def budget(self) -> Budget:
         """What may be spent: by this command, and by all commands of its run."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import MISSING, Field, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
-from functools import wraps
+from functools import cache, wraps
+from itertools import pairwise
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 CASES = "What is evaluated"
 ASKING = "How it is asked"
@@ -26,36 +31,49 @@ RARE = " (rarely needed)"
 
 
 def option(
-    name: str,
     *names: str,
-    help: str,
+    help: str | None = None,
     metavar: str | None = None,
     min: int | None = None,
     show_default: bool = False,
-    complete: Callable[[str], list[str]] | None = None,
-    panel: str = "Options",
+    complete: Completion | Sequence[str] | None = None,
+    panel: str | None = None,
+    envvar: str | None = None,
     rare: bool = False,
 ) -> Any:
-    """An option in this program's manner: a panel in the help, shown by --help-all alone if rare.
+    """What the type, the default and the documentation of a field leave open of its option.
 
-    Its value may also come from an environment variable, which the program's own help explains
-    once, instead of every option for itself.
+    Its name, if another than the field's, and short names begin with a dash; what else is among
+    the names is what the help calls its value. It stands in the panel of its record unless another
+    is given, and is shown by --help-all alone if rare. Its value may also come from an environment
+    variable, which the program's own help explains once.
     """
-    return typer.Option(
-        name,
-        *names,
+    values = [name for name in names if not name.startswith("-")]
+    info = typer.Option(
+        *(name for name in names if name.startswith("-")),
         help=help,
-        metavar=metavar,
+        metavar=metavar or (values[0] if values else None),
         min=min,
+        envvar=envvar,
         show_default=show_default,
         show_envvar=False,
-        autocompletion=complete,
-        rich_help_panel=f"{panel}{RARE}" if rare else panel,
+        autocompletion=complete if complete is None or callable(complete) else among(complete),
+        rich_help_panel=panel,
     )
+    info.rich_help_panel = (panel or "") + (RARE if rare else "")
+    return info
 
 
-def argument(*, metavar: str, help: str, complete: Callable[[str], list[str]] | None = None) -> Any:
-    """A positional argument in this program's manner; see `option`."""
+Completion = Callable[[str], list[str]]
+
+
+def among(names: Sequence[str]) -> Completion:
+    """Completes one of some names."""
+    return lambda typed: [name for name in names if name.startswith(typed)]
+
+
+def argument(metavar: str, *, help: str | None = None, complete: Completion | None = None) -> Any:
+    """A positional argument; see `option`."""
     return typer.Argument(
         metavar=metavar,
         help=help,
@@ -65,49 +83,105 @@ def argument(*, metavar: str, help: str, complete: Callable[[str], list[str]] | 
     )
 
 
+_METAVARS = {int: "N", float: "SHARE", Path: "FILE", str: "NAME"}
+"""What the help calls a value where nothing else is said."""
+
+
 def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     """Makes each field of a command's records an option of the command.
 
-    A record is a dataclass whose fields are annotated with `option` or `argument`, or are records.
+    A record is a dataclass. The name, the type and the default of a field are those of its option,
+    and the text below it is the help; `option` in its annotation says what is left.
     """
-    parameters: list[inspect.Parameter] = []
-    records: dict[str, type] = {}
     hints = get_type_hints(command, include_extras=True)
+    records = {name: cast("type", kind) for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: dict[str, inspect.Parameter] = {}
+    places: dict[str, tuple[type, str]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        if is_dataclass(hints[name]):
-            records[name] = hints[name]
-            parameters += _parameters(hints[name])
+        if name in records:
+            _add_options(records[name], parameters, places)
         else:
             kind = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(parameter.replace(annotation=hints[name], kind=kind))
+            parameters[name] = parameter.replace(annotation=hints[name], kind=kind)
 
     @wraps(command)
     def call(**given: Any) -> None:
-        made = {name: _record(kind, given) for name, kind in records.items()}
-        command(**given, **made)
+        command(**{name: _record(kind, given) for name, kind in records.items()}, **given)
 
-    signature = inspect.Signature(parameters)
-    call.__dict__["__signature__"] = signature
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    signature = inspect.Signature([*parameters.values()])
+    call.__dict__.update({"__signature__": signature, _PLACES: places})
+    call.__annotations__ = {each.name: each.annotation for each in parameters.values()}
     return call
 
 
-def _parameters(record: type) -> list[inspect.Parameter]:
-    found: list[inspect.Parameter] = []
+_PLACES = "places"
+
+
+def _add_options(
+    record: type, parameters: dict[str, inspect.Parameter], places: dict[str, tuple[type, str]]
+) -> None:
     for field, kind in _options_of(record):
         if is_dataclass(kind):
-            found += _parameters(cast("type", kind))
+            _add_options(cast("type", kind), parameters, places)
             continue
+        plain, info = (kind, option()) if get_origin(kind) is not Annotated else get_args(kind)
+        info = copy(info)
+        name = _name(field, kind)
         default = inspect.Parameter.empty if field.default is MISSING else field.default
-        found.append(
-            inspect.Parameter(
-                _name(field, kind),
-                inspect.Parameter.KEYWORD_ONLY,
-                default=default,
-                annotation=kind,
-            )
+        if isinstance(info, OptionInfo):
+            _complete(info, name, plain, default, getattr(record, "PANEL", "Options"))
+        places[name] = record, field.name
+        parameters[name] = inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=Annotated[plain, info],
         )
-    return found
+
+
+def _complete(info: OptionInfo, name: str, kind: Any, default: object, panel: str) -> None:
+    """Adds to an option what its record says of it."""
+    names = [each for each in (info.default, *(info.param_decls or ())) if isinstance(each, str)]
+    if not any(each.startswith("--") for each in names):
+        names.insert(0, f"--{name.replace('_', '-')}")
+    info.default, info.param_decls = names[0], names[1:]
+    own = str(info.rich_help_panel or "")
+    info.rich_help_panel = f"{panel}{own}" if own in ("", RARE) else own
+    kinds = (each for part in (kind, *get_args(kind)) for each in (part, *get_args(part)))
+    info.metavar = info.metavar or next((_METAVARS[one] for one in kinds if one in _METAVARS), None)
+    info.show_default = not (
+        default is inspect.Parameter.empty or default in (None, "") or default is False
+    )
+
+
+def document(command: Any) -> None:
+    """Gives the options of a command their help, which stands below the fields of its records."""
+    places = getattr(command.callback, _PLACES, {})
+    for parameter in command.params:
+        if parameter.name in places and not parameter.help:
+            record, field = places[parameter.name]
+            known = (
+                _documents(one.__module__).get((one.__name__, field)) for one in record.__mro__
+            )
+            parameter.help = next(filter(None, known), None)
+
+
+@cache
+def _documents(module: str) -> dict[tuple[str, str], str]:
+    """The text below each field of a module's records."""
+    import ast
+
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {
+        (record.name, ast.unparse(field.target)): " ".join(text.value.value.split())
+        for record in tree.body
+        if isinstance(record, ast.ClassDef)
+        for field, text in pairwise(record.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 def _record(record: type, given: dict[str, Any]) -> Any:
@@ -121,18 +195,20 @@ def _record(record: type, given: dict[str, Any]) -> Any:
     return record(**values)
 
 
-def _options_of(record: type) -> Iterable[tuple[Field[Any], Any]]:
-    """The fields that are options or records; others keep their default."""
+@cache
+def _options_of(record: type) -> Sequence[tuple[Field[Any], Any]]:
+    """The fields of a record with their types."""
     hints: Mapping[str, Any] = get_type_hints(record, include_extras=True)
-    kinds = [(each, hints[each.name]) for each in fields(record)]
-    return [one for one in kinds if is_dataclass(one[1]) or get_origin(one[1]) is Annotated]
+    return [(each, hints[each.name]) for each in fields(record) if each.init]
 
 
 def _name(field: Field[Any], kind: Any) -> str:
     """The name of an option's parameter, and so of its environment variable: that of its flag."""
-    flag = getattr(get_args(kind)[-1], "default", None)  # where Typer keeps the first name
+    info = get_args(kind)[-1] if get_origin(kind) is Annotated else None
+    flag = getattr(info, "default", None)  # where Typer keeps the first name
     if isinstance(flag, str) and flag.startswith("--"):
-        return flag.lstrip("-").replace("-", "_")
+        name = flag.lstrip("-").replace("-", "_")
+        return field.name if iskeyword(name) else name
     return field.name
 
 

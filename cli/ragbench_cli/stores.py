@@ -339,35 +339,6 @@ EmbedderSettingOption = Annotated[
         metavar="NAME=VALUE",
     ),
 ]
-FilterOption = Annotated[
-    list[str] | None,
-    option(
-        "--filter",
-        help="Filter on a chunk's metadata, such as year=2023, or as JSON "
-        '\'{"year": {"gte": 2020}}\'; repeatable.',
-        metavar="FIELD=VALUE",
-    ),
-]
-NativeFilterOption = Annotated[
-    str | None,
-    option(
-        "--native-filter",
-        help="What rows of a collection of yours must pass, in the store's own syntax: a JSON "
-        "object for Qdrant, Chroma, Elasticsearch and OpenSearch, an SQL condition for "
-        "PostgreSQL, an expression for Milvus.",
-        metavar="FILTER",
-    ),
-]
-FieldsOption = Annotated[
-    list[str] | None,
-    option(
-        "--map",
-        help="Where a field is found in a collection that ragbench did not fill, such as "
-        "text=metadata.body; repeatable. Fields: text, id, document_id, title, metadata, vector, "
-        "metric, words, language. Needs --embedder, but for --strategy sparse.",
-        metavar="FIELD=PATH",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -375,11 +346,19 @@ class CollectionChoice:
     """Which collection is searched, and how it is read."""
 
     collection: CollectionOption = None
-    filter: FilterOption = None
-    native_filter: NativeFilterOption = None
+    filter: Annotated[list[str] | None, option("FIELD=VALUE")] = None
+    """Filter on a chunk's metadata, such as year=2023, or as JSON '{"year": {"gte": 2020}}';
+    repeatable."""
+    native_filter: Annotated[str | None, option("FILTER")] = None
+    """What rows of a collection of yours must pass, in the store's own syntax: a JSON object for
+    Qdrant, Chroma, Elasticsearch and OpenSearch, an SQL condition for PostgreSQL, an expression for
+    Milvus."""
     embedder: EmbedderOption = None
     embedder_setting: EmbedderSettingOption = None
-    map: FieldsOption = None
+    map: Annotated[list[str] | None, option("FIELD=PATH")] = None
+    """Where a field is found in a collection that ragbench did not fill, such as
+    text=metadata.body; repeatable. Fields: text, id, document_id, title, metadata, vector, metric,
+    words, language. Needs --embedder, but for --strategy sparse."""
 
     @contextmanager
     def searched(

@@ -197,33 +197,15 @@ class Answerer(NamedTuple):
 class GeneratorChoice:
     """Whose generation answers where nothing is retrieved, as the command line says it."""
 
-    rag: Annotated[
-        str | None,
-        option(
-            "--rag",
-            help="RAG whose generation answers from what each variant leaves: package.module:attr, "
-            "file.py:attr or an http(s) address.",
-            metavar="RAG",
-        ),
-    ] = None
+    rag: Annotated[str | None, option("RAG")] = None
+    """RAG whose generation answers from what each variant leaves: package.module:attr, file.py:attr
+    or an http(s) address."""
     arguments: RagArgsOption = None
-    pipeline: Annotated[
-        Path | None,
-        option(
-            "--pipeline",
-            help="YAML file of a RAG whose generation answers. See docs/pipeline.md.",
-            metavar="FILE",
-        ),
-    ] = None
-    price: Annotated[
-        str | None,
-        option(
-            "--price",
-            help="Price of a million tokens of --rag's prompts and answers, such as 0.15,0.60. A "
-            "pipeline's model has its own.",
-            metavar="IN,OUT",
-        ),
-    ] = None
+    pipeline: Path | None = None
+    """YAML file of a RAG whose generation answers. See docs/pipeline.md."""
+    price: Annotated[str | None, option("IN,OUT")] = None
+    """Price of a million tokens of --rag's prompts and answers, such as 0.15,0.60. A pipeline's
+    model has its own."""
 
     @contextmanager
     def opened(self, run: Path, budget: Budget) -> Generator[Answerer]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from ragbench_cli import console
 from ragbench_cli.llm_options import LLMChoice
@@ -28,20 +28,6 @@ def _validators(typed: str) -> list[str]:
     return [name for name in (DEFAULT_VALIDATOR, *VALIDATORS.targets()) if name.startswith(typed)]
 
 
-ValidatorOption = Annotated[
-    str,
-    option(
-        "--validator",
-        help="Which validator judges: lexical (words only), local (a reader model on this "
-        "machine; needs the extra onnx), llm (a language model) or cascade (lexical "
-        "first, the llm where it is unsure). auto: local if its extra is installed, else "
-        "lexical.",
-        metavar="NAME",
-        show_default=True,
-        complete=_validators,
-        panel=MEASURED,
-    ),
-]
 ValidatorArgsOption = Annotated[
     str | None,
     option(
@@ -78,10 +64,19 @@ WorkersOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidatorChoice:
-    name: ValidatorOption = DEFAULT_VALIDATOR
+    PANEL: ClassVar = MEASURED
+
+    name: Annotated[str, option("--validator", complete=_validators)] = DEFAULT_VALIDATOR
+    """Which validator judges: lexical (words only), local (a reader model on this machine; needs
+    the extra onnx), llm (a language model) or cascade (lexical first, the llm where it is unsure).
+    auto: local if its extra is installed, else lexical."""
     settings: ValidatorArgsOption = None
-    calibration: Path | None = None
     llm: LLMChoice = field(default_factory=LLMChoice)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalibratedChoice(ValidatorChoice):
+    calibration: CalibrationOption = None
 
 
 def validator_name(given: str) -> str:
@@ -108,7 +103,7 @@ def validator_maker(
         "name": name,
         **json_object(choice.settings, "--validator-args"),
     }
-    if choice.calibration is not None:
+    if isinstance(choice, CalibratedChoice) and choice.calibration is not None:
         given["calibration"] = str(choice.calibration)
     if name == "cascade":
         given = {"first": "lexical", "second": "llm", **given}

@@ -31,165 +31,38 @@ from ragbench_cli.options import (
 from ragbench_cli.systems import GeneratorChoice
 
 
-@takes_records
-def command(
-    run: RunArgument,
-    answering: GeneratorChoice,
-    variants: Annotated[
-        Path,
-        option(
-            "--variants",
-            help="YAML file with the variants; the others are compared with its first one. See "
-            "docs/post_retrieval.md.",
-            metavar="FILE",
-        ),
-    ],
-    metrics: Annotated[
-        str | None,
-        option(
-            "--metrics",
-            "-m",
-            help="Metrics by name, separated by commas. By default those of the run's retriever, "
-            "behind end_to_end_f1 and token_f1 where somebody answers.",
-            metavar="LIST",
-            complete=complete_metrics,
-        ),
-    ] = None,
-    counter: Annotated[
-        str,
-        option(
-            "--counter",
-            help="What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH.",
-            metavar="COUNTER",
-            show_default=True,
-            rare=True,
-        ),
-    ] = "approximate",
-    limit: LimitOption = None,
-    scores: Annotated[
-        Path | None,
-        option(
-            "--scores",
-            help="File for scores of slow or paid rerankers, so that none is asked for twice. By "
-            "default reranker_scores.sqlite in the run's folder.",
-            metavar="FILE",
-            rare=True,
-        ),
-    ] = None,
-    concurrency: Annotated[
-        int,
-        option(
-            "--concurrency",
-            help="Cases in flight at once. More than one makes times longer than a query takes.",
-            metavar="N",
-            min=1,
-            show_default=True,
-        ),
-    ] = 1,
-    llm_model: LLMModelOption = None,
-    llm_base_url: LLMBaseUrlOption = None,
-    max_cost: Annotated[
-        str | None,
-        option(
-            "--max-cost",
-            help="Most that the language model may cost. What was answered is kept: the same "
-            "command goes on.",
-            metavar="AMOUNT",
-            panel=JUDGING,
-        ),
-    ] = None,
-    md: Annotated[
-        str | None,
-        option(
-            "--md",
-            help="Write the ablation as Markdown; - prints it.",
-            metavar="FILE",
-            panel=OUTPUT,
-        ),
-    ] = None,
-    html: HtmlOption = None,
-    html_folder: HtmlFolderOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Compare variants of post-retrieval on a stored run.
-
-    The retrievals of the run go through each variant; nothing is retrieved again. For each metric
-    the mean difference from the first variant is shown with an interval; the intervals of all
-    variants hold together with 95%. Also shown are the score of the best order of the same chunks,
-    variants that did not act, the operators that lost gold contexts, and what each variant costs.
-    With --rag or --pipeline, its generation answers from what each variant leaves, and the answers
-    are scored. Evaluate with --top-k 50 first, so that there is something to choose from.
-
-    \b
-    Examples:
-      ragbench eval datasets/pellorin --top-k 50 --out run
-      ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
-      ragbench ablate run --variants variants.yaml --pipeline rag.yaml
-    """
-    from ragbench.llm.budget import Budget
-    from ragbench.metrics.registry import parse_metrics
-    from ragbench.post.build import Resources, load_variants
-    from ragbench.post.score_store import ScoreStore, needs_store
-    from ragbench.text.token_counter import token_counter
-    from ragbench.verbs.ablate import ablate
-    from ragbench_cli.models import language_model
-
-    shown = Shown(json=json, md=md, html=html, html_folder=html_folder)
-    with ExitStack() as stack:
-        stack.enter_context(console.users_code())
-        tokens = token_counter(counter)
-        budget = Budget(amount(max_cost, "--max-cost"))
-        answerer = stack.enter_context(answering.opened(run, budget))
-        asked = LLMChoice(model=llm_model, base_url=llm_base_url)
-        chat = stack.enter_context(language_model("post_retrieve", asked.settings, budget=budget))
-        tried = load_variants(variants, Resources(chat=chat))
-        kept = run / "reranker_scores.sqlite" if needs_store(tried) else None
-        store = stack.enter_context(ScoreStore(scores or kept))
-        found = ablate(
-            run,
-            tried,
-            metrics=None if metrics is None else parse_metrics(metrics),
-            counter=tokens,
-            limit=limit,
-            scores=store,
-            concurrency=concurrency,
-            advance=_advance(stack, run, limit, shown=not json),
-            rag=answerer.rag,
-            price=answerer.price,
-        )
-        if store.asked or store.reused:
-            console.say(f"{store.asked:,} scores asked for, {store.reused:,} reused")
-    shown.show(replace(found, generator=answerer.name))
-    if _is_dead(found):
-        console.say("Error: every variant failed on every case, so nothing was measured.")
-        raise typer.Exit(ExitCode.CANNOT_RUN)
-
-
-def _advance(
-    stack: ExitStack, run: Path, limit: int | None, *, shown: bool
-) -> Callable[[int], None]:
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
-    from ragbench.stages.stage import Progress
-
-    cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
-    bars = stack.enter_context(console.progress(shown=shown))
-
-    def advance(done: int) -> None:
-        if bars is not None:
-            bars(Progress("ablate", min(cases, limit or cases), done))
-
-    return advance
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    variants: Path
+    """YAML file with the variants; the others are compared with its first one. See
+    docs/post_retrieval.md."""
+    metrics: Annotated[str | None, option("LIST", "-m", complete=complete_metrics)] = None
+    """Metrics by name, separated by commas. By default those of the run's retriever, behind
+    end_to_end_f1 and token_f1 where somebody answers."""
+    counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
+    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    limit: LimitOption = None
+    scores: Annotated[Path | None, option(rare=True)] = None
+    """File for scores of slow or paid rerankers, so that none is asked for twice. By default
+    reranker_scores.sqlite in the run's folder."""
+    concurrency: Annotated[int, option(min=1)] = 1
+    """Cases in flight at once. More than one makes times longer than a query takes."""
+    llm_model: LLMModelOption = None
+    llm_base_url: LLMBaseUrlOption = None
+    max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
+    """Most that the language model may cost. What was answered is kept: the same command goes
+    on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
     """Where the result goes, as the command line says it."""
 
-    json: bool
-    md: str | None
-    html: Path | None
-    html_folder: Path | None
+    md: Annotated[str | None, option("FILE", panel=OUTPUT)] = None
+    """Write the ablation as Markdown; - prints it."""
+    html: HtmlOption = None
+    html_folder: HtmlFolderOption = None
+    json: JsonOption = False
 
     def __post_init__(self) -> None:
         if self.json and self.md == "-":
@@ -216,6 +89,83 @@ class Shown:
             typer.echo(markdown, nl=False)
         else:
             print_ablation(found)
+
+
+@takes_records
+def command(
+    run: RunArgument,
+    answering: GeneratorChoice,
+    asked: Asked,
+    shown: Shown,
+) -> None:
+    """Compare variants of post-retrieval on a stored run.
+
+    The retrievals of the run go through each variant; nothing is retrieved again. For each metric
+    the mean difference from the first variant is shown with an interval; the intervals of all
+    variants hold together with 95%. Also shown are the score of the best order of the same chunks,
+    variants that did not act, the operators that lost gold contexts, and what each variant costs.
+    With --rag or --pipeline, its generation answers from what each variant leaves, and the answers
+    are scored. Evaluate with --top-k 50 first, so that there is something to choose from.
+
+    \b
+    Examples:
+      ragbench eval datasets/pellorin --top-k 50 --out run
+      ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
+      ragbench ablate run --variants variants.yaml --pipeline rag.yaml
+    """
+    from ragbench.llm.budget import Budget
+    from ragbench.metrics.registry import parse_metrics
+    from ragbench.post.build import Resources, load_variants
+    from ragbench.post.score_store import ScoreStore, needs_store
+    from ragbench.text.token_counter import token_counter
+    from ragbench.verbs.ablate import ablate
+    from ragbench_cli.models import language_model
+
+    with ExitStack() as stack:
+        stack.enter_context(console.users_code())
+        tokens = token_counter(asked.counter)
+        budget = Budget(amount(asked.max_cost, "--max-cost"))
+        answerer = stack.enter_context(answering.opened(run, budget))
+        model = LLMChoice(model=asked.llm_model, base_url=asked.llm_base_url)
+        chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))
+        tried = load_variants(asked.variants, Resources(chat=chat))
+        kept = run / "reranker_scores.sqlite" if needs_store(tried) else None
+        store = stack.enter_context(ScoreStore(asked.scores or kept))
+        found = ablate(
+            run,
+            tried,
+            metrics=None if asked.metrics is None else parse_metrics(asked.metrics),
+            counter=tokens,
+            limit=asked.limit,
+            scores=store,
+            concurrency=asked.concurrency,
+            advance=_advance(stack, run, asked.limit, shown=not shown.json),
+            rag=answerer.rag,
+            price=answerer.price,
+        )
+        if store.asked or store.reused:
+            console.say(f"{store.asked:,} scores asked for, {store.reused:,} reused")
+    shown.show(replace(found, generator=answerer.name))
+    if _is_dead(found):
+        console.say("Error: every variant failed on every case, so nothing was measured.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+
+
+def _advance(
+    stack: ExitStack, run: Path, limit: int | None, *, shown: bool
+) -> Callable[[int], None]:
+    from ragbench.ledger.folder import RunFolder
+    from ragbench.ledger.manifest import read_manifest
+    from ragbench.stages.stage import Progress
+
+    cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
+    bars = stack.enter_context(console.progress(shown=shown))
+
+    def advance(done: int) -> None:
+        if bars is not None:
+            bars(Progress("ablate", min(cases, limit or cases), done))
+
+    return advance
 
 
 def _is_dead(found: Ablation) -> bool:

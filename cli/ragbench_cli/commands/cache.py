@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, option
+from ragbench_cli.options import JsonOption, option, takes_records
 
 app = typer.Typer(
     help="Inspect and prune the cache of model responses.",
@@ -52,24 +53,21 @@ def stats(cache: _CacheOption = None, json: JsonOption = False) -> None:
         typer.echo(f"  {line.entries:>9,}  {_size(line.bytes):>9}  {line.model}  {purpose}")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PruneAsked:
+    max_mb: Annotated[int | None, option(min=0)] = None
+    """Keep at most N megabytes, the most recently used."""
+    unused_days: Annotated[int | None, option(min=0)] = None
+    """Remove answers not used for N days."""
+    model: str | None = None
+    """Remove the answers of this model."""
+    everything: Annotated[bool, option("--all", envvar="RAGBENCH_CACHE_PRUNE_EVERYTHING")] = False
+    """Remove all answers."""
+
+
 @app.command("prune")
-def prune(
-    cache: _CacheOption = None,
-    max_mb: Annotated[
-        int | None,
-        option(
-            "--max-mb", help="Keep at most N megabytes, the most recently used.", metavar="N", min=0
-        ),
-    ] = None,
-    unused_days: Annotated[
-        int | None,
-        option("--unused-days", help="Remove answers not used for N days.", metavar="N", min=0),
-    ] = None,
-    model: Annotated[
-        str | None, option("--model", help="Remove the answers of this model.", metavar="NAME")
-    ] = None,
-    everything: Annotated[bool, option("--all", help="Remove all answers.")] = False,
-) -> None:
+@takes_records
+def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
     """Remove cached answers. What is removed is paid for again when it is asked again.
 
     Each option removes on its own; without any, nothing is removed and the exit code is 2.
@@ -82,16 +80,21 @@ def prune(
     """
     from ragbench.llm.cache import ResponseCache
 
-    if max_mb is None and unused_days is None and model is None and not everything:
+    if (
+        asked.max_mb is None
+        and asked.unused_days is None
+        and asked.model is None
+        and not asked.everything
+    ):
         from ragbench.errors import ConfigError
 
         raise ConfigError("say what to remove: --max-mb, --unused-days, --model or --all")
     with ResponseCache(_path(cache), must_exist=True) as opened:
         removed = opened.prune(
-            max_bytes=None if max_mb is None else max_mb * 1_000_000,
-            unused_days=unused_days,
-            model=model,
-            everything=everything,
+            max_bytes=None if asked.max_mb is None else asked.max_mb * 1_000_000,
+            unused_days=asked.unused_days,
+            model=asked.model,
+            everything=asked.everything,
         )
         left = opened.stats()
     console.say(f"{removed:,} answers removed, {left.entries:,} left: {left.path}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -32,74 +32,32 @@ if TYPE_CHECKING:
     from ragbench_cli.console import StageAdvance
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    PANEL: ClassVar = MEASURED
+
+    labels: Annotated[str, argument("LABELS")]
+    """A dump whose queries have answer_present (true or false) and whose chunks have relevant (true
+    or false), where that was labelled; '-' for standard input."""
+    out: Annotated[Path, option("-o", panel=OUTPUT)] = Path("calibration.json")
+    """File for the calibration, to be used with validate --calibration."""
+    precision: float = 0.98
+    """Target precision of Yes on the labels: the share of queries called answered that really
+    are."""
+    error: float | None = None
+    """Instead of --precision: the share of queries without the answer that may be called Yes,
+    guaranteed for queries like the labelled ones (conformal)."""
+    seed: Annotated[int, option(rare=True)] = 7
+    """Seed of the folds."""
+    engine: EngineOption = "processes"
+    workers: WorkersOption = None
+    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    """Show no progress and no hints."""
+
+
 @takes_records
 def command(
-    labels: Annotated[
-        str,
-        argument(
-            metavar="LABELS",
-            help="A dump whose queries have answer_present (true or false) and whose chunks "
-            "have relevant (true or false), where that was labelled; '-' for standard "
-            "input.",
-        ),
-    ],
-    choice: DumpChoice,
-    asked: ValidatorChoice,
-    out: Annotated[
-        Path,
-        option(
-            "--out",
-            "-o",
-            help="File for the calibration, to be used with validate --calibration.",
-            metavar="FILE",
-            show_default=True,
-            panel=OUTPUT,
-        ),
-    ] = Path("calibration.json"),
-    precision: Annotated[
-        float,
-        option(
-            "--precision",
-            help="Target precision of Yes on the labels: the share of queries called "
-            "answered that really are.",
-            metavar="SHARE",
-            show_default=True,
-            panel=MEASURED,
-        ),
-    ] = 0.98,
-    error: Annotated[
-        float | None,
-        option(
-            "--error",
-            help="Instead of --precision: the share of queries without the answer that may be "
-            "called Yes, guaranteed for queries like the labelled ones (conformal).",
-            metavar="SHARE",
-            panel=MEASURED,
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        option(
-            "--seed",
-            help="Seed of the folds.",
-            metavar="N",
-            show_default=True,
-            panel=MEASURED,
-            rare=True,
-        ),
-    ] = 7,
-    engine: EngineOption = "processes",
-    workers: WorkersOption = None,
-    quiet: Annotated[
-        bool,
-        option(
-            "--quiet",
-            "-q",
-            help="Show no progress and no hints.",
-            panel=OUTPUT,
-        ),
-    ] = False,
-    json: JsonOption = False,
+    given: Given, choice: DumpChoice, asked: ValidatorChoice, json: JsonOption = False
 ) -> None:
     """Fit a validator to your own labels.
 
@@ -119,24 +77,29 @@ def command(
     from ragbench.verbs.calibrate import calibrate_dump
 
     judge = replace(asked, name=validator_name(asked.name))
-    work = partial(calibrate_dump, precision=precision, error=error, seed=seed, workers=workers)
-    with judging(judge, labels, choice, engine, quiet=quiet) as at:
+    work = partial(
+        calibrate_dump,
+        precision=given.precision,
+        error=given.error,
+        seed=given.seed,
+        workers=given.workers,
+    )
+    with judging(judge, given.labels, choice, given.engine, quiet=given.quiet) as at:
         advance = None if at.bars is None else partial(_advance, at.bars)
         found = work(at.source, at.make, engine=at.engine, stopped=at.stopped, advance=advance)
         for problem in at.source.problems:
             console.say(f"malformed: {problem}")
-    with written_whole(out) as file:
+    with written_whole(given.out) as file:
         file.write(calibration_text(found.report.calibration).encode())
     if json:
         console.print_json(asdict(found))
     else:
         _print(found)
-    if not quiet:
+    if not given.quiet:
         console.say("")
-        console.say(f"calibration  {out}")
-        console.say(
-            f"use          ragbench validate DUMP --validator {judge.name} --calibration {out}"
-        )
+        console.say(f"calibration  {given.out}")
+        again = f"ragbench validate DUMP --validator {judge.name} --calibration {given.out}"
+        console.say(f"use          {again}")
 
 
 def _advance(bars: StageAdvance, done: int) -> None:

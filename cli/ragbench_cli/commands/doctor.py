@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,66 +14,32 @@ from ragbench_cli.llm_options import DEFAULT_CONFIG, LLMChoice
 from ragbench_cli.options import JsonOption, option, takes_records
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    rag: Annotated[str | None, option("RAG")] = None
+    """Load this RAG too and ask it the question: alone, twice, beside another one in a batch, and
+    with contexts of something else. Eleven calls."""
+    rag_args: Annotated[str | None, option("JSON")] = None
+    """Arguments for the class or factory, as JSON."""
+    pipeline: Path | None = None
+    """Check this pipeline too; where it names its corpus, ask it one question."""
+    question: Annotated[str, option("TEXT")] = "What is this about?"
+    """The question to ask it."""
+    dataset: Annotated[str | None, option("DATASET")] = None
+    """Read this dataset for what would be scored wrongly whatever a system does: one question with
+    two answers, broken letters, gold that no document holds."""
+    corpus: Annotated[str | None, option("DOCUMENTS")] = None
+    """With --dataset: its documents; those beside it when not given."""
+    llm: bool = False
+    """Also call the language model: two small calls, which may be billed."""
+    fix: bool = False
+    """With --llm: try out what the endpoint takes and follows, how long a prompt it reads (some
+    60,000 tokens, which it may bill) and how many calls at once, and write the section llm of
+    ragbench.yaml, or of --config."""
+
+
 @takes_records
-def command(
-    model: LLMChoice,
-    rag: Annotated[
-        str | None,
-        option(
-            "--rag",
-            help="Load this RAG too and ask it the question: alone, twice, beside another one in a "
-            "batch, and with contexts of something else. Eleven calls.",
-            metavar="RAG",
-        ),
-    ] = None,
-    rag_args: Annotated[
-        str | None,
-        option("--rag-args", help="Arguments for the class or factory, as JSON.", metavar="JSON"),
-    ] = None,
-    pipeline: Annotated[
-        Path | None,
-        option(
-            "--pipeline",
-            help="Check this pipeline too; where it names its corpus, ask it one question.",
-            metavar="FILE",
-        ),
-    ] = None,
-    question: Annotated[
-        str,
-        option("--question", help="The question to ask it.", metavar="TEXT", show_default=True),
-    ] = "What is this about?",
-    dataset: Annotated[
-        str | None,
-        option(
-            "--dataset",
-            help="Read this dataset for what would be scored wrongly whatever a system does: one "
-            "question with two answers, broken letters, gold that no document holds.",
-            metavar="DATASET",
-        ),
-    ] = None,
-    corpus: Annotated[
-        str | None,
-        option(
-            "--corpus",
-            help="With --dataset: its documents; those beside it when not given.",
-            metavar="DOCUMENTS",
-        ),
-    ] = None,
-    llm: Annotated[
-        bool,
-        option("--llm", help="Also call the language model: two small calls, which may be billed."),
-    ] = False,
-    fix: Annotated[
-        bool,
-        option(
-            "--fix",
-            help="With --llm: try out what the endpoint takes and follows, how long a prompt it "
-            "reads (some 60,000 tokens, which it may bill) and how many calls at once, and write "
-            "the section llm of ragbench.yaml, or of --config.",
-        ),
-    ] = False,
-    json: JsonOption = False,
-) -> None:
+def command(asked: Asked, model: LLMChoice, json: JsonOption = False) -> None:
     """Check the installation, a RAG, a dataset and models.
 
     Exit code 2 if something that ragbench needs, or that was asked for, does not work. An extra
@@ -93,29 +60,29 @@ def command(
     from ragbench_cli.tables import entry
 
     checks: list[DoctorCheck] = []
-    if rag is not None:
+    if asked.rag is not None:
         from ragbench_cli.checks import check_rag
 
         with console.users_code():
-            checks += check_rag(rag, rag_args, question)
-    if pipeline is not None:
+            checks += check_rag(asked.rag, asked.rag_args, asked.question)
+    if asked.pipeline is not None:
         from ragbench_cli.checks import check_pipeline
 
         with console.users_code():
-            checks += check_pipeline(pipeline, question)
-    if corpus is not None and dataset is None:
+            checks += check_pipeline(asked.pipeline, asked.question)
+    if asked.corpus is not None and asked.dataset is None:
         raise ConfigError("--corpus goes with --dataset")
-    if dataset is not None:
+    if asked.dataset is not None:
         from ragbench_cli.checks import check_dataset
 
-        checks += check_dataset(dataset, corpus)
-    if llm or fix or model.model is not None or model.base_url is not None:
+        checks += check_dataset(asked.dataset, asked.corpus)
+    if asked.llm or asked.fix or model.model is not None or model.base_url is not None:
         from ragbench_cli.checks import check_llm
 
         checks += check_llm(
             model.settings,
             model.embeddings,
-            fix=(model.config or DEFAULT_CONFIG) if fix else None,
+            fix=(model.config or DEFAULT_CONFIG) if asked.fix else None,
         )
     installed = check_installation()
     if json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -18,6 +19,7 @@ from ragbench_cli.options import (
     JsonOption,
     argument,
     option,
+    takes_records,
 )
 from ragbench_cli.stores import (
     CollectionOption,
@@ -40,120 +42,46 @@ def _chunkers(typed: str) -> list[str]:
     return [name for name in sorted(CHUNKERS.targets()) if name.startswith(typed)]
 
 
-def command(
-    store: StoreOption,
-    corpus: Annotated[
-        str | None,
-        argument(
-            metavar="[CORPUS]",
-            help="File or folder with documents: text, Markdown, PDF, HTML, Word, JSONL, CSV, BEIR "
-            "and others.",
-        ),
-    ] = None,
-    collection: CollectionOption = None,
-    embedder: EmbedderOption = None,
-    embedder_setting: EmbedderSettingOption = None,
-    chunker: Annotated[
-        str,
-        option(
-            "--chunker",
-            help="How documents are split: auto (Markdown by structure, the rest by tokens), "
-            "tokens, sentences, markdown or whole.",
-            metavar="NAME",
-            show_default=True,
-            complete=_chunkers,
-        ),
-    ] = "auto",
-    chunk_size: Annotated[
-        int,
-        option(
-            "--chunk-size",
-            help="Largest number of tokens per chunk.",
-            metavar="TOKENS",
-            show_default=True,
-        ),
-    ] = 256,
-    chunk_overlap: Annotated[
-        int,
-        option(
-            "--chunk-overlap",
-            help="About how many tokens a chunk shares with the one before it.",
-            metavar="TOKENS",
-            show_default=True,
-        ),
-    ] = 0,
-    counter: Annotated[
-        str,
-        option(
-            "--counter",
-            help="What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH.",
-            metavar="COUNTER",
-            show_default=True,
-            rare=True,
-        ),
-    ] = "approximate",
-    words: Annotated[
-        str | None,
-        option(
-            "--words",
-            help="Who ranks a new collection by words: here (ragbench, from an index that a search "
-            "builds of all chunks; the default) or store (Qdrant, for very large collections).",
-            metavar="PLACE",
-            rare=True,
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        option(
-            "--format",
-            help="Format of the corpus; detected if omitted.",
-            metavar="FORMAT",
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None,
-    field: Annotated[
-        list[str] | None,
-        option(
-            "--field",
-            help="Where a field of the documents is found, such as text=body; repeatable.",
-            metavar="TARGET=SOURCE",
-            panel=CASES,
-            rare=True,
-        ),
-    ] = None,
-    encoding: EncodingOption = None,
-    engine: EngineOption = "local",
-    workers: EngineWorkersOption = None,
-    list_: Annotated[
-        bool, option("--list", help="Say which collections the store has; index nothing.")
-    ] = False,
-    check: Annotated[
-        bool,
-        option(
-            "--check",
-            help="Measure how much of an exact search the store's index finds; index nothing.",
-        ),
-    ] = False,
-    drop: Annotated[
-        str | None,
-        option(
-            "--drop",
-            help="Remove a collection that ragbench made, with all that is in it.",
-            metavar="NAME",
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool,
-        option(
-            "--quiet",
-            "-q",
-            help="No progress.",
-            panel=OUTPUT,
-        ),
-    ] = False,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    store: StoreOption
+    corpus: Annotated[str | None, argument("[CORPUS]")] = None
+    """File or folder with documents: text, Markdown, PDF, HTML, Word, JSONL, CSV, BEIR and
+    others."""
+    collection: CollectionOption = None
+    embedder: EmbedderOption = None
+    embedder_setting: EmbedderSettingOption = None
+    chunker: Annotated[str, option(complete=_chunkers)] = "auto"
+    """How documents are split: auto (Markdown by structure, the rest by tokens), tokens, sentences,
+    markdown or whole."""
+    chunk_size: Annotated[int, option("TOKENS")] = 256
+    """Largest number of tokens per chunk."""
+    chunk_overlap: Annotated[int, option("TOKENS")] = 0
+    """About how many tokens a chunk shares with the one before it."""
+    counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
+    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    words: Annotated[str | None, option("PLACE", rare=True)] = None
+    """Who ranks a new collection by words: here (ragbench, from an index that a search builds of
+    all chunks; the default) or store (Qdrant, for very large collections)."""
+    format: Annotated[str | None, option("FORMAT", panel=CASES, rare=True)] = None
+    """Format of the corpus; detected if omitted."""
+    field: Annotated[list[str] | None, option("TARGET=SOURCE", panel=CASES, rare=True)] = None
+    """Where a field of the documents is found, such as text=body; repeatable."""
+    encoding: EncodingOption = None
+    engine: EngineOption = "local"
+    workers: EngineWorkersOption = None
+    list_: Annotated[bool, option("--list", envvar="RAGBENCH_INDEX_LIST_")] = False
+    """Say which collections the store has; index nothing."""
+    check: bool = False
+    """Measure how much of an exact search the store's index finds; index nothing."""
+    drop: str | None = None
+    """Remove a collection that ragbench made, with all that is in it."""
+    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    """No progress."""
+
+
+@takes_records
+def command(asked: Asked, json: JsonOption = False) -> None:
     """Split documents into chunks and store them with their vectors.
 
     Run again, it updates only what has changed in the corpus: chunks that are already stored are
@@ -178,32 +106,42 @@ def command(
     from ragbench_cli.options import mapping
     from ragbench_cli.systems import collection_name
 
-    if sum((corpus is not None, list_, check, drop is not None)) > 1:
+    if sum((asked.corpus is not None, asked.list_, asked.check, asked.drop is not None)) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
-    if corpus is None:
-        _look(store, collection, drop=drop, check=check, all_=list_, json=json)
+    if asked.corpus is None:
+        _look(
+            asked.store,
+            asked.collection,
+            drop=asked.drop,
+            check=asked.check,
+            all_=asked.list_,
+            json=json,
+        )
         return
-    if corpus == "-":
+    if asked.corpus == "-":
         raise ConfigError("a corpus is read twice, so it cannot come from standard input")
+    encoding = asked.encoding
     if encoding is None:
-        encoding, guess = encoding_of(corpus)
+        encoding, guess = encoding_of(asked.corpus)
         if guess:
             console.say(guess)
-    size = ChunkSize(tokens=chunk_size, overlap=chunk_overlap, counter=token_counter(counter))
-    with console.users_code(), _progress(shown=not quiet) as (progress, counted):
+    size = ChunkSize(
+        tokens=asked.chunk_size, overlap=asked.chunk_overlap, counter=token_counter(asked.counter)
+    )
+    with console.users_code(), _progress(shown=not asked.quiet) as (progress, counted):
         result = index(
-            corpus,
-            store,
-            collection or collection_name(corpus),
-            embedder=embedder or DEFAULT_EMBEDDER,
-            embedder_settings=settings_of(embedder_setting, "--embedder-setting"),
-            chunker=make_chunker(chunker, size),
-            format=format,
+            asked.corpus,
+            asked.store,
+            asked.collection or collection_name(asked.corpus),
+            embedder=asked.embedder or DEFAULT_EMBEDDER,
+            embedder_settings=settings_of(asked.embedder_setting, "--embedder-setting"),
+            chunker=make_chunker(asked.chunker, size),
+            format=asked.format,
             encoding=encoding,
-            fields=mapping(field, "--field"),
-            engine=engine,
-            workers=workers,
-            words=None if words is None else _place(words),
+            fields=mapping(asked.field, "--field"),
+            engine=asked.engine,
+            workers=asked.workers,
+            words=None if asked.words is None else _place(asked.words),
             progress=progress,
             counted=counted,
         )

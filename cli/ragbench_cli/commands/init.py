@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.options import JsonOption, argument, option, takes_records
 
 FILES = {
     "ragbench.yaml": "ragbench.yaml",
@@ -66,32 +67,22 @@ def _extras(typed: str) -> list[str]:
     return [name for name in EXTRAS if name.startswith(typed)]
 
 
-def command(
-    folder: Annotated[
-        Path, argument(metavar="[DIR]", help="Where to write; the current folder by default.")
-    ] = Path(),
-    force: Annotated[bool, option("--force", help="Overwrite existing files.")] = False,
-    extras: Annotated[
-        list[str] | None,
-        option(
-            "--with",
-            help="Also write this; repeatable. Available: pipeline, a file that describes the "
-            "six stages of a RAG.",
-            metavar="NAME",
-            complete=_extras,
-        ),
-    ] = None,
-    measured: Annotated[
-        list[Path] | None,
-        option(
-            "--measured",
-            help="A run of your system; give it twice or more, with runs of one unchanged system. "
-            "Their mean becomes the baseline, and ragbench.yaml has tolerances that fit.",
-            metavar="RUN",
-        ),
-    ] = None,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    folder: Annotated[Path, argument("[DIR]")] = Path()
+    """Where to write; the current folder by default."""
+    force: bool = False
+    """Overwrite existing files."""
+    extras: Annotated[list[str] | None, option("--with", complete=_extras)] = None
+    """Also write this; repeatable. Available: pipeline, a file that describes the six stages of a
+    RAG."""
+    measured: Annotated[list[Path] | None, option("RUN")] = None
+    """A run of your system; give it twice or more, with runs of one unchanged system. Their mean
+    becomes the baseline, and ragbench.yaml has tolerances that fit."""
+
+
+@takes_records
+def command(asked: Asked, json: JsonOption = False) -> None:
     """Write a project to start from.
 
     A configuration, an example RAG, a small dataset, a workflow for GitHub and one for GitLab. It
@@ -106,20 +97,20 @@ def command(
     """
     from ragbench_cli.options import one_of
 
-    wanted = [one_of(name, tuple(EXTRAS), "--with") for name in extras or ()]
-    made = _measured(measured) if measured else {}
-    written, kept = write_scaffold(folder, force=force, extras=wanted, made=made)
+    wanted = [one_of(name, tuple(EXTRAS), "--with") for name in asked.extras or ()]
+    made = _measured(asked.measured) if asked.measured else {}
+    written, kept = write_scaffold(asked.folder, force=asked.force, extras=wanted, made=made)
     if json:
-        console.print_json({"folder": str(folder), "written": written, "left": kept})
+        console.print_json({"folder": str(asked.folder), "written": written, "left": kept})
     else:
         for name in written:
-            typer.echo(folder / name)
+            typer.echo(asked.folder / name)
     for name in kept:
-        console.say(f"exists, left as it is: {folder / name}")
+        console.say(f"exists, left as it is: {asked.folder / name}")
     if kept:
         console.say("--force overwrites them.")
     if written:
-        _say_next(folder, pipeline="pipeline" in wanted)
+        _say_next(asked.folder, pipeline="pipeline" in wanted)
 
 
 def _measured(runs: Sequence[Path]) -> dict[str, bytes]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -28,92 +29,37 @@ if TYPE_CHECKING:
     from ragbench_cli.models import ModelChoice
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    PANEL: ClassVar = MEASURED
+
+    labels: Annotated[Path, argument("LABELS")]
+    """File with claims, their evidence and human labels. See docs/judging.md."""
+    metric: Annotated[str, option("-m")] = "support"
+    """How claims are judged: support, or another metric that asks a model about an answer and its
+    contexts, such as ragas:faithfulness."""
+    limit: Annotated[int | None, option(panel=CASES)] = None
+    """Take only the first N claims."""
+    sample: Annotated[int | None, option(panel=CASES)] = None
+    """Draw N claims at random."""
+    seed: Annotated[int, option(panel=CASES, rare=True)] = 0
+    """Seed of the draw and of intervals."""
+    repeats: Annotated[int, option(min=1)] = 3
+    """How often each claim is judged, to see whether the judge agrees with itself."""
+    probes: Annotated[str, option("LIST")] = "position,verbosity,injection"
+    """What else is changed to see whether the verdict changes, separated by commas: position,
+    verbosity, injection (a text orders the judge what to say); all or none. Each takes about a call
+    per claim."""
+    max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
+    """Cap on what this command may cost; needs a known price."""
+    no_preflight: Annotated[bool, option(panel=JUDGING, rare=True)] = False
+    """Do not try the model before the first judgement."""
+    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    """Show no progress and no hints."""
+
+
 @takes_records
-def command(
-    labels: Annotated[
-        Path,
-        argument(
-            metavar="LABELS",
-            help="File with claims, their evidence and human labels. See docs/judging.md.",
-        ),
-    ],
-    llm: LLMChoice,
-    metric: Annotated[
-        str,
-        option(
-            "--metric",
-            "-m",
-            help="How claims are judged: support, or another metric that asks a model about an "
-            "answer and its contexts, such as ragas:faithfulness.",
-            metavar="NAME",
-            show_default=True,
-            panel=MEASURED,
-        ),
-    ] = "support",
-    limit: Annotated[
-        int | None,
-        option("--limit", help="Take only the first N claims.", metavar="N", panel=CASES),
-    ] = None,
-    sample: Annotated[
-        int | None, option("--sample", help="Draw N claims at random.", metavar="N", panel=CASES)
-    ] = None,
-    seed: Annotated[
-        int,
-        option(
-            "--seed",
-            help="Seed of the draw and of intervals.",
-            metavar="N",
-            show_default=True,
-            panel=CASES,
-            rare=True,
-        ),
-    ] = 0,
-    repeats: Annotated[
-        int,
-        option(
-            "--repeats",
-            help="How often each claim is judged, to see whether the judge agrees with itself.",
-            metavar="N",
-            min=1,
-            show_default=True,
-            panel=MEASURED,
-        ),
-    ] = 3,
-    probes: Annotated[
-        str,
-        option(
-            "--probes",
-            help="What else is changed to see whether the verdict changes, separated by commas: "
-            "position, verbosity, injection (a text orders the judge what to say); all or none. "
-            "Each takes about a call per claim.",
-            metavar="LIST",
-            show_default=True,
-            panel=MEASURED,
-        ),
-    ] = "position,verbosity,injection",
-    max_cost: Annotated[
-        str | None,
-        option(
-            "--max-cost",
-            help="Cap on what this command may cost; needs a known price.",
-            metavar="AMOUNT",
-            panel=JUDGING,
-        ),
-    ] = None,
-    no_preflight: Annotated[
-        bool,
-        option(
-            "--no-preflight",
-            help="Do not try the model before the first judgement.",
-            panel=JUDGING,
-            rare=True,
-        ),
-    ] = False,
-    quiet: Annotated[
-        bool, option("--quiet", "-q", help="Show no progress and no hints.", panel=OUTPUT)
-    ] = False,
-    json: JsonOption = False,
-) -> None:
+def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
     """Measure a judge against human labels.
 
     Shows how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
@@ -132,12 +78,18 @@ def command(
     from ragbench.verbs.judge_card import judge_card, probes_named
     from ragbench_cli.models import ModelChoice
 
-    judged = parse_metric(metric)
-    tried = probes_named(probes.split(","))
-    drawn = Selection(limit=limit, sample=sample, seed=seed).apply(read_labels(labels))
-    choice = ModelChoice(llm=llm, max_cost=max_cost, repeats=repeats, no_preflight=no_preflight)
-    card_of = partial(judge_card, tuple(drawn), judged, labels=str(labels), probes=tried, seed=seed)
-    card = _judged(card_of, judged, choice, quiet=quiet)
+    judged = parse_metric(asked.metric)
+    tried = probes_named(asked.probes.split(","))
+    drawn = Selection(limit=asked.limit, sample=asked.sample, seed=asked.seed).apply(
+        read_labels(asked.labels)
+    )
+    choice = ModelChoice(
+        llm=llm, max_cost=asked.max_cost, repeats=asked.repeats, no_preflight=asked.no_preflight
+    )
+    card_of = partial(
+        judge_card, tuple(drawn), judged, labels=str(asked.labels), probes=tried, seed=asked.seed
+    )
+    card = _judged(card_of, judged, choice, quiet=asked.quiet)
     if json:
         console.print_json(_object(card))
     else:

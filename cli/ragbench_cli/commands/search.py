@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -27,80 +27,33 @@ def _strategies(typed: str) -> list[str]:
     return [name for name in ("dense", "sparse", "hybrid") if name.startswith(typed)]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    store: StoreOption
+    query: Annotated[str | None, argument("[QUERY]")] = None
+    """The question. Without one, a terminal prompts for it."""
+    strategy: Annotated[str | None, option(complete=_strategies)] = None
+    """dense (by vectors), sparse (by words: BM25) or hybrid (both). By default RETRIEVAL_STRATEGY,
+    or hybrid."""
+    top_k: Annotated[int | None, option("-k")] = None
+    """How many chunks to return. By default DEFAULT_TOP_K, or 4."""
+    score_threshold: Annotated[float | None, option("SCORE")] = None
+    """Leave out chunks that score less; 0 is the score of what has nothing to do with the question,
+    1 the highest. By default DEFAULT_SCORE_THRESHOLD, or none."""
+    questions: Annotated[str | None, option("FILE")] = None
+    """Ask all questions of a file: one per line in a .txt file or standard input ('-'), or any
+    dataset."""
+    dump: Annotated[Path | None, option(panel=OUTPUT)] = None
+    """Write what was found to a file, one line of JSON per question."""
+    sparse_cache: Annotated[str | None, option("FOLDER", rare=True)] = None
+    """Folder where BM25 indexes of large collections are kept, or off. By default
+    RAGBENCH_BM25_CACHE, or ~/.cache/ragbench/bm25, as in pipelines."""
+    allow_incomplete: Annotated[bool, option(rare=True)] = False
+    """Search a collection whose indexing was interrupted."""
+
+
 @takes_records
-def command(
-    store: StoreOption,
-    where: CollectionChoice,
-    query: Annotated[
-        str | None,
-        argument(metavar="[QUERY]", help="The question. Without one, a terminal prompts for it."),
-    ] = None,
-    strategy: Annotated[
-        str | None,
-        option(
-            "--strategy",
-            help="dense (by vectors), sparse (by words: BM25) or hybrid (both). By default "
-            "RETRIEVAL_STRATEGY, or hybrid.",
-            metavar="NAME",
-            complete=_strategies,
-        ),
-    ] = None,
-    top_k: Annotated[
-        int | None,
-        option(
-            "--top-k",
-            "-k",
-            help="How many chunks to return. By default DEFAULT_TOP_K, or 4.",
-            metavar="N",
-        ),
-    ] = None,
-    score_threshold: Annotated[
-        float | None,
-        option(
-            "--score-threshold",
-            help="Leave out chunks that score less; 0 is the score of what has nothing to do with "
-            "the question, 1 the highest. By default DEFAULT_SCORE_THRESHOLD, or none.",
-            metavar="SCORE",
-        ),
-    ] = None,
-    questions: Annotated[
-        str | None,
-        option(
-            "--questions",
-            help="Ask all questions of a file: one per line in a .txt file or standard input "
-            "('-'), or any dataset.",
-            metavar="FILE",
-        ),
-    ] = None,
-    dump: Annotated[
-        Path | None,
-        option(
-            "--dump",
-            help="Write what was found to a file, one line of JSON per question.",
-            metavar="FILE",
-            panel=OUTPUT,
-        ),
-    ] = None,
-    sparse_cache: Annotated[
-        str | None,
-        option(
-            "--sparse-cache",
-            help="Folder where BM25 indexes of large collections are kept, or off. By default "
-            "RAGBENCH_BM25_CACHE, or ~/.cache/ragbench/bm25, as in pipelines.",
-            metavar="FOLDER",
-            rare=True,
-        ),
-    ] = None,
-    allow_incomplete: Annotated[
-        bool,
-        option(
-            "--allow-incomplete",
-            help="Search a collection whose indexing was interrupted.",
-            rare=True,
-        ),
-    ] = False,
-    json: JsonOption = False,
-) -> None:
+def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> None:
     """Search a store that ragbench or your application has filled.
 
     The embedder is the one that the collection was built with; for a collection of your own name
@@ -116,26 +69,26 @@ def command(
     """
     from ragbench_cli.stores import opened_search
 
-    settings = _settings(strategy, top_k, score_threshold)
-    asked = _asked(query, questions)
+    settings = _settings(asked.strategy, asked.top_k, asked.score_threshold)
+    questions = _asked(asked.query, asked.questions)
     with (
         where.searched(
-            store,
+            asked.store,
             settings,
-            strategy=strategy,
-            score_threshold=score_threshold,
-            sparse_cache=sparse_cache,
-            allow_incomplete=allow_incomplete,
+            strategy=asked.strategy,
+            score_threshold=asked.score_threshold,
+            sparse_cache=asked.sparse_cache,
+            allow_incomplete=asked.allow_incomplete,
         ) as choice,
         opened_search(choice) as opened,
     ):
         # A collection of another program leaves out nothing that its filter passes.
         is_own = not (where.map or where.native_filter or where.embedder)
         ask = _explaining(opened, settings) if is_own else opened
-        if asked is None:
+        if questions is None:
             _converse(ask)
         else:
-            _answer(asked, ask, dump=dump, json=json, single=query is not None)
+            _answer(questions, ask, dump=asked.dump, json=json, single=asked.query is not None)
 
 
 def _explaining(ask: Ask, settings: RetrievalSettings) -> Ask:

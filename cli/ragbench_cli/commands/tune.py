@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -21,47 +21,24 @@ def _measures(typed: str) -> list[str]:
     return [name for name in ("ndcg", "recall", "mrr") if name.startswith(typed)]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    store: Annotated[str, argument("STORE")]
+    """Address of the store, such as qdrant+http://HOST:6333."""
+    questions: Annotated[str, option("FILE")]
+    """Dataset with questions and what should be found for each, in any format."""
+    top_k: Annotated[int, option("-k")] = 10
+    """How many chunks count."""
+    measure: Annotated[str, option(complete=_measures)] = "ndcg"
+    """What is measured of them: ndcg, recall or mrr."""
+    margin: float = 0.01
+    """How much of the measure a cheaper setting may lose."""
+    quiet: Annotated[bool, option("-q")] = False
+    """No progress."""
+
+
 @takes_records
-def command(
-    store: Annotated[
-        str,
-        argument(metavar="STORE", help="Address of the store, such as qdrant+http://HOST:6333."),
-    ],
-    where: CollectionChoice,
-    questions: Annotated[
-        str,
-        option(
-            "--questions",
-            help="Dataset with questions and what should be found for each, in any format.",
-            metavar="FILE",
-        ),
-    ],
-    top_k: Annotated[
-        int,
-        option("--top-k", "-k", help="How many chunks count.", metavar="N", show_default=True),
-    ] = 10,
-    measure: Annotated[
-        str,
-        option(
-            "--measure",
-            help="What is measured of them: ndcg, recall or mrr.",
-            metavar="NAME",
-            show_default=True,
-            complete=_measures,
-        ),
-    ] = "ndcg",
-    margin: Annotated[
-        float,
-        option(
-            "--margin",
-            help="How much of the measure a cheaper setting may lose.",
-            metavar="SHARE",
-            show_default=True,
-        ),
-    ] = 0.01,
-    quiet: Annotated[bool, option("--quiet", "-q", help="No progress.")] = False,
-    json: JsonOption = False,
-) -> None:
+def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> None:
     """Find the fastest search settings within a quality margin.
 
     Every question is searched by words, by vectors (exactly, and with several efforts of an
@@ -80,20 +57,20 @@ def command(
     from ragbench.verbs.tune import tune
     from ragbench_cli.stores import opened_collection
 
-    cases = list(read_cases(questions))
+    cases = list(read_cases(asked.questions))
     settings = RetrievalSettings.from_environment(os.environ)
     with (
-        where.searched(store, settings) as choice,
+        where.searched(asked.store, settings) as choice,
         opened_collection(choice) as opened,
         console.users_code(),
     ):
         found = tune(
             opened,
             cases,
-            k=top_k,
-            measure=cast("Any", measure),
-            margin=margin,
-            advance=lambda name: None if quiet else console.say(f"searching: {name}"),
+            k=asked.top_k,
+            measure=cast("Any", asked.measure),
+            margin=asked.margin,
+            advance=lambda name: None if asked.quiet else console.say(f"searching: {name}"),
         )
     if json:
         console.print_json(asdict(found))  # p50_ms alone differs from run to run

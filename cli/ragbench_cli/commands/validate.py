@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.dump_options import DumpArgument, DumpChoice, judging
+from ragbench_cli.dump_options import DumpChoice, judging
 from ragbench_cli.options import (
     CASES,
     DEMANDED,
@@ -22,6 +22,7 @@ from ragbench_cli.options import (
     EngineOption,
     HtmlFolderOption,
     HtmlOption,
+    argument,
     option,
     takes_records,
     write_page,
@@ -29,7 +30,7 @@ from ragbench_cli.options import (
 from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,
-    CalibrationOption,
+    CalibratedChoice,
     ValidatorChoice,
     WorkersOption,
     validator_maker,
@@ -45,143 +46,51 @@ if TYPE_CHECKING:
     from ragbench_cli.console import StageAdvance
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    PANEL: ClassVar = DEMANDED
+
+    dump: Annotated[str, argument("DUMP")]
+    """File with what a retriever returned, '-' for standard input. Forms: ragbench show dumps."""
+    out: Annotated[Path | None, option("-o", panel=OUTPUT)] = None
+    """File for the verdicts, one JSON line per query. It appears when it is complete. FILE.journal
+    next to it keeps each verdict: after an interruption the same command continues, and when the
+    dump changes, only the changed queries are judged."""
+    html: HtmlOption = None
+    html_folder: HtmlFolderOption = None
+    json: Annotated[bool, option(panel=OUTPUT)] = False
+    """Print one JSON line per query to standard output instead of text."""
+    summary: Annotated[Path | None, option(panel=OUTPUT, rare=True)] = None
+    """File for the summary as JSON. By default next to --out."""
+    min_answer_present: float | None = None
+    """Smallest share of queries whose answer must be present, 0 to 1."""
+    min_quality: Annotated[list[str] | None, option("LEVEL[=SHARE]")] = None
+    """Required rating of retrievals: Partial (all at least Partial), Good=0.8 (80% Good), 0.8 (the
+    same); repeatable."""
+    min_relevant: float | None = None
+    """Smallest share of chunks that must be relevant, 0 to 1."""
+    against: Path | None = None
+    """Verdicts (-o) on another retriever's dump of the same queries: which answers are won and
+    lost, with a paired test."""
+    max_malformed: Annotated[float, option(rare=True)] = 0.1
+    """Largest share of records that may be unreadable, or that the validator failed on, 0 to 1."""
+    strict: Annotated[bool, option(rare=True)] = False
+    """Refuse a dump with a record that cannot be read."""
+    limit: Annotated[int | None, option(min=1, panel=CASES)] = None
+    """Judge only the first N queries."""
+    engine: EngineOption = "processes"
+    workers: WorkersOption = None
+    fresh: Annotated[bool, option(panel=MEASURED)] = False
+    """Judge everything again: reuse no verdict of an earlier command."""
+    self_test: Annotated[bool, option(panel=MEASURED, rare=True)] = False
+    """Test the validator: DUMP is a dataset whose cases say where their answers are; near misses
+    are made of it by rule, up to --limit (40) of each kind."""
+    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    """Show no progress, mapping or summary."""
+
+
 @takes_records
-def command(
-    dump: DumpArgument,
-    choice: DumpChoice,
-    asked: ValidatorChoice,
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "-o",
-            help="File for the verdicts, one JSON line per query. It appears when it is "
-            "complete. FILE.journal next to it keeps each verdict: after an interruption the same "
-            "command continues, and when the dump changes, only the changed queries are judged.",
-            metavar="FILE",
-            panel=OUTPUT,
-        ),
-    ] = None,
-    html: HtmlOption = None,
-    html_folder: HtmlFolderOption = None,
-    json: Annotated[
-        bool,
-        option(
-            "--json",
-            help="Print one JSON line per query to standard output instead of text.",
-            panel=OUTPUT,
-        ),
-    ] = False,
-    summary: Annotated[
-        Path | None,
-        option(
-            "--summary",
-            help="File for the summary as JSON. By default next to --out.",
-            metavar="FILE",
-            panel=OUTPUT,
-            rare=True,
-        ),
-    ] = None,
-    min_answer_present: Annotated[
-        float | None,
-        option(
-            "--min-answer-present",
-            help="Smallest share of queries whose answer must be present, 0 to 1.",
-            metavar="SHARE",
-            panel=DEMANDED,
-        ),
-    ] = None,
-    min_quality: Annotated[
-        list[str] | None,
-        option(
-            "--min-quality",
-            help="Required rating of retrievals: Partial (all at least Partial), Good=0.8 (80% "
-            "Good), 0.8 (the same); repeatable.",
-            metavar="LEVEL[=SHARE]",
-            panel=DEMANDED,
-        ),
-    ] = None,
-    min_relevant: Annotated[
-        float | None,
-        option(
-            "--min-relevant",
-            help="Smallest share of chunks that must be relevant, 0 to 1.",
-            metavar="SHARE",
-            panel=DEMANDED,
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        option(
-            "--against",
-            help="Verdicts (-o) on another retriever's dump of the same queries: which answers are "
-            "won and lost, with a paired test.",
-            metavar="FILE",
-            panel=DEMANDED,
-        ),
-    ] = None,
-    max_malformed: Annotated[
-        float,
-        option(
-            "--max-malformed",
-            help="Largest share of records that may be unreadable, or that the validator failed "
-            "on, 0 to 1.",
-            metavar="SHARE",
-            show_default=True,
-            panel=DEMANDED,
-            rare=True,
-        ),
-    ] = 0.1,
-    strict: Annotated[
-        bool,
-        option(
-            "--strict",
-            help="Refuse a dump with a record that cannot be read.",
-            panel=DEMANDED,
-            rare=True,
-        ),
-    ] = False,
-    limit: Annotated[
-        int | None,
-        option(
-            "--limit",
-            help="Judge only the first N queries.",
-            metavar="N",
-            min=1,
-            panel=CASES,
-        ),
-    ] = None,
-    calibration: CalibrationOption = None,
-    engine: EngineOption = "processes",
-    workers: WorkersOption = None,
-    fresh: Annotated[
-        bool,
-        option(
-            "--fresh",
-            help="Judge everything again: reuse no verdict of an earlier command.",
-            panel=MEASURED,
-        ),
-    ] = False,
-    self_test: Annotated[
-        bool,
-        option(
-            "--self-test",
-            help="Test the validator: DUMP is a dataset whose cases say where their answers are; "
-            "near misses are made of it by rule, up to --limit (40) of each kind.",
-            panel=MEASURED,
-            rare=True,
-        ),
-    ] = False,
-    quiet: Annotated[
-        bool,
-        option(
-            "--quiet",
-            "-q",
-            help="Show no progress, mapping or summary.",
-            panel=OUTPUT,
-        ),
-    ] = False,
-) -> None:
+def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     """Check retrieved chunks for the answer.
 
     Shows which chunks are relevant, whether they contain the answer, where it is, and how
@@ -198,29 +107,29 @@ def command(
     """
     from ragbench.verbs.validate import validate_dump
 
-    judge = replace(asked, name=validator_name(asked.name), calibration=calibration)
-    if self_test:
-        _self_test(judge, dump, limit or _SELF_TEST, json=json)
+    judge = replace(asked, name=validator_name(asked.name))
+    if given.self_test:
+        _self_test(judge, given.dump, given.limit or _SELF_TEST, json=given.json)
         return
-    if str(out) == "-":
-        out, json = None, True
-    _check_out(out, dump)
-    if asked.name == DEFAULT_VALIDATOR and judge.name == "local" and not quiet:
+    if str(given.out) == "-":
+        given = replace(given, out=None, json=True)
+    _check_out(given.out, given.dump)
+    if asked.name == DEFAULT_VALIDATOR and judge.name == "local" and not given.quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    page = _page(html, html_folder, against)
+    page = _page(given)
     work = partial(
         validate_dump,
-        out=out, emit=_emitter(page, json=json, text=out is None),
-        demands=_demands(min_answer_present, min_quality, min_relevant, max_malformed),
-        against=against, workers=workers, limit=limit, strict=strict, fresh=fresh,
+        out=given.out, emit=_emitter(page, json=given.json, text=given.out is None),
+        demands=_demands(given), against=given.against, workers=given.workers, limit=given.limit,
+        strict=given.strict, fresh=given.fresh,
     )  # fmt: skip
-    found = _validated(work, judge, (dump, choice), engine, quiet=quiet)
-    _report(found, summary or _beside(out), quiet=quiet, out=out)
+    found = _validated(work, judge, (given.dump, choice), given.engine, quiet=given.quiet)
+    _report(found, given.summary or _beside(given.out), quiet=given.quiet, out=given.out)
     if page is not None:
         made = page.page(found)
-        write_page(made.body, made.title, html=html, html_folder=html_folder)
+        write_page(made.body, made.title, html=given.html, html_folder=given.html_folder)
     if not found.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
@@ -260,13 +169,13 @@ def _validated(
         )
 
 
-def _page(html: Path | None, html_folder: Path | None, against: Path | None) -> DumpPage | None:
-    if html is None and html_folder is None:
+def _page(given: Given) -> DumpPage | None:
+    if given.html is None and given.html_folder is None:
         return None
     from ragbench.stages.doctor import earlier_retrievals
     from ragbench.views.html.dump_page import DumpPage
 
-    return DumpPage({} if against is None else earlier_retrievals(against))
+    return DumpPage({} if given.against is None else earlier_retrievals(given.against))
 
 
 _SELF_TEST = 40
@@ -343,26 +252,24 @@ def _report(found: DumpSummary, path: Path | None, *, quiet: bool, out: Path | N
         console.say(f"verdicts  {out} (summary in {path})")
 
 
-def _demands(
-    answer_present: float | None,
-    quality: list[str] | None,
-    relevant: float | None,
-    malformed: float,
-) -> Demands:
+def _demands(given: Given) -> Demands:
     from ragbench.errors import ConfigError
     from ragbench.verbs.validate import Demands
 
-    levels = dict(map(_quality, quality or ()))
+    levels = dict(map(_quality, given.min_quality or ()))
     for name, share in (
-        ("--min-answer-present", answer_present),
-        ("--min-relevant", relevant),
-        ("--max-malformed", malformed),
+        ("--min-answer-present", given.min_answer_present),
+        ("--min-relevant", given.min_relevant),
+        ("--max-malformed", given.max_malformed),
         *(("--min-quality", share) for share in levels.values()),
     ):
         if share is not None and not 0 <= share <= 1:
             raise ConfigError(f"{name} must be a share from 0 to 1, not {share:g}")
     return Demands(
-        answer_present=answer_present, quality=levels, relevant=relevant, malformed=malformed
+        answer_present=given.min_answer_present,
+        quality=levels,
+        relevant=given.min_relevant,
+        malformed=given.max_malformed,
     )
 
 
