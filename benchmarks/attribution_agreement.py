@@ -24,7 +24,7 @@ from ragbench.core.outcome import Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.metrics.abstention import abstained
 from ragbench.metrics.matching import Matching
-from ragbench.stages.attribution import attribute
+from ragbench.stages.attribution import attribute, matches_of
 from ragbench.stats.mean import proportion_interval
 
 _TOLD = (Answer.RIGHT, Answer.WRONG)
@@ -67,7 +67,7 @@ def pairs(data: Mapping[str, Any]) -> Iterator[tuple[Answer, bool]]:
         if evaluation["model_id"] == "reference" or task["Answerability"] != ["ANSWERABLE"]:
             continue
         trace = trace_of(task, texts, evaluation["model_response"])
-        found = attribute(trace, matching=Matching.ID)
+        found = attribute(trace, matches=matches_of(trace, Matching.ID))
         yield found.answer, is_good(evaluation["annotations"])
 
 

@@ -22,15 +22,15 @@ from ragbench.core.attribution import (
 )
 from ragbench.core.biography import Biography
 from ragbench.core.case import Case
-from ragbench.core.matched import GoldCause, SearchedGold
-from ragbench.core.metric import Skip
+from ragbench.core.matched import GoldCause, Matched, SearchedGold
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.abstention import declined
 from ragbench.metrics.answer import answer_is_right, holds_answer, is_telling
-from ragbench.metrics.matching import Gold, Matching, gold_of, normalised
+from ragbench.metrics.matching import Matching, match, normalised
+from ragbench.metrics.window import Compared
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
 
@@ -39,56 +39,79 @@ _CORRECT = 0.5
 _EXAMPLES = 5
 
 
-class KnownGold(NamedTuple):
-    """What a chunk has to hold, or to be, for the answer to be there."""
+_NOTHING: frozenset[int] = frozenset()
+
+
+def matches_of(trace: Trace, matching: Matching) -> dict[str, Compared]:
+    """The chunks of a case compared with the gold, by the stage that gave them.
+
+    ``"retrieve"``, and ``"post_retrieve"`` where the run has that stage. Metrics of the retriever
+    read the last of them.
+    """
+    outcomes = {"retrieve": trace.retrieval}
+    if trace.post_retrieval is not None:
+        outcomes[POST_RETRIEVE] = trace.post_retrieval
+    return {
+        stage: None if outcome.value is None else match(trace.case, outcome.value, matching)
+        for stage, outcome in outcomes.items()
+    }
+
+
+class FoundGold(NamedTuple):
+    """Where the gold stood, from retrieval to what was shown."""
 
     basis: Basis
-    gold: Gold | None
-    """As metrics compare it; None where only reference answers are known."""
-    answers: tuple[str, ...] = ()
-    """Normalised reference answers, of which one is enough."""
+    total: int
+    """How many gold contexts there are; alternative answers are one."""
+    retrieved: Sequence[frozenset[int]]
+    """Which of them each chunk holds, as positions, in the chunks' order."""
+    shown: Sequence[frozenset[int]]
+
+    @classmethod
+    def of(cls, trace: Trace, matches: Mapping[str, Compared]) -> FoundGold | None:
+        """None where nothing is known of where the answer stands."""
+        shown, retrieved = trace.context.value, trace.retrieval.value
+        last = matches.get("retrieve" if trace.post_retrieval is None else POST_RETRIEVE)
+        if isinstance(last, Matched) and any(grade > 0 for grade in last.grades):
+            first = matches.get("retrieve")
+            basis = Basis.IDS if last.is_by_id else Basis.TEXTS
+            total = sum(grade > 0 for grade in last.grades)
+            return cls(basis, total, *((_held(one)) for one in (first, last)))
+        texts = map(normalised, trace.case.references)
+        answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
+        if not answers:
+            return None
+        after = _answering(shown, answers)
+        before = after if retrieved is shown else _answering(retrieved, answers)
+        return cls(Basis.REFERENCE, 1, before, after)
 
     @property
-    def total(self) -> int:
-        """How many gold contexts there are; alternative answers are one."""
-        return 1 if self.gold is None else len(self.gold.labels)
+    def shown_count(self) -> int:
+        return len(_NOTHING.union(*self.shown))
 
 
-def known_gold(trace: Trace, matching: Matching) -> KnownGold | None:
-    """What is known of where a case's answer stands; None when nothing is."""
-    result = trace.context.value
-    gold = None if result is None else gold_of(trace.case, result, matching)
-    if gold is not None and not isinstance(gold, Skip):
-        basis = Basis.TEXTS if gold.matching is Matching.TEXT else Basis.IDS
-        return KnownGold(basis, gold)
-    answers = dict.fromkeys(
-        text for each in trace.case.references if is_telling(text := normalised(each))
-    )
-    return KnownGold(Basis.REFERENCE, None, tuple(answers)) if answers else None
+def _held(matched: Compared) -> list[frozenset[int]]:
+    if not isinstance(matched, Matched):
+        return []
+    held = [_NOTHING] * matched.chunks
+    for one in matched.matches:
+        if matched.grades[one.gold] > 0:
+            held[one.rank - 1] |= {one.gold}
+    return held
 
 
-def held_golds(result: RetrievalResult[Any], known: KnownGold) -> list[frozenset[int]]:
-    """Which gold each chunk holds, as positions, in the chunks' order."""
-    gold = known.gold
-    if gold is not None:
-        return [
-            frozenset(gold.held_by(chunk.id, chunk.metadata, chunk.text))
-            for chunk in result.to_chunks()
-        ]
-    chunks = (normalised(text) for text in result.contexts)
+def _answering(result: RetrievalResult[Any] | None, answers: Sequence[str]) -> list[frozenset[int]]:
+    """The chunks that hold one of the normalised reference answers."""
     return [
-        frozenset((0,)) if any(holds_answer(text, answer) for answer in known.answers) else _NOTHING
-        for text in chunks
+        frozenset((0,)) if any(holds_answer(text, answer) for answer in answers) else _NOTHING
+        for text in map(normalised, () if result is None else result.contexts)
     ]
-
-
-_NOTHING: frozenset[int] = frozenset()
 
 
 def attribute(
     trace: Trace,
     *,
-    matching: Matching = Matching.AUTO,
+    matches: Mapping[str, Compared] | None = None,
     biography: Biography | None = None,
     corpus: CorpusGold | None = None,
     correctness: Cell | None = None,
@@ -96,6 +119,8 @@ def attribute(
     """The cause of a case.
 
     Args:
+        matches: what `matches_of` gives of it, where that is known.
+        biography: what post-retrieval did, where one ran.
         correctness: what a judge made of the answer; from 0.5 on it is right. Without a value, the
             words of response and reference decide.
     """
@@ -112,11 +137,11 @@ def attribute(
         )
     if is_unanswerable(trace.case):
         return _of_unanswerable(answer)
-    found = _FoundGold.of(trace, matching)
-    by_gold = None
-    if found is not None:
-        lives = biography or biography_of(trace, matching)
-        by_gold = _by_gold(trace, found, answer, lives, corpus)
+    if matches is None:
+        matches = matches_of(trace, Matching.AUTO)
+        biography = biography or biography_of(trace, Matching.AUTO)
+    found = None if trace.context.value is None else FoundGold.of(trace, matches)
+    by_gold = None if found is None else _by_gold(trace, found, answer, biography, corpus)
     if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or _is_shown(by_gold)):
         return by_gold
     verdict = None if trace.validation is None else trace.validation.value
@@ -172,42 +197,20 @@ def _failed_stage(trace: Trace) -> tuple[str, str] | None:
     return None
 
 
-class _FoundGold(NamedTuple):
-    """Where the gold stood, from retrieval to what was shown."""
-
-    gold: KnownGold
-    retrieved: list[frozenset[int]]
-    shown: list[frozenset[int]]
-
-    @classmethod
-    def of(cls, trace: Trace, matching: Matching) -> _FoundGold | None:
-        gold = known_gold(trace, matching)
-        retrieved, shown = trace.retrieval.value, trace.context.value
-        if gold is None or shown is None:
-            return None
-        last = held_golds(shown, gold)
-        first = last if retrieved is shown or retrieved is None else held_golds(retrieved, gold)
-        return cls(gold, first, last)
-
-    @property
-    def shown_count(self) -> int:
-        return len(frozenset[int]().union(*self.shown))
-
-
 def _by_gold(
     trace: Trace,
-    found: _FoundGold,
+    found: FoundGold,
     answer: Answer,
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> Attribution:
     known = Attribution(
         cause=Cause.SHOWN,
-        basis=found.gold.basis,
+        basis=found.basis,
         answer=answer,
         detail="",
         shown=found.shown_count,
-        golds=found.gold.total,
+        golds=found.total,
     )
     if found.shown_count:
         return _of_shown(trace, found, known)
@@ -259,10 +262,10 @@ def _best_rank(places: Sequence[frozenset[int]]) -> int | None:
     return next((rank for rank, held in enumerate(places, 1) if held), None)
 
 
-def _of_shown(trace: Trace, found: _FoundGold, known: Attribution) -> Attribution:
+def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution:
     rank = _best_rank(found.shown)
-    missing = found.gold.total - found.shown_count
-    rest = f"; {missing} of {found.gold.total} gold contexts were not shown" if missing else ""
+    missing = found.total - found.shown_count
+    rest = f"; {missing} of {found.total} gold contexts were not shown" if missing else ""
     known, begin = replace(known, rank=rank), f"Shown at rank {rank}"
     if known.answer is Answer.RIGHT:
         return replace(known, cause=Cause.RIGHT, detail=f"{begin}, and the answer is right.")
@@ -281,7 +284,7 @@ def _of_shown(trace: Trace, found: _FoundGold, known: Attribution) -> Attributio
     return replace(known, cause=Cause.SHOWN, detail=f"{begin}; {why}{rest}.")
 
 
-def _is_supported_elsewhere(trace: Trace, found: _FoundGold) -> bool | None:
+def _is_supported_elsewhere(trace: Trace, found: FoundGold) -> bool | None:
     shown, generated = trace.context.value, trace.generation.value
     if shown is None or generated is None or not is_telling(normalised(generated.response)):
         return None
@@ -291,7 +294,7 @@ def _is_supported_elsewhere(trace: Trace, found: _FoundGold) -> bool | None:
 
 
 def _dropped_by(
-    trace: Trace, retrieved: list[frozenset[int]], biography: Biography | None
+    trace: Trace, retrieved: Sequence[frozenset[int]], biography: Biography | None
 ) -> tuple[str, int | None]:
     """The operator that lost the gold, and its best rank before."""
     before = trace.retrieval.value

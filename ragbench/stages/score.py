@@ -18,9 +18,10 @@ from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.source import is_own
 from ragbench.metrics.gold_space import MatchingTally
-from ragbench.metrics.matching import Matching, golds_of, match
+from ragbench.metrics.matching import Matching, golds_of
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.window import Compared
+from ragbench.stages.attribution import matches_of
 from ragbench.stages.stage import RunCase, Running
 from ragbench.workers.pool import Task, WorkerPool
 
@@ -312,21 +313,6 @@ def lost_cells(case: ScoreInput) -> tuple[Cell, ...]:
 
 def _is_missing(cell: Cell | None, run: Running) -> bool:
     return cell is None or (run.retry_failed and cell.status is Status.FAILED)
-
-
-def matches_of(trace: Trace, matching: Matching) -> dict[str, Compared]:
-    """The chunks of a case compared with the gold, by the stage that gave them.
-
-    ``"retrieve"``, and ``"post_retrieve"`` where the run has that stage. Metrics of the retriever
-    read the last of them.
-    """
-    outcomes = {"retrieve": trace.retrieval}
-    if trace.post_retrieval is not None:
-        outcomes["post_retrieve"] = trace.post_retrieval
-    return {
-        stage: None if outcome.value is None else match(trace.case, outcome.value, matching)
-        for stage, outcome in outcomes.items()
-    }
 
 
 def encode_matched(matches: Mapping[str, Compared]) -> list[tuple[str, bytes]]:

@@ -11,10 +11,10 @@ from ragbench.core.outcome import Judgement
 from ragbench.core.result import RetrievalResult
 from ragbench.core.story import CaseStory, ChunkStory, Hop, Mark
 from ragbench.core.trace import Trace
-from ragbench.metrics.matching import Matching
+from ragbench.metrics.window import Compared
 from ragbench.pipeline.pre_retrieval import searched_for
 from ragbench.post.stage import Step, steps_of, written_text
-from ragbench.stages.attribution import KnownGold, held_golds, known_gold
+from ragbench.stages.attribution import FoundGold
 from ragbench.stages.claims import judged_answers
 
 _MOST_MARKS = 50
@@ -23,7 +23,7 @@ _MOST_MARKS = 50
 
 def story_of(
     trace: Trace,
-    matching: Matching,
+    matches: Mapping[str, Compared],
     judgements: Sequence[Sequence[Judgement]] = (),
     metrics: Sequence[Metric] = (),
 ) -> CaseStory:
@@ -34,7 +34,7 @@ def story_of(
     return CaseStory(
         sent=() if retrieved is None else tuple(searched_for(retrieved)),
         hops=tuple(_hops(trace)),
-        chunks=_chunks(trace, known_gold(trace, matching), steps, judgements),
+        chunks=_chunks(trace, FoundGold.of(trace, matches), steps, judgements),
         operators=tuple(step.operator for step in steps),
         written=None if shown is None else written_text(shown),
         gold_ids=tuple(id for id, grade in (case.judgements or {}).items() if grade > 0),
@@ -70,7 +70,7 @@ def _hops(trace: Trace) -> Iterator[Hop]:
 
 def _chunks(
     trace: Trace,
-    gold: KnownGold | None,
+    gold: FoundGold | None,
     steps: Sequence[Step],
     judgements: Sequence[Sequence[Judgement]],
 ) -> tuple[ChunkStory, ...]:
@@ -83,13 +83,13 @@ def _chunks(
     shown_ids: Sequence[str] = () if last is None else _ids(last)
     places = {id: rank for rank, id in reversed([*enumerate(shown_ids, 1)])}
     telling = _Telling(trace, steps, _judge_quotes(judgements))
-    held = _held(first, gold)
+    held = _held(first, None if gold is None else gold.shown if first is last else gold.retrieved)
     stories = [
         telling.chunk(first, at, is_gold=held[at], retrieved=at + 1, shown=places.get(id))
         for at, id in enumerate(ids)
     ]
     if last is not None and last is not first:
-        known, held = set(ids), _held(last, gold)
+        known, held = set(ids), _held(last, None if gold is None else gold.shown)
         stories += [
             telling.chunk(last, at, is_gold=held[at], retrieved=None, shown=at + 1)
             for at, id in enumerate(shown_ids)
@@ -128,10 +128,8 @@ class _Telling(NamedTuple):
         )
 
 
-def _held(result: RetrievalResult[Any], gold: KnownGold | None) -> list[bool]:
-    if gold is None:
-        return [False] * len(result)
-    return [bool(held) for held in held_golds(result, gold)]
+def _held(result: RetrievalResult[Any], gold: Sequence[frozenset[int]] | None) -> list[bool]:
+    return [False] * len(result) if gold is None else [*map(bool, gold)]
 
 
 def _ids(result: RetrievalResult[Any]) -> Sequence[str]:

@@ -28,7 +28,8 @@ from ragbench.masking import hidden_bytes
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import stored_metrics
 from ragbench.metrics.summary import NO_FIGURE, SummaryBuilder
-from ragbench.stages.attribution import CauseTally, attribute
+from ragbench.metrics.window import Compared
+from ragbench.stages.attribution import CauseTally, attribute, matches_of
 from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.canaries import read_canaries
 from ragbench.stages.corpus_gold import read_corpus_gold
@@ -258,7 +259,7 @@ class RunCases:
             yield replace(row, cells=averaged(row.cells, asked), repeats=asked)
 
     def _story(self, case: RunCase, matching: Matching) -> CaseStory:
-        return story_of(case.trace, matching, case.judgements, self._metrics)
+        return story_of(case.trace, _matches(case, matching), case.judgements, self._metrics)
 
     def index(self, metric: int | None) -> Iterator[IndexedCase]:
         with open_journal(self._path) as journal:
@@ -308,11 +309,15 @@ class Attributed:
         at = self.correctness
         return attribute(
             case.trace,
-            matching=matching,
+            matches=_matches(case, matching),
             biography=biography,
             corpus=self.corpus,
             correctness=None if at is None else case.cells[at],
         )
+
+
+def _matches(case: RunCase, matching: Matching) -> Mapping[str, Compared]:
+    return case.matches or matches_of(case.trace, matching)
 
 
 def _complete(case: RunCase) -> tuple[Cell, ...]:
