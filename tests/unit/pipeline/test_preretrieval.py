@@ -20,25 +20,11 @@ from ragbench.errors import (
     LLMReplyError,
     LLMUnreachableError,
 )
-from ragbench.llm.concurrency import Clock
-from ragbench.llm.session import Chat, LLMSession, open_models
-from ragbench.llm.settings import resolve
 from ragbench.pipeline.pre_retrieval import (
     PreRetrieval,
     SearchQuery,
 )
 from ragbench.pipeline.query_transforms import HyDE, MultiQuery, Normalise, Rewrite
-from tests.llm_server import FaultServer
-
-
-class FastClock(Clock):
-    """A thousand seconds a second for what the client waits for."""
-
-    def now(self) -> float:
-        return super().now() * 1000
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds / 1000)
 
 
 class Said:
@@ -221,25 +207,3 @@ def test_the_identity_holds_settings_and_versions_of_prompts() -> None:
     json.dumps(stage.identity)
     other = replace(stage, on_error="raise")
     assert other.identity != stage.identity
-
-
-@pytest.mark.extra("llm")
-def test_over_a_real_wire_with_faults() -> None:
-    """Each question is rewritten, or searched for as it is with the reason, and none is lost."""
-
-    def say(payload: dict[str, Any]) -> str:
-        asked: str = json.loads(payload["messages"][-1]["content"])["query"]
-        return json.dumps({"query": f"{asked} rewritten"})
-
-    shares = {"429": 0.1, "500": 0.1, "bad_json": 0.1, "refusal": 0.1}
-    with FaultServer(faults=shares, say=say, retry_after="0") as server:
-        settings = resolve({"base_url": server.url, "model": "m", "cache": "off"}, {})
-        session = LLMSession(lambda: open_models(settings, clock=FastClock()))
-        with Chat(session=session, settings=lambda: settings) as chat:
-            stage = PreRetrieval(transforms=(Rewrite(chat=chat),))
-            done = [stage.run(f"question {number}") for number in range(40)]
-    for number, found in enumerate(done):
-        expected = f"question {number}" if found.failures else f"question {number} rewritten"
-        assert texts(found) == [expected]
-    kinds = {failure.type for found in done for failure in found.failures}
-    assert kinds == {"LLMReplyError", "LLMRefusedError"}

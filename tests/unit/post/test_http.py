@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ragbench import rerank
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.io.http import HTTPRagError
 from ragbench.post.operator import ranked
 from ragbench.post.rerankers.http import HttpReranker
 from tests.unit.post.builders import chunk, query
@@ -138,32 +136,6 @@ def test_no_secret_in_errors_and_representations() -> None:
     assert "401" in shown
     assert "secret-key" not in shown
     assert "hidden-word" not in shown
-
-
-def failing(times: int, status: int) -> Callable[[dict[str, Any]], Answer]:
-    left = [times]
-
-    def answer(payload: dict[str, Any]) -> Answer:
-        left[0] -= 1
-        if left[0] >= 0:
-            return status, {"message": "too many"}
-        return 200, {"results": [{"index": 0, "relevance_score": 1}]}
-
-    return answer
-
-
-@pytest.mark.parametrize(("status", "wait"), [(429, 1.0), (503, 0.5)])
-def test_a_busy_service_is_asked_again_as_often_as_was_set(status: int, wait: float) -> None:
-    waits: list[float] = []
-    with serving(failing(2, status)) as served:
-        reranker = HttpReranker(url=served.url, retries=2, sleep=waits.append)
-        assert list(reranker.score(query("q"), CHUNKS[:1])) == [1.0]
-    with serving(failing(3, status)) as served:
-        reranker = HttpReranker(url=served.url, retries=2, sleep=waits.append)
-        with pytest.raises(HTTPRagError, match=f"answered {status}"):
-            reranker.score(query("q"), CHUNKS[:1])
-    assert len(served.requests) == 3
-    assert waits == [wait, 2 * wait] * 2
 
 
 @pytest.mark.parametrize(

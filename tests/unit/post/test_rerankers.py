@@ -20,7 +20,7 @@ from ragbench.core.fusion import min_max
 from ragbench.errors import DataError, InterfaceError
 from ragbench.post.rerankers.fusion import standard
 from ragbench.post.rerankers.ppr import personalised_pagerank
-from ragbench.post.rerankers.semantic import lexical_similarity, similarities, sparse_matrix
+from ragbench.post.rerankers.semantic import lexical_similarity, sparse_matrix
 from tests.unit.post.builders import FixedScores, chunk, order, query, scored
 
 LN2, LN3, LN4, LN2_5 = math.log(2), math.log(3), math.log(4), math.log(2.5)
@@ -583,16 +583,6 @@ def test_neighbours_weigh_by_their_cosines(
     assert list(found) == pytest.approx(written_out(*wanted), abs=1e-8)
 
 
-@pytest.mark.parametrize("tolerance", [0.1, 1e-6])
-def test_a_walk_is_as_near_as_was_asked(tolerance: float) -> None:
-    damping, size = 0.9, 12
-    at = np.arange(size)
-    matrix = sparse_matrix(np.ones(size), at, (at + 1) % size, (size, size))
-    found = personalised_pagerank(matrix, np.eye(size)[0], damping=damping, tolerance=tolerance)
-    exact = damping**at
-    assert np.abs(found - exact / exact.sum()).sum() <= tolerance
-
-
 # --- embeddings, scales and members
 
 
@@ -612,15 +602,6 @@ def test_an_embedding_that_cannot_be_used_is_named(embedding: object, message: s
         scored("semantic", query(embedding=[1, 0]), chunks)
     with pytest.raises(InterfaceError, match="the embedding of the query"):
         scored("semantic", query(embedding=[float("inf"), 0], a=[1, 0]), [chunk("a")])
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (3, 4), (300, 100), (700, 400)])
-def test_similarities_are_the_products_of_all_pairs(shape: tuple[int, int]) -> None:
-    """As one block, as blocks of eight rows, and as a matrix that is multiplied whole."""
-    rows = np.random.default_rng(7).normal(size=shape)
-    found = similarities(rows)
-    assert found.shape == (shape[0], shape[0])
-    assert np.abs(found - np.einsum("id,jd->ij", rows, rows)).max() < 1e-9
 
 
 @pytest.mark.parametrize("name", ["rrf", "linear"])

@@ -6,8 +6,6 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragbench import PostRetrieval, RetrievalResult
 from ragbench.errors import DataError, InputError
@@ -21,7 +19,7 @@ from ragbench.post.rerankers.fusion import (
     TimeWeightedReranker,
     WeightedReranker,
 )
-from ragbench.post.times import age_text, ages_in_hours, known_time, parse_time
+from ragbench.post.times import age_text, known_time, parse_time
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
 from tests.unit.post.builders import applied, chunk, notes, texts
@@ -159,17 +157,3 @@ def test_a_run_counts_from_its_date_records_it_and_keeps_it(tmp_path: Path) -> N
     outcome = next(open_traces(tmp_path / "old")).trace.context
     assert outcome.value is not None
     assert outcome.value.contexts == ["[2019, 1 year old]\nText."]
-
-
-def test_numbers_are_read_without_looking_through_all_years_and_days() -> None:
-    """20,000 of them took an hour when each was sought in a range as a float."""
-    assert all(known_time(at * 49_999.5) for at in range(20_000))
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.one_of(st.none(), st.integers(0, 10**9)), min_size=1, max_size=8))
-def test_ages_are_never_negative(times: list[int | None]) -> None:
-    ages = ages_in_hours([chunk(str(at), t=time) for at, time in enumerate(times)], "t", None)
-    assert [age is None for age in ages] == [time is None for time in times]
-    assert all(age is None or age >= 0 for age in ages)
-    assert not [age for age in ages if age is not None] or 0 in ages
