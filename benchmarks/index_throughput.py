@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragbench import Document, open_embedder
-from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.documents import make_chunker
 from ragbench.pipeline.index import IndexResult, index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import StrategyName

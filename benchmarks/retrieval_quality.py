@@ -44,8 +44,7 @@ from benchmarks.rerank_data import load
 from ragbench import Chunk, Document, open_embedder, read_cases, read_documents
 from ragbench.embedders.embedder import NO_EMBEDDER, Embedder
 from ragbench.ledger.fingerprint import fingerprint
-from ragbench.pipeline.chunking import make_chunker
-from ragbench.pipeline.documents import Documents, Indexing, WordsPlace
+from ragbench.pipeline.documents import Documents, Indexing, WordsPlace, make_chunker
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import HybridRetrieval

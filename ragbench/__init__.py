@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ragbench.metrics.metric import metric
     from ragbench.metrics.registry import parse_metrics
     from ragbench.pipeline.baseline import BaselineRAG
-    from ragbench.pipeline.chunking import Piece
+    from ragbench.pipeline.documents import Piece
     from ragbench.pipeline.index import index
     from ragbench.pipeline.pipeline import Pipeline
     from ragbench.pipeline.pre_retrieval import Transformed
@@ -167,7 +167,7 @@ _PLACES = {
     "metrics.metric": ("metric",),
     "metrics.registry": ("parse_metrics",),
     "pipeline.baseline": ("BaselineRAG",),
-    "pipeline.chunking": ("Piece",),
+    "pipeline.documents": ("Piece",),
     "pipeline.index": ("index",),
     "pipeline.pipeline": ("Pipeline",),
     "pipeline.pre_retrieval": ("Transformed",),

@@ -24,6 +24,7 @@ from typing import Any, cast
 from ragbench.core.filters import (
     And,
     Bound,
+    Dialect,
     Equals,
     Exists,
     Filter,
@@ -47,26 +48,25 @@ def parse_filters(value: object, *, where: str = "filter") -> Filter:
 
 
 def filters_to_json(filters: Filter) -> dict[str, Any]:
-    """A filter in its plain form; `parse_filters` gives the same filter back."""
-    if isinstance(filters, And):
-        return {"all": [filters_to_json(part) for part in filters.filters]}
-    if isinstance(filters, Or):
-        return {"any": [filters_to_json(part) for part in filters.filters]}
-    if isinstance(filters, Not):
-        return {"not": filters_to_json(filters.filter)}
-    condition: Any
-    if isinstance(filters, Equals):
-        condition = filters.value
-    elif isinstance(filters, In):
-        condition = {"in": list(filters.values)}
-    elif isinstance(filters, Exists):
-        condition = {"exists": True}
-    elif isinstance(filters, Prefix):
-        condition = {"prefix": filters.prefix}
-    else:
-        condition = filters.bounds()
-    plain = {filters.field: condition}
-    return {"field": plain} if filters.field in _WORDS else plain
+    """A filter in its plain form; `parse_filters` gives an equal filter back."""
+    return _PLAIN(filters)
+
+
+def _plain(field: str, condition: object) -> dict[str, Any]:
+    return {"field": {field: condition}} if field in _WORDS else {field: condition}
+
+
+_PLAIN: Dialect[dict[str, Any]] = Dialect(
+    both=lambda parts: {"all": parts},
+    either=lambda parts: {"any": parts},
+    denied=lambda part: {"not": part},
+    equal=lambda field, values: _plain(
+        field, values[0] if len(values) == 1 else {"in": list(values)}
+    ),
+    within=lambda bounds: _plain(bounds.field, bounds.bounds()),
+    exists=lambda field: _plain(field, {"exists": True}),
+    prefix=lambda field, text: _plain(field, {"prefix": text}),
+)
 
 
 def _parse(value: object, where: str, depth: int) -> Filter:

@@ -15,11 +15,11 @@ from ragbench.core.config import RAGConfig
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError
 from ragbench.pipeline.bm25 import Bm25Index
-from ragbench.pipeline.chunking import document_chunks
 from ragbench.pipeline.documents import (
     Documents,
     Indexing,
     chunks_digest,
+    document_chunks,
     whole_documents,
     with_origin,
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chunk import Document
 from ragbench.io.converted import MARKDOWN
-from ragbench.pipeline.chunking import ChunkSize, Piece, packed
+from ragbench.pipeline.documents import ChunkSize, Piece, packed
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 
 if TYPE_CHECKING:

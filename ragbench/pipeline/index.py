@@ -22,8 +22,7 @@ from ragbench.embedders.embedder import (
 )
 from ragbench.errors import ConfigError, warn
 from ragbench.io.read import read_documents, skipped_files
-from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker
-from ragbench.pipeline.documents import WordsPlace
+from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
 from ragbench.pipeline.writing import Embedding, Writing, words_of
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection

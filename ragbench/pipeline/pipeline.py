@@ -51,6 +51,12 @@ def own_rag(
     return rag
 
 
+def _own_identity(stage: OwnRetrieval | OwnGenerator, name: str) -> Mapping[str, object]:
+    own = stage.rag.stage_identity(name)
+    described = describe_rag(stage.rag, stage.spec, stage.settings)
+    return described if own is None else {"spec": described["spec"], "own": own}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnRetrieval(RetrievalStage):
     """A user's retrieval: described and open at once.
@@ -72,9 +78,7 @@ class OwnRetrieval(RetrievalStage):
     @property
     def identity(self) -> Mapping[str, object]:
         """The class, its source and its arguments, or what it says of itself."""
-        own = self.rag.stage_identity("retrieve")
-        described = describe_rag(self.rag, self.spec, self.settings)
-        return described if own is None else {"spec": described["spec"], "own": own}
+        return _own_identity(self, "retrieve")
 
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
         """Itself: a user's retrieval brings its own index."""
@@ -109,9 +113,7 @@ class OwnGenerator:
     @property
     def identity(self) -> Mapping[str, object]:
         """The class, its source and its arguments, or what it says of itself."""
-        own = self.rag.stage_identity("generate")
-        described = describe_rag(self.rag, self.spec, self.settings)
-        return described if own is None else {"spec": described["spec"], "own": own}
+        return _own_identity(self, "generate")
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
         """See `ragbench.pipeline.stages.Generator.generate`."""

@@ -6,13 +6,11 @@ import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 from ragbench.core.chat import ChatModel, Message
-from ragbench.errors import LLMReplyError
-from ragbench.llm.schema import json_values
+from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.pipeline.pre_retrieval import QueryKind, SearchQuery, Transformed
-from ragbench.post.chunks import shown_reply
 from ragbench.post.operator import between, one_of, refuse
 
 LONGEST = 4000
@@ -24,35 +22,15 @@ _DATA = (
 )
 
 
-def ask_for_texts(chat: ChatModel, task: str, query: str, key: str) -> list[str]:
-    answer = chat.complete(
-        [
-            Message(role="system", content=f"{task} {_DATA}"),
-            Message(role="user", content=json.dumps({"query": query}, ensure_ascii=False)),
-        ]
-    )
-    for value in json_values(answer):
-        if isinstance(value, dict) and key in value:
-            return _checked(cast("dict[str, Any]", value)[key], answer)
-    raise LLMReplyError(
-        f"the model's answer has no field '{key}': {shown_reply(answer)}", reply=answer
-    )
-
-
-def _checked(given: object, answer: str) -> list[str]:
+def _texts(given: object) -> list[str]:
     listed = cast("Sequence[object]", given) if isinstance(given, list) else [given]
-    found: list[str] = []
-    for text in listed:
-        if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
-            raise LLMReplyError(
-                f"the model's answer holds something that is not a query: {shown_reply(answer)}",
-                reply=answer,
-            )
-        found.append(" ".join(text.split()))
-    if not found:
-        raise LLMReplyError(
-            f"the model's answer holds no query: {shown_reply(answer)}", reply=answer
-        )
+    found = [
+        " ".join(text.split())
+        for text in listed
+        if isinstance(text, str) and text.strip() and len(text) <= LONGEST
+    ]
+    if not found or len(found) < len(listed):
+        raise ValueError("it holds no query, or something that is not one")
     return list(dict.fromkeys(found))
 
 
@@ -95,7 +73,16 @@ class LlmTransform:
         return Transformed(queries=(*kept, *found))
 
     def _written(self, query: str) -> list[str]:
-        return ask_for_texts(self.chat, self.task.format(count=self.count), query, self.key)
+        task = self.task.format(count=self.count)
+        data = json.dumps({"query": query}, ensure_ascii=False)
+        form = {"type": "array", "items": {"type": "string"}}
+        if self.key == "query":
+            form = {"type": "string"}
+        return ask_structure(
+            self.chat,
+            [Message(role="system", content=f"{task} {_DATA}"), Message(role="user", content=data)],
+            field_schema(self.key, form, _texts),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

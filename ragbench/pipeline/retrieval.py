@@ -13,11 +13,9 @@ from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Filter
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError
-from ragbench.pipeline.chunking import make_chunker
-from ragbench.pipeline.documents import Documents, Indexing
+from ragbench.pipeline.documents import Documents, Indexing, make_chunker
 from ragbench.pipeline.index import index_documents
-from ragbench.pipeline.index_check import check_index
-from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.search_engine import RetrievalEngine, check_index
 from ragbench.pipeline.sparse_index import SparseStrategy, StoredWordsStrategy, sparse_cache_folder
 from ragbench.pipeline.stages import RetrievalStage, WordWeights
 from ragbench.pipeline.store_retriever import StoreRetriever, fusion_of, open_foreign_retriever
@@ -26,7 +24,7 @@ from ragbench.pipeline.strategies import (
     RetrievalSettings,
     Strategy,
     StrategyName,
-    effort_of,
+    dense_of,
     exactly,
     filter_problem,
 )
@@ -196,8 +194,9 @@ def _notes(settings: StoreRetrieval, store: OwnCollection, strategy: Strategy) -
     given = settings.parsed_filters()
     problem = filter_problem(store, store.info().dimension, given)
     notes = [] if problem is None else [f"Warning: {problem}"]
-    if exactly(strategy) is not None and store.count() > 1:
-        notes.append(str(check_index(store, queries=_CHECKED, effort=effort_of(strategy))))
+    dense = dense_of(strategy)
+    if dense is not None and exactly(dense) is not None and store.count() > 1:
+        notes.append(str(check_index(store, queries=_CHECKED, effort=dense.effort)))
     return tuple(notes)
 
 

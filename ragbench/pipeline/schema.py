@@ -6,8 +6,7 @@ from typing import Any
 
 from ragbench.io.settings import schema_of_settings
 from ragbench.llm.settings import SETTING_NAMES
-from ragbench.pipeline.chunking import CHUNKERS, ChunkSize
-from ragbench.pipeline.documents import IndexingSettings
+from ragbench.pipeline.documents import CHUNKERS, ChunkSize, IndexingSettings
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 from ragbench.plugins import Registry

@@ -15,8 +15,14 @@ from ragbench.io.yaml_file import SettingsFile, is_own, shown
 from ragbench.llm.budget import Budget
 from ragbench.llm.session import Chat, chat_of
 from ragbench.llm.settings import resolve
-from ragbench.pipeline.chunking import CHUNKERS, Chunker, ChunkSize, make_chunker
-from ragbench.pipeline.documents import Indexing, IndexingSettings
+from ragbench.pipeline.documents import (
+    CHUNKERS,
+    Chunker,
+    ChunkSize,
+    Indexing,
+    IndexingSettings,
+    make_chunker,
+)
 from ragbench.plugins import Registry
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.registry import check_store_address

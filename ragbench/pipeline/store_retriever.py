@@ -27,8 +27,10 @@ from ragbench.pipeline.strategies import (
     Search,
     Strategy,
     StrategyName,
+    dense_of,
     exactly,
     filter_problem,
+    with_dense,
 )
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.base import Effort
@@ -144,11 +146,11 @@ def _over(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strat
 
 def for_passages(strategy: Strategy) -> Strategy:
     """The same search for texts that are embedded as passages."""
-    if isinstance(strategy, DenseStrategy):
-        return replace(strategy, embedder=cast("Embedder", _PassageSide(strategy.embedder)))
-    if isinstance(strategy, HybridStrategy):
-        return replace(strategy, dense=for_passages(strategy.dense))
-    return strategy
+    dense = dense_of(strategy)
+    if dense is None:
+        return strategy
+    embedder = cast("Embedder", _PassageSide(dense.embedder))
+    return with_dense(strategy, replace(dense, embedder=embedder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,8 +352,8 @@ def vector_problem(
     collection: ForeignCollection, strategy: Strategy, *, embedder_name: str
 ) -> str | None:
     """What is wrong with the embedder of a search; None where it fits, or none is used."""
-    dense = strategy.dense if isinstance(strategy, HybridStrategy) else strategy
-    seen = self_search(collection, dense.embedder) if isinstance(dense, DenseStrategy) else None
+    dense = dense_of(strategy)
+    seen = None if dense is None else self_search(collection, dense.embedder)
     if seen is None:
         return None
     if seen.found < _FOUND * seen.asked:

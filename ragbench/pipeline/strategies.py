@@ -183,23 +183,22 @@ class DenseStrategy:
         return replace(chunk, score=self.calibration.score(chunk.score or 0.0))
 
 
-def effort_of(strategy: Strategy) -> Effort:
-    """How hard a search by vectors looks."""
-    if isinstance(strategy, HybridStrategy):
-        return effort_of(strategy.dense)
-    return strategy.effort if isinstance(strategy, DenseStrategy) else NORMAL
+def dense_of(strategy: Strategy) -> DenseStrategy | None:
+    """The search by vectors that a search is, or holds."""
+    inner = strategy.dense if isinstance(strategy, HybridStrategy) else strategy
+    return inner if isinstance(inner, DenseStrategy) else None
+
+
+def with_dense(strategy: Strategy, dense: DenseStrategy) -> Strategy:
+    return replace(strategy, dense=dense) if isinstance(strategy, HybridStrategy) else dense
 
 
 def exactly(strategy: Strategy) -> Strategy | None:
     """The same search with every vector compared; None where it does so already."""
-    if isinstance(strategy, DenseStrategy):
-        if strategy.store.is_exact or strategy.effort.exact:
-            return None
-        return replace(strategy, effort=Effort(exact=True))
-    if isinstance(strategy, HybridStrategy):
-        dense = exactly(strategy.dense)
-        return None if dense is None else replace(strategy, dense=dense)
-    return None
+    dense = dense_of(strategy)
+    if dense is None or dense.store.is_exact or dense.effort.exact:
+        return None
+    return with_dense(strategy, replace(dense, effort=Effort(exact=True)))
 
 
 def filter_problem(store: Searchable, dimension: int, filters: Filter | None) -> str | None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, get_args
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import readable_text
 from ragbench.errors import ConfigError, StoreError, warn
-from ragbench.pipeline.chunking import Chunker, document_chunks
-from ragbench.pipeline.documents import WordsPlace
+from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database

@@ -37,12 +37,6 @@ def numbers_schema(key: str, count: int) -> Schema[list[int]]:
     return field_schema(key, {"type": "array", "items": {"type": "integer"}}, check)
 
 
-def shown_reply(answer: str) -> str:
-    """The beginning of what a model replied, in one line and in quotes, for a message."""
-    text = " ".join(answer.split())
-    return f"'{text[:120]} ...'" if len(text) > 120 else f"'{text}'"
-
-
 DERIVED = "derived"
 """The metadata key of the list of changes that a text went through, oldest first."""
 

@@ -63,7 +63,7 @@ class Abstractive:
     def __post_init__(self) -> None:
         refuse(
             one_of("scope", self.scope, ("each", "all")),
-            None if self.budget is None else at_least("budget", self.budget, 1),
+            at_least("budget", self.budget, 1),
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:

@@ -105,7 +105,7 @@ class JsonFormat:
         refuse(
             not_empty("fields", self.fields),
             *(one_of("fields", field, get_args(Field)) for field in self.fields),
-            None if self.indent is None else at_least("indent", self.indent, 0),
+            at_least("indent", self.indent, 0),
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:

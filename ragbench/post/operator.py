@@ -144,8 +144,10 @@ class ChunkNeighbours(Protocol):
         ...
 
 
-def above(name: str, value: float, low: float) -> str | None:
-    """A number that must be larger than a limit."""
+def above(name: str, value: float | None, low: float) -> str | None:
+    """A number that must be larger than a limit, where one is given."""
+    if value is None:
+        return None
     if isinstance(value, bool) or not value > low:  # also false for NaN
         return f"{name} must be above {low:g}, not {value!r}"
     return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"
@@ -156,8 +158,10 @@ def below(name: str, value: float, high: float) -> str | None:
     return None if value < high else f"{name} must be below {high:g}, not {value!r}"
 
 
-def at_least(name: str, value: float, low: float) -> str | None:
-    """A number that must not be smaller than a limit."""
+def at_least(name: str, value: float | None, low: float) -> str | None:
+    """A number that must not be smaller than a limit, where one is given."""
+    if value is None:
+        return None
     if isinstance(value, bool) or not value >= low:  # also false for NaN
         return f"{name} must be at least {low:g}, not {value!r}"
     return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"

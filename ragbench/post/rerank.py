@@ -10,7 +10,7 @@ from typing import Literal, Protocol, overload, runtime_checkable
 from ragbench.core.calling import with_deadline
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
-from ragbench.errors import ConfigError, InputError, InterfaceError, LLMStoppedError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.post.operator import (
     OperatorInput,
     OperatorOutput,
@@ -19,6 +19,7 @@ from ragbench.post.operator import (
     above,
     as_query,
     at_least,
+    one_of,
     ranked,
     refuse,
 )
@@ -140,7 +141,7 @@ def rerank(
         InterfaceError: with ``on_error="raise"``, the scores are unusable.
         StageTimeoutError: with ``on_error="raise"``, the timeout is over.
     """
-    _check(on_error, timeout, top_k)
+    Rerank(reranker=reranker, top_k=top_k, timeout=timeout, on_error=on_error)  # checks them
     entries = ranked(chunks)
     if not entries:
         return Reranked(chunks=())
@@ -194,15 +195,6 @@ def _name(reranker: Reranker) -> str:
     return str(getattr(reranker, "name", type(reranker).__name__))
 
 
-def _check(on_error: str, timeout: float | None, top_k: int | None) -> None:
-    if on_error not in ("keep", "raise"):
-        raise ConfigError(f"on_error must be 'keep' or 'raise', not '{on_error}'")
-    if timeout is not None and not timeout > 0:
-        raise ConfigError(f"the timeout of a reranker must be above 0 seconds, not {timeout:g}")
-    if top_k is not None and top_k < 1:
-        raise ConfigError(f"top_k must be at least 1, not {top_k}")
-
-
 def with_members(reranker: Reranker) -> Iterator[Reranker]:
     """A reranker and those within it."""
     yield reranker
@@ -225,8 +217,9 @@ class Rerank:
 
     def __post_init__(self) -> None:
         refuse(
-            None if self.top_k is None else at_least("top_k", self.top_k, 1),
-            None if self.timeout is None else above("timeout", self.timeout, 0),
+            at_least("top_k", self.top_k, 1),
+            above("timeout", self.timeout, 0),
+            one_of("on_error", self.on_error, ("keep", "raise")),
         )
 
     @property

@@ -141,7 +141,7 @@ def _was_recovered(body: bytes) -> bool:
     """Whether something went wrong before the retrieval, and another try may find more."""
     if PRE_RETRIEVE.encode() not in body or b'"failures"' not in body:
         return False
-    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body)[3])
+    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body).get("metadata"))
     return bool(pre_retrieval_failures(result))
 
 

@@ -23,7 +23,7 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching, match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.pipeline.documents import with_origin
-from ragbench.pipeline.index_check import share_found
+from ragbench.pipeline.search_engine import share_found
 from ragbench.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
 from ragbench.stats.mean import Interval, mean_interval
 from ragbench.stores.base import NORMAL, Effort

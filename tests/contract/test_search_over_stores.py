@@ -11,8 +11,7 @@ import pytest
 from ragbench import Chunk, Document
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import StoreError
-from ragbench.pipeline.chunking import make_chunker
-from ragbench.pipeline.documents import WordsPlace
+from ragbench.pipeline.documents import WordsPlace, make_chunker
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import StrategyName

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ragbench import Document, open_embedder
-from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.documents import make_chunker
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import StrategyName

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _chunkers(typed: str) -> list[str]:
-    from ragbench.pipeline.chunking import CHUNKERS
+    from ragbench.pipeline.documents import CHUNKERS
 
     return [name for name in sorted(CHUNKERS.targets()) if name.startswith(typed)]
 
@@ -100,7 +100,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     from ragbench.embedders.embedder import DEFAULT_EMBEDDER
     from ragbench.errors import ConfigError
     from ragbench.io.lines import encoding_of
-    from ragbench.pipeline.chunking import ChunkSize, make_chunker
+    from ragbench.pipeline.documents import ChunkSize, make_chunker
     from ragbench.pipeline.index import index
     from ragbench.text.token_counter import token_counter
     from ragbench_cli.options import mapping
@@ -253,7 +253,7 @@ def _list(address: str, *, json: bool) -> None:
 def _check(address: str, collection: str | None, *, json: bool) -> None:
     from dataclasses import asdict
 
-    from ragbench.pipeline.index_check import check_index
+    from ragbench.pipeline.search_engine import check_index
     from ragbench.stores.registry import open_database
     from ragbench_cli.stores import only_collection
 

@@ -126,7 +126,7 @@ class CrossEncoderReranker:
     def __post_init__(self) -> None:
         refuse(
             *(at_least(name, getattr(self, name), 1) for name in ("words", "windows", "threads")),
-            None if self.first is None else at_least("first", self.first, 1),
+            at_least("first", self.first, 1),
             at_least("max_length", self.max_length, 16),
             between("overlap", self.overlap, 0, self.max_length // 4),
         )

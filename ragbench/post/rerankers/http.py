@@ -105,10 +105,8 @@ class HttpReranker:
     def __post_init__(self) -> None:
         needs_model = self.shape in _NAMED and not self.model
         refuse(
-            None if self.batch_size is None else at_least("batch_size", self.batch_size, 1),
-            None
-            if self.max_characters is None
-            else at_least("max_characters", self.max_characters, 1),
+            at_least("batch_size", self.batch_size, 1),
+            at_least("max_characters", self.max_characters, 1),
             one_of("shape", self.shape, tuple(FORMS)),
             f"model must be given: the shape '{self.shape}' needs one" if needs_model else None,
         )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragbench import Document
 from ragbench.errors import ConfigError
-from ragbench.pipeline.chunking import ChunkSize, document_chunks, make_chunker
+from ragbench.pipeline.documents import ChunkSize, document_chunks, make_chunker
 from ragbench.text.token_counter import APPROXIMATE
 
 NAMES = ["auto", "tokens", "sentences", "markdown", "whole"]

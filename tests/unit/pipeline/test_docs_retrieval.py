@@ -15,7 +15,7 @@ import pytest
 from ragbench import Chunk
 from ragbench.embedders.embedder import EMBEDDERS
 from ragbench.io.dumps.read import dump_row
-from ragbench.pipeline.chunking import CHUNKERS
+from ragbench.pipeline.documents import CHUNKERS
 from ragbench.pipeline.strategies import RetrievalSettings
 from ragbench_cli.main import main
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ragbench import Chunk, Document, index, open_engine
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError, StoreError
-from ragbench.pipeline.chunking import ChunkSize, make_chunker
+from ragbench.pipeline.documents import ChunkSize, make_chunker
 from ragbench.pipeline.index import IndexResult, index_documents
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.database import Database

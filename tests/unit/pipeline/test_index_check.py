@@ -7,7 +7,7 @@ import pytest
 
 from ragbench import Chunk
 from ragbench.errors import ConfigError, StoreError
-from ragbench.pipeline.index_check import check_index
+from ragbench.pipeline.search_engine import check_index
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.memory import MemoryDatabase
 from tests.unit.pipeline.test_gold import Forgetful

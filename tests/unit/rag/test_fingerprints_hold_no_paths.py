@@ -10,7 +10,7 @@ import pytest
 
 from ragbench import BaselineRAG, Document, as_rag, build_operator, build_reranker
 from ragbench.ledger.identity import described
-from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.documents import make_chunker
 from ragbench.rag.load import describe_rag
 
 
