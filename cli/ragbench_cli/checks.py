@@ -19,7 +19,7 @@ from ragbench.masking import mask_text
 from ragbench.pipeline.pipeline import Pipeline
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
-from ragbench_cli.llm_options import llm_section
+from ragbench_cli.models import llm_section
 from ragbench_cli.options import json_object
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ragbench.llm.settings import LLMSettings
     from ragbench.stages.call_stage import CallStage
     from ragbench.stages.rag import RAG
-    from ragbench.verbs.rag_probes import Probe
+    from ragbench.verbs.probes import Probe
 
 State = Literal["ok", "absent", "unknown", "doubt", "fixed", "failed"]
 """Absent is something optional that is not there; fixed is what a setting now takes care of; a
@@ -211,7 +211,7 @@ async def _check(settings: LLMSettings) -> list[DoctorCheck]:
 async def _probed(settings: LLMSettings, path: Path) -> list[DoctorCheck]:
     """Tries the endpoint out and writes what it needs."""
     from ragbench.llm.probe import probe
-    from ragbench_cli.llm_options import write_llm_section
+    from ragbench_cli.models import write_llm_section
 
     checks: list[DoctorCheck] = []
     wanted: dict[str, Any] = {}
@@ -254,7 +254,7 @@ def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
     """Reads a dataset, and the documents beside it, for what would be scored wrongly."""
     from ragbench.io.lines import encoding_of
     from ragbench.io.read import read_cases
-    from ragbench.verbs.dataset_probes import probe_dataset
+    from ragbench.verbs.probes import probe_dataset
     from ragbench_cli.systems import DocumentsBeside
 
     try:
@@ -294,7 +294,7 @@ def ask_rag(rag: RAG, question: str) -> list[DoctorCheck]:
 
 async def _ask(rag: RAG, question: str, checks: list[DoctorCheck]) -> None:
     from ragbench.stages.rag import generate_stage, retrieve_stage
-    from ragbench.verbs.rag_probes import probe_generation, probe_retrieval
+    from ragbench.verbs.probes import probe_generation, probe_retrieval
 
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:

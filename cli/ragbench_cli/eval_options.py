@@ -108,7 +108,7 @@ class Measuring:
     spelled: Annotated[str | None, option("LIST", "--metrics", "-m", complete=complete_metrics)] = (
         None
     )
-    """Metrics by name, or functions of your own as file.py:function, separated by commas. See:
+    """Metrics by name or file.py:function, with commas; +LIST adds to the usual ones. See:
     ragbench show metrics."""
     validate: str | None = None
     """Validate what was retrieved: auto, lexical, local, llm or cascade. Shows how often the system

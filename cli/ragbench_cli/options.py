@@ -319,6 +319,10 @@ def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None
         target, equals, source = entry.partition("=")
         if not equals or not target:
             raise ConfigError(f"{option} {entry}: expected TARGET=SOURCE, such as query=Frage")
+        if found.get(target, source) != source:
+            raise ConfigError(
+                f"{option} says twice where {target} is found: {found[target]} and {source}"
+            )
         found[target] = source
     return found or None
 

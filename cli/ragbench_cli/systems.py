@@ -157,7 +157,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
 
     from ragbench.pipeline.read import load_pipeline
     from ragbench.rag.load import describe_rag
-    from ragbench_cli.llm_options import llm_section
+    from ragbench_cli.models import llm_section
 
     path = file.path
     pipeline = load_pipeline(

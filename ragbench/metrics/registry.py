@@ -93,11 +93,14 @@ def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
 
     Args:
         metrics: a text with commas or spaces between them, or one text, function or metric each.
+            A text that begins with + adds to the default ones.
 
     Raises:
         ConfigError: some are wrong; the message holds one line for each of those.
     """
-    given = split_metrics(metrics) if isinstance(metrics, str) else list(metrics)
+    given = split_metrics(metrics.removeprefix("+")) if isinstance(metrics, str) else list(metrics)
+    if isinstance(metrics, str) and metrics.startswith("+"):
+        given = [*default_metrics(), *given]
     parsed: dict[str, Metric] = {}
     problems: list[str] = []
     for one in given:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +38,18 @@ def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
         "utf-8",
     )
     return "own.py:Own"
+
+
+def fenced(page: str, language: str) -> list[str]:
+    """The blocks of code of a page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+
+
+def printed_by(*programs: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        for program in programs:
+            exec(program, {})
+    return printed.getvalue()
 
 
 def report(folder: str = "run") -> Any:

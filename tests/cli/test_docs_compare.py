@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, fenced, printed_by
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "compare.md").read_text("utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def commands(block: str) -> Iterator[list[str]]:
@@ -28,16 +20,13 @@ def commands(block: str) -> Iterator[list[str]]:
 
 
 def test_the_commands_print_what_the_page_says(ragbench: Ragbench) -> None:
-    first, *others = blocks("sh")
+    first, *others = fenced(PAGE, "sh")
     done = [ragbench(*arguments) for arguments in commands(first)][-1]
     assert done.code == 0, done.err
-    (table,) = blocks("text")
+    (table,) = fenced(PAGE, "text")
     assert table in done.out
-    program, promised = blocks("python")[0].strip().rsplit("\n", 1)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(program, {})
-    assert f"# {printed.getvalue().strip()}" == promised
+    program, promised = fenced(PAGE, "python")[0].strip().rsplit("\n", 1)
+    assert f"# {printed_by(program).strip()}" == promised
     for number in (1, 2, 3):
         assert ragbench("eval", "office", "--out", f"run-{number}", "-q").code == 0
     for block in others:

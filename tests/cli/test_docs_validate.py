@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragbench import open_dump
 from ragbench.core.validation import WarningKind
 from ragbench.io.dumps.forms import form_names
-
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, fenced, printed_by
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8")
@@ -29,13 +24,9 @@ PROBABILITY = re.compile(r"(?:\(|, )(?:probability of an answer )?[01]\.\d\d")
 TEXT = "There are 27 days of paid leave a year."
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-
-
 @pytest.fixture
 def files(workplace: Path) -> None:
-    dump, log, label = blocks("json")
+    dump, log, label = fenced(PAGE, "json")
     record = json.loads(log)
     Path("dump.jsonl").write_text(dump, encoding="utf-8")
     Path("log.jsonl").write_text(log, encoding="utf-8")
@@ -57,7 +48,7 @@ def files(workplace: Path) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_what_the_page_prints_is_what_is_printed(ragbench: Ragbench) -> None:
-    (shown,) = blocks("console")
+    (shown,) = fenced(PAGE, "console")
     line, _, output = shown.partition("\n")
     done = ragbench(*shlex.split(line.removeprefix("$ ragbench ")))
     # Probabilities change whenever a validator learns more: what is said must not.
@@ -66,7 +57,7 @@ def test_what_the_page_prints_is_what_is_printed(ragbench: Ragbench) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_the_commands_run(ragbench: Ragbench) -> None:
-    for block in blocks("sh"):
+    for block in fenced(PAGE, "sh"):
         for line in block.splitlines():
             program, *arguments = shlex.split(line)
             assert program == "ragbench"
@@ -76,23 +67,14 @@ def test_the_commands_run(ragbench: Ragbench) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_the_examples_in_python_run() -> None:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(blocks("python")[0], {})
-    assert printed.getvalue().startswith(f"q1 True ['{TEXT}']")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        for _ in range(2):
-            exec(blocks("python")[1], {})
-    assert printed.getvalue() == "0.5 0\n0.5 2\n"
+    first, second, *_ = fenced(PAGE, "python")
+    assert printed_by(first).startswith(f"q1 True ['{TEXT}']")
+    assert printed_by(second, second) == "0.5 0\n0.5 2\n"
 
 
 @pytest.mark.parametrize(("code", "shown"), EXAMPLES)
 def test_the_examples_of_validators_print_what_they_show(code: str, shown: str) -> None:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(code, {})
-    assert printed.getvalue() == shown
+    assert printed_by(code) == shown
 
 
 def test_every_form_and_kind_is_on_the_page() -> None:

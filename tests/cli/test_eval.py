@@ -199,6 +199,18 @@ def test_fields_are_mapped(ragbench: Ragbench) -> None:
     assert score("exact_match") == (1.0, 1)
 
 
+def test_a_plus_adds_metrics_to_the_usual_ones(ragbench: Ragbench) -> None:
+    assert ragbench("eval", "office", "-o", "usual").code == 0
+    assert ragbench("eval", "office", "-o", "run", "-m", "+hit_rate@1").code == 0
+    usual, more = (report(folder)["summaries"] for folder in ("usual", "run"))
+    assert [one["metric"] for one in more[len(usual) :]] == ["hit_rate@1"]
+
+
+def test_a_field_has_one_place(ragbench: Ragbench) -> None:
+    done = ragbench("eval", "office", "--field", "query=a", "--field", "query=b")
+    assert (done.code, done.err) == (2, "Error: --field says twice where query is found: a and b\n")
+
+
 def test_options_come_from_the_environment(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import LimitOption, complete_metrics
-from ragbench_cli.llm_options import LLMBaseUrlOption, LLMChoice, LLMModelOption
+from ragbench_cli.models import LLMBaseUrlOption, LLMChoice, LLMModelOption
 from ragbench_cli.options import (
     JUDGING,
     OUTPUT,

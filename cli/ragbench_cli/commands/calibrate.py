@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.dump_options import DumpChoice, judging
 from ragbench_cli.options import (
     MEASURED,
     OUTPUT,
@@ -21,8 +20,10 @@ from ragbench_cli.options import (
     takes_records,
 )
 from ragbench_cli.validator_options import (
+    DumpChoice,
     ValidatorChoice,
     WorkersOption,
+    judging,
     validator_name,
 )
 

@@ -10,7 +10,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.llm_options import DEFAULT_CONFIG, LLMChoice
+from ragbench_cli.models import DEFAULT_CONFIG, LLMChoice
 from ragbench_cli.options import JsonOption, option, takes_records
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.llm_options import LLMChoice
+from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import (
     CASES,
     JUDGING,

@@ -13,7 +13,6 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.dump_options import DumpChoice, judging
 from ragbench_cli.options import (
     CASES,
     DEMANDED,
@@ -31,8 +30,10 @@ from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,
     CalibratedChoice,
+    DumpChoice,
     ValidatorChoice,
     WorkersOption,
+    judging,
     validator_maker,
     validator_name,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragbench import Case, Document
-from ragbench.verbs.dataset_probes import probe_dataset
+from ragbench.verbs.probes import probe_dataset
 
 
 def case(id: str, query: str = "", **more: Any) -> Case:

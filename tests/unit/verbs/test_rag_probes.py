@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
-from ragbench.verbs.rag_probes import Probe, probe_generation, probe_retrieval
+from ragbench.verbs.probes import Probe, probe_generation, probe_retrieval
 
 QUESTION = "How many days of leave?"
 
