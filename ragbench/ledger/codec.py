@@ -253,10 +253,12 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
     return Encoded(texts, digests, body, fixed_digest(head, body))
 
 
-def decode_outcome(stage: str, status: Status, texts: list[str], body: bytes) -> Outcome[Any]:
-    """What `encode_outcome` wrote down; times, and how it came to be here, are stored elsewhere."""
+def decode_outcome(
+    stage: str, status: Status, texts: list[str], body: bytes, **known: Any
+) -> Outcome[Any]:
+    """What `encode_outcome` wrote down; ``known`` are times, and how it came to be here."""
     if status is Status.FAILED:
-        return Outcome(status=status, failure=decode_failure(body))
+        return Outcome(status=status, failure=decode_failure(body), **known)
     if status is Status.SKIPPED:
-        return Outcome(status=status, reason=body.decode())
-    return Outcome(status=status, value=CODECS[stage].decode(texts, body))
+        return Outcome(status=status, reason=body.decode(), **known)
+    return Outcome(status=status, value=CODECS[stage].decode(texts, body), **known)

@@ -351,18 +351,22 @@ class Journal:
 
     def texts(self, digests: bytes) -> list[str]:
         """The texts behind digests that stand one behind the other."""
-        self.flush()
-        found: list[str] = []
-        for at in range(0, len(digests), SIZE):
-            row = self._db.execute(
-                "SELECT text FROM texts WHERE digest = ?", (digests[at : at + SIZE],)
-            ).fetchone()
-            if row is None:
-                raise RunMismatchError(
-                    "the journal lacks a context text. Use --fresh to start over"
-                )
-            found.append(row[0])
-        return found
+        if not digests:
+            return []
+        if self._new_texts:
+            self.flush()
+        keys = [digests[at : at + SIZE] for at in range(0, len(digests), SIZE)]
+        found: dict[bytes, str] = {}
+        for at in range(0, len(keys), _BATCH):
+            some = keys[at : at + _BATCH]
+            query = f"SELECT digest, text FROM texts WHERE digest IN ({marks(some)})"
+            found.update(self._db.execute(query, some))
+        try:
+            return [found[key] for key in keys]
+        except KeyError:
+            raise RunMismatchError(
+                "the journal lacks a context text. Use --fresh to start over"
+            ) from None
 
 
 def _case_row(

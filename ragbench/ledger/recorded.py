@@ -42,20 +42,12 @@ def _recorded(
     for stage in CODECS:
         stored = known[stage].get(case.number)
         if stored is not None:
-            found[stage] = _outcome(stage, stored, journal)
+            took = {"seconds": stored.seconds, "sharing": stored.sharing, "known": Known.RECORDED}
+            texts = journal.texts(stored.texts)
+            found[stage] = decode_outcome(stage, stored.status, texts, stored.body, **took)
             if stage != "validate" and found[stage].status is Status.FAILED:
                 failed = replace(found[stage], seconds=None)
         elif failed is not None and stage in stages:
             # A stage that an earlier one's failure kept from running has no row of its own.
             found[stage] = failed
     return found
-
-
-def _outcome(stage: str, stored: StoredOutcome, journal: Journal) -> Outcome[Any]:
-    texts = journal.texts(stored.texts)
-    return replace(
-        decode_outcome(stage, stored.status, texts, stored.body),
-        seconds=stored.seconds,
-        sharing=stored.sharing,
-        known=Known.RECORDED,
-    )

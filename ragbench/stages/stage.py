@@ -256,12 +256,8 @@ def restored(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
 ) -> StageOutcome:
     texts = journal.texts(stored.texts) if with_texts else [""] * (len(stored.texts) // SIZE)
-    outcome = replace(
-        decode_outcome(stage, stored.status, texts, stored.body),
-        seconds=stored.seconds,
-        sharing=stored.sharing,
-        known=journal.how(stored),
-    )
+    known = {"seconds": stored.seconds, "sharing": stored.sharing, "known": journal.how(stored)}
+    outcome = decode_outcome(stage, stored.status, texts, stored.body, **known)
     return StageOutcome(outcome, stored.texts, stored.digest)
 
 
