@@ -44,7 +44,13 @@ from benchmarks.rerank_data import load
 from ragbench import Chunk, Document, open_embedder, read_cases, read_documents
 from ragbench.embedders.embedder import NO_EMBEDDER, Embedder
 from ragbench.ledger.fingerprint import fingerprint
-from ragbench.pipeline.documents import Documents, Indexing, WordsPlace, make_chunker
+from ragbench.pipeline.documents import (
+    Documents,
+    Indexing,
+    IndexingSettings,
+    WordsPlace,
+    make_chunker,
+)
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import HybridRetrieval
@@ -232,12 +238,9 @@ class Searcher:
 
     def pipeline(self, dense_weight: float | None = None) -> dict[str, dict[str, float]]:
         """The rankings of ``retrieval: {type: hybrid}`` over the same collection."""
-        indexing = Indexing(
-            embedder=self._embedder,
-            embedder_name=self._name,
-            store=self._database.address,
-            collection=self._given.name,
-        )
+        address, name = self._database.address, self._given.name
+        settings = IndexingSettings(store=address, collection=name)
+        indexing = Indexing(settings=settings, embedder=self._embedder, embedder_name=self._name)
         queries = list(self._given.queries)
         opened = HybridRetrieval(dense_weight=dense_weight).open(Documents(), indexing)
         asked = [SearchQuery(text=self._given.queries[id_]) for id_ in queries]

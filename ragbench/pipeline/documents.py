@@ -326,20 +326,16 @@ class IndexingSettings:
 class Indexing:
     """Which documents are searched, how they are cut and embedded, and where chunks are kept."""
 
-    corpus: str | None = None
+    settings: IndexingSettings = IndexingSettings()
+    """As the file has them."""
     chunker: Chunker | None = None
     """None leaves it to the retrieval."""
     embedder: Embedder | None = None
     embedder_name: str = ""
     """What opens the embedder again."""
     embedder_settings: Mapping[str, Any] | None = None
-    store: str = "memory:"
-    collection: str | None = None
-    words: WordsPlace | None = None
-    mapping: FieldMapping | None = None
-    """Of a collection that ragbench did not fill; None for its own."""
 
     @property
     def is_in_memory(self) -> bool:
         """Whether the store is this process's own, and gone with it."""
-        return self.store == "memory:"
+        return self.settings.store == "memory:"

@@ -13,10 +13,9 @@ from ragbench.core.filters import And, Equals, Filter, matches
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.result import RetrievalResult
 from ragbench.metrics.matching import gold_texts, holds, normalised
-from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, PreRetrieved, SearchQuery
+from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery, pre_retrieved
 from ragbench.pipeline.stages import Retriever
 from ragbench.pipeline.strategies import Search, Searchable, Strategy
-from ragbench.post.stage import record_of
 from ragbench.stores.record import searched_fields
 
 _TELLING = 20
@@ -296,6 +295,4 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
 
 def _queries(case: Case, result: RetrievalResult[Any]) -> PreRetrieved:
     """What was searched for: no model is asked again."""
-    transformed = record_of(result, PRE_RETRIEVE)
-    queries = [SearchQuery(**one) for one in transformed.get("queries", ())]
-    return PreRetrieved(queries=tuple(queries) or (SearchQuery(text=case.query),))
+    return PreRetrieved(queries=pre_retrieved(result).queries or (SearchQuery(text=case.query),))

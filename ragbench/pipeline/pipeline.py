@@ -221,7 +221,11 @@ class Pipeline:
     @property
     def corpus(self) -> Path | None:
         """The corpus that the file names."""
-        return None if self.indexing.corpus is None else self.path.parent / self.indexing.corpus
+        return (
+            None
+            if self.indexing.settings.corpus is None
+            else self.path.parent / self.indexing.settings.corpus
+        )
 
     @contextmanager
     def open(

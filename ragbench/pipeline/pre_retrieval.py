@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
 
 from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
@@ -24,7 +26,7 @@ from ragbench.errors import (
 )
 from ragbench.ledger.identity import described
 from ragbench.plugins import Registry
-from ragbench.post.stage import failure_object, record_of
+from ragbench.post.stage import record_of
 
 QueryKind = Literal["query", "passage"]
 
@@ -175,37 +177,20 @@ PRE_RETRIEVE = "pre_retrieve"
 
 def transformed_object(asked: PreRetrieved) -> dict[str, Any]:
     """What was searched for and what went wrong, as JSON holds it."""
-    found: dict[str, Any] = {
-        "queries": [
-            {"text": query.text, "kind": query.kind, "weight": query.weight}
-            for query in asked.queries
-        ]
-    }
-    if asked.failures:
-        found["failures"] = list(map(failure_object, asked.failures))
-    return found
+    failures = tuple(replace(failure, traceback=None) for failure in asked.failures)
+    found: dict[str, Any] = msgspec.to_builtins(replace(asked, failures=failures))
+    return {key: list(value) for key, value in found.items() if value}
 
 
-def pre_retrieval_failures(result: RetrievalResult[Any]) -> tuple[Failure, ...]:
-    """What went wrong before a retrieval and was made up for; nothing when it does not say."""
-    # A RAG of a user's may have a key of this name, too.
-    return tuple(
-        Failure(**failure)
-        for failure in _listed(result, "failures")
-        if failure.keys() == {"type", "message", "stage", "cause"}
-    )
-
-
-def searched_for(result: RetrievalResult[Any]) -> tuple[str, ...]:
-    """The queries of a retrieval as ``kind: text``; nothing when it does not say."""
-    queries = _listed(result, "queries")
-    return tuple(f"{each.get('kind')}: {each.get('text')}" for each in queries)
-
-
-def _listed(result: RetrievalResult[Any], key: str) -> list[dict[str, Any]]:
-    listed = record_of(result, PRE_RETRIEVE).get(key)
-    items = cast("list[object]", listed) if isinstance(listed, list) else []
-    return [cast("dict[str, Any]", each) for each in items if isinstance(each, dict)]
+def pre_retrieved(result: RetrievalResult[Any]) -> PreRetrieved:
+    """What was searched for; nothing where a result does not say."""
+    try:
+        return msgspec.convert(record_of(result, PRE_RETRIEVE), PreRetrieved)
+    except (
+        msgspec.ValidationError,
+        ConfigError,
+    ):  # a RAG of a user's may have a key of this name, too
+        return PreRetrieved(queries=())
 
 
 QUERY_TRANSFORMS = Registry(

@@ -107,7 +107,7 @@ class _Together:
                     "leave one of both out",
                 )
         try:
-            check_foreign_address(self.indexing.store)
+            check_foreign_address(self.indexing.settings.store)
         except ConfigError as error:
             yield ("indexing", "store" if "store" in section else "map"), str(error)
         if not section.get("collection"):

@@ -134,7 +134,7 @@ def _opened(settings: StoreRetrieval, documents: Documents, indexing: Indexing) 
     A collection that is kept outside of this process is brought to the state of the corpus that the
     file names, and is taken as it is when it names none, or when ragbench did not fill it.
     """
-    if indexing.mapping is not None:
+    if indexing.settings.map is not None:
         return open_foreign_retriever(
             indexing,
             settings.engine_settings(),
@@ -146,7 +146,7 @@ def _opened(settings: StoreRetrieval, documents: Documents, indexing: Indexing) 
         raise ConfigError(f"{settings.strategy} retrieval needs an embedder")
     with ExitStack() as stack:
         stack.callback(embedder.close)
-        database = open_database(indexing.store)
+        database = open_database(indexing.settings.store)
         stack.callback(database.close)
         collection = _indexed(database, documents, indexing, embedder)
         engine = stack.enter_context(
@@ -204,7 +204,7 @@ def _indexed(
     database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
 ) -> str:
     """The collection's name; its chunks are those of the corpus."""
-    collection = indexing.collection or _name_of(indexing.corpus)
+    collection = indexing.settings.collection or _name_of(indexing.settings.corpus)
     if documents.source is not None or indexing.is_in_memory:
         read, chunker = documents.read(), indexing.chunker or make_chunker()
         index_documents(
@@ -215,7 +215,7 @@ def _indexed(
             embedder_name=indexing.embedder_name,
             embedder_settings=indexing.embedder_settings,
             chunker=chunker,
-            words=words_of(indexing.words, database, collection, read, chunker),
+            words=words_of(indexing.settings.words, database, collection, read, chunker),
             patience=_PATIENCE,
         )
     return collection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ragbench.core.chat import ChatModel, Message, Reply
@@ -180,36 +180,28 @@ _PLACE = ("indexing",)
 def read_indexing(reading: PipelineFile) -> Indexing:
     """The stage, with what is right in it; what is wrong is noted."""
     given = reading.mapping(_PLACE)
-    place = (*_PLACE, "map")
-    mapping: FieldMapping | None = None
-    if given.pop("map", None) is not None:
-        named = reading.mapping(place)
-        mapping = reading.built(
-            place, named, lambda: from_settings(FieldMapping, named, where="map")
-        )
+    named = given.pop("map", None) is not None
+    mapping = reading.section((*_PLACE, "map"), FieldMapping) if named else None
     settings: IndexingSettings | None = reading.built(
         _PLACE, given, lambda: from_settings(IndexingSettings, given, where="indexing")
     )
     if settings is None:
         return Indexing()
+    settings = replace(settings, map=mapping)
     if settings.corpus is not None and not (reading.folder / settings.corpus).exists():
         place = (*_PLACE, "corpus")
         reading.wrong(place, f"there is no file or folder '{settings.corpus}'")
-    if mapping is None:
+    if settings.map is None:
         _check_store(reading, settings.store)
     name, own = _named(settings.embedder)
-    if mapping is None and _is_by_words(reading) and _is_left_open(settings, given):
+    if settings.map is None and _is_by_words(reading) and _is_left_open(settings, given):
         name = NO_EMBEDDER
     return Indexing(
-        corpus=settings.corpus,
+        settings=settings,
         chunker=_part(reading, "chunker", lambda: _chunker(reading, settings.chunker)),
         embedder=_part(reading, "embedder", lambda: _embedder(reading, name, own)),
         embedder_name=name,
         embedder_settings=own,
-        store=settings.store,
-        collection=settings.collection,
-        words=settings.words,
-        mapping=mapping,
     )
 
 

@@ -230,11 +230,10 @@ def open_foreign_retriever(
     with ExitStack() as stack:
         if embedder is not None:
             stack.callback(embedder.close)
-        content = _local_content(indexing.store)  # before it is opened: some engines then write
+        named = indexing.settings
+        content = _local_content(named.store)  # before it is opened: some engines then write
         collection = stack.enter_context(
-            attach(
-                indexing.store, indexing.collection, indexing.mapping, native_filter=native_filter
-            )
+            attach(named.store, named.collection, named.map, native_filter=native_filter)
         )
         strategy = foreign_strategy(
             collection, embedder, embedder_name=indexing.embedder_name, settings=settings

@@ -349,11 +349,6 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
     return {**record, "text": done.history_text} if done.formatted else record
 
 
-def failure_object(failure: Failure) -> dict[str, Any]:
-    """Without the traceback: it is stored with every result, and names ragbench's own code only."""
-    return {name: getattr(failure, name) for name in ("type", "message", "stage", "cause")}
-
-
 def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
     """What a stage noted in a result's metadata; empty where there is nothing of the kind."""
     metadata: object = result.metadata

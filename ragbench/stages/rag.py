@@ -18,7 +18,7 @@ from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest, text_digests
 from ragbench.metrics.abstention import abstained
 from ragbench.pipeline.gold import golds_of
-from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, pre_retrieval_failures
+from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, pre_retrieved
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
@@ -142,7 +142,7 @@ def _was_recovered(body: bytes) -> bool:
     if PRE_RETRIEVE.encode() not in body or b'"failures"' not in body:
         return False
     result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body).get("metadata"))
-    return bool(pre_retrieval_failures(result))
+    return bool(pre_retrieved(result).failures)
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:

@@ -17,7 +17,7 @@ from ragbench.core.report import FailureGroup, Latency, StageCount
 from ragbench.core.result import GenerationResult
 from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import STAGES, Trace
-from ragbench.pipeline.pre_retrieval import pre_retrieval_failures
+from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import steps_of
 from ragbench.stages.validate import ValidationTally
 from ragbench.text.declining import read_answer
@@ -35,7 +35,7 @@ _CITATIONS = re.compile(
 def _recovered(trace: Trace) -> list[Failure]:
     """Failures before retrieval and of operators that were passed over."""
     first, between = trace.retrieval.value, trace.post_retrieval
-    found = [] if first is None else [*pre_retrieval_failures(first)]
+    found = [] if first is None else [*pre_retrieved(first).failures]
     if between is None or between.value is None:
         return found
     return [*found, *(failure for step in steps_of(between.value) for failure in step.failures)]

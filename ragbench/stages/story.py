@@ -12,7 +12,7 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.story import CaseStory, ChunkStory, Hop, Mark
 from ragbench.core.trace import Trace
 from ragbench.metrics.window import Compared
-from ragbench.pipeline.pre_retrieval import searched_for
+from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import Step, steps_of, written_text
 from ragbench.stages.attribution import FoundGold
 from ragbench.stages.claims import judged_answers
@@ -32,7 +32,9 @@ def story_of(
     steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)
     candidates = () if generated is None else tuple(generated.candidates)
     return CaseStory(
-        sent=() if retrieved is None else tuple(searched_for(retrieved)),
+        sent=()
+        if retrieved is None
+        else tuple(f"{one.kind}: {one.text}" for one in pre_retrieved(retrieved).queries),
         hops=tuple(_hops(trace)),
         chunks=_chunks(trace, FoundGold.of(trace, matches), steps, judgements),
         operators=tuple(step.operator for step in steps),
