@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
 from ragbench.errors import ConfigError
-from ragbench.io.settings import Place, built_own
+from ragbench.io.settings import Place, built_own, converted
 from ragbench.io.yaml_file import read_yaml, shown
 from ragbench.llm.budget import Budget
 from ragbench.pipeline.documents import Indexing
@@ -30,6 +30,7 @@ from ragbench.pipeline.stages import (
     Orchestration,
     RetrievalStage,
 )
+from ragbench.plugins import Registry
 from ragbench.post.build import Resources, read_stage
 from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
@@ -225,7 +226,15 @@ def load_pipeline(
     indexing = read_indexing(reading)
     retrieval = _retrieval(reading)
     post_retrieval = _post_retrieval(reading, models, service)
-    generation = _generation(reading, models)
+    generation = _stage(
+        reading,
+        ("generation",),
+        GENERATIONS,
+        "generation",
+        _own_generator,
+        default="extractive",
+        models=models,
+    )
     orchestration, own = _orchestration(reading)
     if retrieval is not None:
         together = _Together(
@@ -254,6 +263,25 @@ def load_pipeline(
     )
 
 
+def _stage(
+    reading: PipelineFile,
+    place: Place,
+    registry: Registry,
+    what: str,
+    own: Callable[[Chosen, Path], Any],
+    *,
+    default: str | None = None,
+    models: PipelineModels | None = None,
+) -> Any:
+    """What a file chooses: settings of one of ours, or a class of the user's; None where wrong."""
+    chosen = reading.chosen(place, registry, what, default)
+    if chosen is None:
+        return None
+    if chosen.own:
+        return reading.built(place, chosen.settings, lambda: own(chosen, reading.folder))
+    return reading.made(chosen, None if models is None else models.for_stage(chosen))
+
+
 def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieval:
     place: Place = ("pre_retrieval",)
     listed: object = reading.at(place)
@@ -265,61 +293,53 @@ def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieva
         on_error = section.get("on_error") or on_error
         place = (*place, "transforms")
         listed = section.get("transforms")
-    transforms: list[QueryTransform] = []
-    for position, _ in enumerate([] if listed is None else reading.items(place)):
-        chosen = reading.chosen((*place, position), QUERY_TRANSFORMS, "a transform")
-        transform = None if chosen is None else _transform(reading, chosen, models)
-        transforms += [] if transform is None else [transform]
+    found = [
+        _stage(
+            reading, (*place, at), QUERY_TRANSFORMS, "a transform", _own_transform, models=models
+        )
+        for at, _ in enumerate([] if listed is None else reading.items(place))
+    ]
+    transforms = tuple(one for one in found if one is not None)
     made = reading.built(
         ("pre_retrieval", "on_error"),
         on_error,
-        lambda: PreRetrieval(transforms=tuple(transforms), on_error=on_error),
+        lambda: PreRetrieval(transforms=transforms, on_error=on_error),
     )
     return made or PreRetrieval()
 
 
-def _transform(
-    reading: PipelineFile, chosen: Chosen, models: PipelineModels
-) -> QueryTransform | None:
-    if not chosen.own:
-        transform: QueryTransform | None = reading.made(chosen, models.for_stage(chosen))
-        return transform
-
-    def make() -> QueryTransform:
-        made = built_own(chosen.name, chosen.settings, folder=reading.folder)
-        if not isinstance(made, QueryTransform):
-            raise ConfigError(
-                f"'{chosen.name}' is no QueryTransform: it lacks a name or transform(query)"
-            )
-        return made
-
-    return reading.built(chosen.place, None, make)
+def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
+    made = built_own(chosen.name, chosen.settings, folder=folder)
+    if not isinstance(made, QueryTransform):
+        raise ConfigError(
+            f"'{chosen.name}' is no QueryTransform: it lacks a name or transform(query)"
+        )
+    return made
 
 
 def _retrieval(reading: PipelineFile) -> RetrievalStage | None:
     """The settings of stage 3; None when they are wrong."""
-    chosen = reading.chosen(("retrieval",), RETRIEVALS, "retrieval", default="bm25")
-    if chosen is None:
-        return None
-    if not chosen.own:
-        found = reading.made(chosen)
-        if found is not None and not isinstance(found, RetrievalStage):
-            name = f"{RetrievalStage.__module__}.{RetrievalStage.__name__}"
-            reading.wrong(chosen.place, f"'{chosen.name}' does not inherit {name}")
-            return None
+    place: Place = ("retrieval",)
+    found = _stage(reading, place, RETRIEVALS, "retrieval", _own_retrieval, default="bm25")
+    if found is None or isinstance(found, RetrievalStage):
         return found
+    name = f"{RetrievalStage.__module__}.{RetrievalStage.__name__}"
+    reading.wrong(place, f"'{type(found).__name__}' does not inherit {name}")
+    return None
+
+
+def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
     settings = dict(chosen.settings)
-    top_k = settings.pop("top_k", 5)
-    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-        problem = f"top_k must be a whole number from 1, not {top_k!r}"
-        reading.wrong((*chosen.place, "top_k"), problem)
-        top_k = 1
+    top_k = converted(settings.pop("top_k", 5), int, "top_k")
+    if top_k < 1:
+        raise ConfigError(f"top_k must be at least 1, not {top_k}")
+    rag = own_rag(chosen.name, settings, folder=folder, family="retrieval")
+    return OwnRetrieval(rag=rag, spec=chosen.name, settings=settings, top_k=top_k)
 
-    def make() -> OwnRetrieval:
-        rag = own_rag(chosen.name, settings, folder=reading.folder, family="retrieval")
-        return OwnRetrieval(rag=rag, spec=chosen.name, settings=settings, top_k=top_k)
 
-    return reading.built(chosen.place, None, make)
+def _own_generator(chosen: Chosen, folder: Path) -> OwnGenerator:
+    rag = own_rag(chosen.name, chosen.settings, folder=folder, family="generation")
+    return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
 
 
 def _post_retrieval(
@@ -329,22 +349,6 @@ def _post_retrieval(
         return None
     resources = Resources(service=service, chat=models.shared(), folder=reading.folder)
     return read_stage(reading, ("post_retrieval",), resources)
-
-
-def _generation(reading: PipelineFile, models: PipelineModels) -> Any:
-    """The settings of stage 5, or what answers; None when they are wrong."""
-    chosen = reading.chosen(("generation",), GENERATIONS, "generation", default="extractive")
-    if chosen is None:
-        return None
-    if not chosen.own:
-        return reading.made(chosen, models.for_stage(chosen))
-
-    def make() -> OwnGenerator:
-        settings = chosen.settings
-        rag = own_rag(chosen.name, settings, folder=reading.folder, family="generation")
-        return OwnGenerator(rag=rag, spec=chosen.name, settings=settings)
-
-    return reading.built(chosen.place, None, make)
 
 
 def _orchestration(reading: PipelineFile) -> tuple[Orchestration, OwnOrchestration | None]:

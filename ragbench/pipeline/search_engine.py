@@ -27,11 +27,11 @@ from ragbench.pipeline.sparse_index import (
 )
 from ragbench.pipeline.strategies import (
     DenseStrategy,
-    HybridStrategy,
     RetrievalSettings,
     Search,
     Strategy,
     StrategyName,
+    hybrid,
 )
 from ragbench.stats.mean import mean_interval
 from ragbench.stores.base import NORMAL, Effort, IndexIdentity
@@ -61,17 +61,7 @@ class Collection:
             return self._dense
         if name == "sparse":
             return self._sparse
-        return HybridStrategy(
-            dense=self._dense,
-            sparse=self._sparse,
-            weights=(self._dense_weight(), self.settings.sparse_weight),
-            rrf_k=self.settings.rrf_k,
-            candidates=self.settings.candidates,
-        )
-
-    def _dense_weight(self) -> float:
-        weight = self.settings.dense_weight
-        return self._embedder.hybrid_weight if weight is None else weight
+        return hybrid(self._dense, self._sparse, self.settings)
 
     def check_complete(self) -> None:
         """Refuses a collection whose indexing did not come to its end."""
@@ -103,8 +93,8 @@ class Collection:
         if dict(embedder.identity) != dict(self.identity.embedder):
             raise ConfigError(
                 f"the collection '{self.store.info().name}' was built with another embedder than "
-                f"the one at hand: {_difference(self.identity.embedder, embedder.identity)}. Use "
-                "that one, or index the corpus anew under another name"
+                f"the one at hand: built with {self.identity.embedder}, at hand is "
+                f"{embedder.identity}. Use that one, or index the corpus anew under another name"
             )
         return embedder
 
@@ -141,10 +131,6 @@ class Collection:
         key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
         folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
         return kept_index(folder, lambda: SparseIndex.build(self.store))
-
-
-def _difference(ours: object, theirs: object) -> str:
-    return f"built with {ours}, at hand is {theirs}"
 
 
 class RetrievalEngine:

@@ -30,6 +30,7 @@ from ragbench.pipeline.strategies import (
     dense_of,
     exactly,
     filter_problem,
+    hybrid,
     with_dense,
 )
 from ragbench.stores.attached import ForeignCollection, attach
@@ -191,17 +192,7 @@ def foreign_strategy(
     if settings.strategy == "sparse":
         return words
     dense = _foreign_dense(collection, embedder, embedder_name, settings.effort)
-    weight = settings.dense_weight
-    return HybridStrategy(
-        dense=dense,
-        sparse=words,
-        weights=(
-            dense.embedder.hybrid_weight if weight is None else weight,
-            settings.sparse_weight,
-        ),
-        rrf_k=settings.rrf_k,
-        candidates=settings.candidates,
-    )
+    return hybrid(dense, words, settings)
 
 
 def _foreign_dense(

@@ -265,3 +265,18 @@ class HybridStrategy:
         return [
             replace(chunk, metadata={**chunk.metadata, LEGS: legs[chunk.id]}) for chunk in fused
         ]
+
+
+def hybrid(dense: DenseStrategy, words: Strategy, settings: RetrievalSettings) -> HybridStrategy:
+    """Both, weighted as the settings say, or as was measured for the embedder."""
+    weight = settings.dense_weight
+    return HybridStrategy(
+        dense=dense,
+        sparse=words,
+        weights=(
+            dense.embedder.hybrid_weight if weight is None else weight,
+            settings.sparse_weight,
+        ),
+        rrf_k=settings.rrf_k,
+        candidates=settings.candidates,
+    )

@@ -223,7 +223,7 @@ def test_enough_embeddings_pass(place: Path) -> None:
         ("pre_retrieval: [{type: own.py:Nothing, a: 1}]", "takes no arguments"),
         ("generation: own.py:Answer", "Did you mean Answers"),
         ("generation: missing_module:Answers", "there is no module 'missing_module'"),
-        ("retrieval: {type: own.py:Finds, top_k: 0}", "top_k must be a whole number from 1"),
+        ("retrieval: {type: own.py:Finds, top_k: 0}", "top_k must be at least 1"),
         ("retrieval: own.py:Finds\nindexing: {corpus: data/corpus.jsonl}", "brings its own index"),
         ("retrieval: own.py:Finds\ngeneration: {word_weights: corpus}", "not known to your own"),
     ],
