@@ -7,21 +7,24 @@ replaced as a whole, with a digest of what they depend on.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.core.attribution import Attribution
+from ragbench.core.matched import Matched
 from ragbench.core.outcome import Cell, Judgement, Status
 from ragbench.errors import ConfigError
 from ragbench.ledger.codec import (
     decode_attribution,
     decode_failure,
     decode_judgements,
+    decode_matched,
     encode_attribution,
     encode_failure,
     encode_judgements,
+    encode_matched,
 )
 from ragbench.ledger.tables import marks, score_view, transaction
 from ragbench.masking import hidden
@@ -51,7 +54,7 @@ class ScoreTables:
         self._flush = flush
         self._new_cells: dict[int, CaseCells] = {}
         self._new_judgements: list[tuple[int, int, bytes]] = []
-        self._new_matched: dict[int, Sequence[tuple[str, bytes]]] = {}
+        self._new_matched: dict[int, Mapping[str, Matched]] = {}
         self._new_causes: dict[int, tuple[str, bytes]] = {}
         (columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         self._columns = int(columns)
@@ -172,26 +175,30 @@ class ScoreTables:
             for row in rows
         }
 
-    def record_matched(self, number: int, bodies: Sequence[tuple[str, bytes]]) -> None:
-        """Stores which chunks of a case are relevant contexts, beside its cells."""
-        self._new_matched[number] = bodies
+    def record_matched(self, number: int, matches: Mapping[str, Matched]) -> None:
+        """Stores which chunks of a case are relevant contexts, by stage, beside its cells."""
+        self._new_matched[number] = matches
 
     def _write_matched(self, *, are_new: bool) -> None:
-        rows = [(n, *body) for n, bodies in self._new_matched.items() for body in bodies]
+        rows = [
+            (number, stage, encode_matched(one))
+            for number, matches in self._new_matched.items()
+            for stage, one in matches.items()
+        ]
         if not are_new:
             numbers = [(number,) for number in self._new_matched]
             self._db.executemany("DELETE FROM matched WHERE number = ?", numbers)
         self._db.executemany("INSERT OR REPLACE INTO matched VALUES (?, ?, ?)", rows)
 
-    def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, bytes]]:
+    def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """What was stored of these cases, by case number and stage; as valid as their cells."""
         self._flush()
-        found: dict[int, dict[str, bytes]] = {}
+        found: dict[int, dict[str, Matched]] = {}
         for number, stage, body in self._db.execute(
             f"SELECT number, stage, body FROM matched WHERE number IN ({marks(numbers)})",
             tuple(numbers),
         ):
-            found.setdefault(number, {})[stage] = body
+            found.setdefault(number, {})[stage] = decode_matched(body)
         return found
 
     def record_cause(self, number: int, attribution: Attribution) -> None:

@@ -16,7 +16,7 @@ import orjson
 
 from ragbench.core.attribution import Attribution
 from ragbench.core.case import Case, Evidence
-from ragbench.core.matched import GoldSearch
+from ragbench.core.matched import GoldSearch, Matched
 from ragbench.core.outcome import Failure, Judgement, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
@@ -153,6 +153,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 encode_attribution, decode_attribution = _record(Attribution)
 encode_failure, decode_failure = _record(Failure)
 encode_verdict, decode_verdict = _record(Verdict)
+encode_matched, decode_matched = _record(Matched)
 _encode_gold, _decode_gold = _record(GoldSearch)
 
 

@@ -129,9 +129,12 @@ CREATE VIEW causes_by_case AS
     WHERE cases.position IS NOT NULL
       AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch');
 CREATE VIEW matches AS
-    SELECT cases.id AS case_id, matched.stage, json_extract(one.value, '$[0]') AS rank,
-           json_extract(one.value, '$[1]') AS gold, json_extract(one.value, '$[3]') AS gold_id,
-           json_extract(one.value, '$[2]') AS how
+    SELECT cases.id AS case_id, matched.stage, json_extract(one.value, '$.rank') AS rank,
+           json_extract(one.value, '$.gold') AS gold,
+           CASE WHEN json_extract(CAST(matched.body AS TEXT), '$.is_by_id') THEN
+               json_extract(CAST(matched.body AS TEXT),
+                   '$.golds[' || json_extract(one.value, '$.gold') || ']') END AS gold_id,
+           json_extract(one.value, '$.by') AS how
     FROM matched JOIN cases USING (number) JOIN cells USING (number),
          json_each(CAST(matched.body AS TEXT), '$.matches') AS one
     WHERE cases.position IS NOT NULL

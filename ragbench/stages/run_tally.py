@@ -6,17 +6,17 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from ragbench.core.matched import GoldCause
 from ragbench.core.outcome import Cell, Failure, Known, Status
-from ragbench.core.report import FailureGroup, Latency, StageCount
-from ragbench.core.result import GenerationResult
+from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import STAGES, Trace
+from ragbench.io.source_info import counted
+from ragbench.metrics.summary import NO_FIGURE
 from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import steps_of
 from ragbench.stages.validate import ValidationTally
@@ -54,25 +54,6 @@ def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
     return tuple(unique.values())
 
 
-class Declining(Enum):
-    """How it is known that an answer declines."""
-
-    SAID = 0
-    """The system says so."""
-    READ = 1
-    """It reads like that."""
-    IN_PART = 2
-    """A part of it reads like that; it counts as an answer."""
-
-
-def _declining(answer: GenerationResult[Any], status: Status) -> Declining | None:
-    if status is Status.ABSTAINED:
-        return Declining.READ if answer.abstained is None else Declining.SAID
-    if answer.abstained is None and read_answer(answer.response).in_part:
-        return Declining.IN_PART
-    return None
-
-
 def _is_marked(answer: str, references: Sequence[str]) -> bool:
     """Whether only an answer holds marks such as [1]; a list of numbers is no citation."""
     if not references or not _CITATIONS.search(answer):
@@ -88,6 +69,28 @@ def _is_cut_off(metadata: Mapping[str, Any]) -> bool:
     """Whether an answer's metadata says that it ended where no more tokens were allowed."""
     reasons = (metadata.get(name) for name in _REASONS)
     return any(isinstance(one, str) and one.lower() in ("length", "max_tokens") for one in reasons)
+
+
+_ANSWER_NOTES = {
+    "read": "[counts|count] as declined by how [it reads|they read]: where the RAG says "
+    "`abstained` itself, that counts instead.",
+    "declined in part": "[declines|decline] in one sentence and [goes|go] on in others: counted as "
+    "answered.",
+    "thoughts": "[holds|hold] what a model thought before (<think>): it is scored as a part of the "
+    "answer. Have the RAG leave it out.",
+    "cited": "[holds|hold] citation marks such as [1], the references none: {metrics} as words. "
+    "Have the RAG leave them out of the response; they can stand in its metadata.",
+    "cut off": "[was|were] cut off at a limit of tokens, as the RAG's metadata says "
+    "(finish_reason), and scored as far as they go. Raise max_tokens.",
+}
+"""What a reader must know of some answers: in brackets as of one answer, and as of several."""
+
+
+_OF_WORDS = (
+    *("exact_match", "token_f1", "end_to_end_em", "end_to_end_f1"),
+    *("edit_similarity", "rouge", "bleu", "chrf"),
+)
+"""Metrics that compare the words of answer and reference."""
 
 
 @dataclass(slots=True)
@@ -108,13 +111,10 @@ class RunTally:
     longest: int = 0
     """The most chunks that generation was given for a case."""
     gold: Counter[GoldCause] = field(default_factory=Counter[GoldCause])
-    declined: Counter[Declining] = field(default_factory=Counter[Declining])
-    thoughts: int = 0
-    """Answers that hold what a model thought before it answered."""
-    cited: int = 0
-    """Answers with citation marks, of cases whose references have none."""
-    cut_off: int = 0
-    """Answers that ended at a limit of tokens, as the RAG's metadata says."""
+    noted: Counter[str] = field(default_factory=Counter[str])
+    """Answers of which a reader must know something: ``read`` as declined by their words,
+    ``declined in part``, ``thoughts`` of a model in them, ``cited`` with marks that no reference
+    has, ``cut off`` at a limit of tokens."""
     validation: ValidationTally = field(default_factory=ValidationTally)
 
     def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
@@ -146,11 +146,14 @@ class RunTally:
         answer = trace.generation.value
         if answer is None:
             return
-        if (how := _declining(answer, trace.generation.status)) is not None:
-            self.declined[how] += 1
-        self.thoughts += _THOUGHTS.search(answer.response) is not None
-        self.cited += _is_marked(answer.response, trace.case.references)
-        self.cut_off += _is_cut_off(answer.metadata or {})
+        if answer.abstained is None:  # the system does not say itself whether it declines
+            if trace.generation.status is Status.ABSTAINED:
+                self.noted["read"] += 1
+            elif read_answer(answer.response).in_part:
+                self.noted["declined in part"] += 1
+        self.noted["thoughts"] += _THOUGHTS.search(answer.response) is not None
+        self.noted["cited"] += _is_marked(answer.response, trace.case.references)
+        self.noted["cut off"] += _is_cut_off(answer.metadata or {})
 
     def _count_retrieval(self, trace: Trace) -> None:
         result = trace.retrieval.value
@@ -160,6 +163,47 @@ class RunTally:
             self.repeated_ids += len(set(result.context_ids)) < len(result.context_ids)
         if result.scores is not None:
             self.score_orders.add(result.scores)
+
+    def retrieval_notes(self) -> Iterator[str]:
+        if self.repeated_ids:
+            yield (
+                f"{self.repeated_ids} retrievals returned an id more than once; only its first "
+                "place counts."
+            )
+        if (note := self.score_orders.note()) is not None:
+            yield note
+
+    def asides(self, summaries: Sequence[Summary]) -> tuple[str, ...]:
+        """What only explains a figure: too large cutoffs, how answers are known to decline."""
+        longest = self.longest
+        names = [
+            one.metric.name
+            for one in summaries
+            if one.measured and longest and (one.metric.cutoff or 0) > longest
+        ]
+        kinds = (*self._answer_note("read"), *self._answer_note("declined in part"))
+        if not names:
+            return kinds
+        divided = [name for name in names if name.startswith("precision")]
+        more = f"; {', '.join(divided)} still divides by its cutoff" if divided else ""
+        chunks = counted(longest, "retrieved chunk")
+        look = f"No case has more than {chunks}: {', '.join(names)} look no further{more}."
+        return (look, *kinds)
+
+    def answer_notes(self, summaries: Sequence[Summary]) -> Iterator[str]:
+        yield from self._answer_note("thoughts")
+        compared = (one for one in summaries if one.measured)
+        names = [c.metric.name for c in compared if c.metric.definition.name in _OF_WORDS]
+        if names:
+            counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
+            yield from self._answer_note("cited", counts)
+        yield from self._answer_note("cut off")
+
+    def _answer_note(self, kind: str, metrics: str = "") -> Iterator[str]:
+        if count := self.noted[kind]:
+            form = r"\1" if count == 1 else r"\2"
+            words = re.sub(r"\[([^]|]+)\|([^]]+)\]", form, _ANSWER_NOTES[kind])
+            yield f"{counted(count, 'answer')} {words.replace('{metrics}', metrics)}"
 
     def stages(self) -> tuple[StageCount, ...]:
         return tuple(
@@ -216,3 +260,20 @@ def _latency(stage: str, values: array[float], sharing: int) -> Latency:
 def _percentile(values: array[float], share: float) -> float:
     """The nearest-rank percentile: a value that was really measured."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def figure_notes(summaries: Sequence[Summary]) -> Iterator[str]:
+    """Which metrics of other packages have no figure over the run, and why."""
+    for summary in summaries:
+        metric = summary.metric
+        if metric.definition.aggregate and summary.measured and summary.score is None:
+            problem = _why_no_figure(summary) or "the run was not finished"
+            yield (
+                f"{metric.name}: there is no figure over the run, which "
+                f"{metric.definition.aggregate} makes: {problem}."
+            )
+
+
+def _why_no_figure(summary: Summary) -> str | None:
+    found = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
+    return next((reason.removeprefix(NO_FIGURE) for reason in found), None)

@@ -7,18 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import orjson
-
-from ragbench.core.case import Case
-from ragbench.core.matched import Match, Matched, MatchedBy
-from ragbench.core.metric import Metric, Need, Skip
+from ragbench.core.matched import Matched
+from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.core.trace import Trace
 from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.source import is_own
 from ragbench.metrics.gold_space import MatchingTally
-from ragbench.metrics.matching import Matching, golds_of
+from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.window import Compared
 from ragbench.stages.attribution import matches_of
@@ -96,8 +93,7 @@ class CellTable:
                 row.cells = empty
             else:
                 cells = [*stored.cells]
-                bodies = matched.get(row.number, {})
-                row.matches = {stage: decode_matched(row.case, bodies[stage]) for stage in bodies}
+                row.matches = matched.get(row.number, {})
                 row.cells = tuple(
                     None
                     if each.is_users or (each.reads_answer and stored.answer != answer)
@@ -127,7 +123,7 @@ class CellTable:
     def save_matches(self, row: RunCase, matches: Mapping[str, Compared]) -> None:
         """Records which of a row's chunks are relevant contexts; cells have to be saved, too."""
         row.matches = {stage: one for stage, one in matches.items() if isinstance(one, Matched)}
-        self._journal.scores.record_matched(row.number, encode_matched(row.matches))
+        self._journal.scores.record_matched(row.number, row.matches)
 
     def save(self, row: RunCase) -> None:
         """Records the cells of a row as they are now."""
@@ -313,41 +309,3 @@ def lost_cells(case: ScoreInput) -> tuple[Cell, ...]:
 
 def _is_missing(cell: Cell | None, run: Running) -> bool:
     return cell is None or (run.retry_failed and cell.status is Status.FAILED)
-
-
-def encode_matched(matches: Mapping[str, Compared]) -> list[tuple[str, bytes]]:
-    """Stage and stored form of each retrieval that could be compared."""
-    return [
-        (stage, orjson.dumps(_stored(one)))
-        for stage, one in matches.items()
-        if one is not None and not isinstance(one, Skip)
-    ]
-
-
-def decode_matched(case: Case, body: bytes) -> Matched:
-    """The reverse of `encode_matched`, for one stage of a case."""
-    stored = orjson.loads(body)
-    golds, grades = golds_of(case, is_by_id=stored["by_id"])
-    return Matched(
-        golds=golds,
-        grades=grades,
-        is_by_id=stored["by_id"],
-        chunks=stored["chunks"],
-        matches=tuple(
-            Match(rank=rank, gold=gold, by=MatchedBy(by)) for rank, gold, by, _ in stored["matches"]
-        ),
-        repeated=tuple(stored["repeated"]),
-    )
-
-
-def _stored(matched: Matched) -> dict[str, object]:
-    """Each match as rank, position of the gold, how it was recognised, and the gold's id."""
-    return {
-        "by_id": matched.is_by_id,
-        "chunks": matched.chunks,
-        "matches": [
-            (one.rank, one.gold, one.by, matched.golds[one.gold] if matched.is_by_id else None)
-            for one in matched.matches
-        ],
-        "repeated": matched.repeated,
-    }

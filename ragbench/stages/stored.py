@@ -10,7 +10,6 @@ from ragbench.core.trace import STAGES
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import Manifest
 from ragbench.stages.judge_identity import judge_key
-from ragbench.stages.score import decode_matched
 from ragbench.stages.stage import (
     NO_GENERATION,
     NO_RETRIEVAL,
@@ -62,8 +61,7 @@ class StoredTraces:
                 row.cells = (None,) * len(metrics)
             else:
                 row.cells = tuple(None if at is None else line.cells[at] for at in metrics)
-                bodies = matched.get(row.number, {})
-                row.matches = {stage: decode_matched(row.case, bodies[stage]) for stage in bodies}
+                row.matches = matched.get(row.number, {})
                 row.attribution = causes.get(row.number)
             row.judgements = tuple(
                 () if at is None or cell is None else judged.get((row.number, at), ())

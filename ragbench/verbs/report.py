@@ -19,7 +19,6 @@ from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow, IndexedCase, Report, Summary
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
-from ragbench.io.source_info import counted
 from ragbench.ledger.codec import case_tags, question_digest
 from ragbench.ledger.folder import RunFolder, count_repeats, repeat_folders
 from ragbench.ledger.journal import Journal
@@ -27,7 +26,7 @@ from ragbench.ledger.manifest import Manifest, read_manifest
 from ragbench.masking import hidden_bytes
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import stored_metrics
-from ragbench.metrics.summary import NO_FIGURE, SummaryBuilder
+from ragbench.metrics.summary import SummaryBuilder
 from ragbench.metrics.window import Compared
 from ragbench.stages.attribution import CauseTally, attribute, matches_of
 from ragbench.stages.biography import BiographyTally, biography_of
@@ -35,7 +34,7 @@ from ragbench.stages.canaries import read_canaries
 from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_tally import JudgeTally
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
-from ragbench.stages.run_tally import Declining, RunTally, failures_of
+from ragbench.stages.run_tally import RunTally, failures_of, figure_notes
 from ragbench.stages.stage import RunCase
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
@@ -64,11 +63,6 @@ def open_journal(path: Path) -> Journal:
 def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
     """A stored run's metrics, as they were when it was scored."""
     return stored_metrics(manifest.metrics)
-
-
-def _why_no_figure(summary: Summary) -> str | None:
-    found = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
-    return next((reason.removeprefix(NO_FIGURE) for reason in found), None)
 
 
 def report_of(path: Path) -> Report:
@@ -187,7 +181,7 @@ class ReportBuilder:
         earlier = sorted(started)[:-1]
         reused_from = started[earlier[-1]] if earlier and any(s.reused for s in stages) else None
         summaries = self._summaries.summaries()
-        asides = (*_depth_note(summaries, tally.longest), *_declining_notes(tally))
+        asides = tally.asides(summaries)
         return Report(
             manifest=orjson.loads(orjson.dumps(self.manifest)),
             metrics=self._metrics,
@@ -197,14 +191,13 @@ class ReportBuilder:
             latencies=tally.latencies(),
             reused_from=reused_from,
             notes=(
-                *_notes(self.manifest, tally),
+                *self.manifest.notes,
+                *tally.retrieval_notes(),
                 *self._repeated.notes(),
                 *self._repeated.kept_answers(tally.seconds),
-                *_metric_notes(summaries),
+                *figure_notes(summaries),
                 *asides,
-                *_thoughts_note(tally),
-                *_citation_note(tally, summaries),
-                *_cut_note(tally),
+                *tally.answer_notes(summaries),
             ),
             asides=frozenset(asides),
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
@@ -362,99 +355,3 @@ def _row(
         location=None if trace.location is None else trace.location.value,
         matches=case.matches,
     )
-
-
-def _depth_note(summaries: Sequence[Summary], longest: int) -> Iterator[str]:
-    """Which cutoffs lie behind the end of every list, so that their metrics are of shorter ones."""
-    names = [
-        summary.metric.name
-        for summary in summaries
-        if summary.measured and longest and (summary.metric.cutoff or 0) > longest
-    ]
-    if names:
-        chunks = "1 retrieved chunk" if longest == 1 else f"{longest} retrieved chunks"
-        divided = [name for name in names if name.startswith("precision")]
-        more = f"; {', '.join(divided)} still divides by its cutoff" if divided else ""
-        yield f"No case has more than {chunks}: {', '.join(names)} look no further{more}."
-
-
-def _declining_notes(tally: RunTally) -> Iterator[str]:
-    """How it is known which answers decline, where the system does not say it."""
-    read, part = tally.declined[Declining.READ], tally.declined[Declining.IN_PART]
-    if read:
-        verb, reads = ("counts", "it reads") if read == 1 else ("count", "they read")
-        yield (
-            f"{counted(read, 'answer')} {verb} as declined by how {reads}: where the RAG says "
-            "`abstained` itself, that counts instead."
-        )
-    if part:
-        verb, goes = ("declines", "goes") if part == 1 else ("decline", "go")
-        yield (
-            f"{counted(part, 'answer')} {verb} in one sentence and {goes} on in others: counted "
-            "as answered."
-        )
-
-
-def _thoughts_note(tally: RunTally) -> Iterator[str]:
-    if tally.thoughts:
-        verb = "holds" if tally.thoughts == 1 else "hold"
-        yield (
-            f"{counted(tally.thoughts, 'answer')} {verb} what a model thought before (<think>): it "
-            "is scored as a part of the answer. Have the RAG leave it out."
-        )
-
-
-def _cut_note(tally: RunTally) -> Iterator[str]:
-    if tally.cut_off:
-        was = "was" if tally.cut_off == 1 else "were"
-        yield (
-            f"{counted(tally.cut_off, 'answer')} {was} cut off at a limit of tokens, as the RAG's "
-            "metadata says (finish_reason), and scored as far as they go. Raise max_tokens."
-        )
-
-
-_OF_WORDS = (
-    *("exact_match", "token_f1", "end_to_end_em", "end_to_end_f1"),
-    *("edit_similarity", "rouge", "bleu", "chrf"),
-)
-"""Metrics that compare the words of answer and reference."""
-
-
-def _citation_note(tally: RunTally, summaries: Sequence[Summary]) -> Iterator[str]:
-    """That marks such as [1] count as words of an answer."""
-    names = [
-        one.metric.name
-        for one in summaries
-        if one.measured and one.metric.definition.name in _OF_WORDS
-    ]
-    if tally.cited and names:
-        holds, counts = ("holds" if tally.cited == 1 else "hold"), "s" if len(names) == 1 else ""
-        yield (
-            f"{counted(tally.cited, 'answer')} {holds} citation marks such as [1], the references "
-            f"none: {', '.join(names)} count{counts} them as words. Have the RAG leave them out of "
-            "the response; they can stand in its metadata."
-        )
-
-
-def _metric_notes(summaries: Sequence[Summary]) -> Iterator[str]:
-    """Which metrics of other packages have no figure over the run, and why."""
-    for summary in summaries:
-        metric = summary.metric
-        if metric.definition.aggregate and summary.measured and summary.score is None:
-            problem = _why_no_figure(summary) or "the run was not finished"
-            yield (
-                f"{metric.name}: there is no figure over the run, which "
-                f"{metric.definition.aggregate} makes: {problem}."
-            )
-
-
-def _notes(manifest: Manifest, tally: RunTally) -> tuple[str, ...]:
-    notes = [*manifest.notes]
-    if tally.repeated_ids:
-        notes.append(
-            f"{tally.repeated_ids} retrievals returned an id more than once; only its first place "
-            "counts."
-        )
-    if (note := tally.score_orders.note()) is not None:
-        notes.append(note)
-    return tuple(notes)
