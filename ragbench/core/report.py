@@ -226,7 +226,6 @@ class IndexedCase(NamedTuple):
 
     id: str
     cause: Cause | None
-    tags: tuple[str, ...]
     value: float | None
     """Of the metric that was asked for."""
 
@@ -275,7 +274,7 @@ class Latency:
 _MAIN = ("token_f1", "exact_match", "nDCG@10", "recall@5")
 
 
-def _none(_: object = None) -> Iterator[Any]:
+def _none(*_: object) -> Iterator[Any]:
     return iter(())
 
 
@@ -311,8 +310,8 @@ class Report:
     their stories, which `find` gives."""
     find: Callable[[Sequence[str]], Iterator[CaseRow]] = _none
     """The cases with these ids in that order, with their stories."""
-    index: Callable[[int | None], Iterator[IndexedCase]] = _none
-    """What all cases are chosen by, with the value of the metric at a position."""
+    index: Callable[[int | None, str | None], Iterator[IndexedCase]] = _none
+    """What cases are chosen by, with the value of the metric at a position; those with a tag."""
     judging: JudgeReport | None = None
     """What judging took; None when no metric of the run asks a model."""
     causes: tuple[CauseCount, ...] = ()

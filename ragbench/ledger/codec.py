@@ -95,9 +95,8 @@ def decode_case(case_id: str, body: bytes) -> Case:
     return msgspec.convert({"id": case_id, **raw, "metadata": metadata}, Case)
 
 
-def case_tags(body: bytes) -> tuple[str, ...]:
-    """The tags of a stored case."""
-    return tuple(orjson.loads(body)[9])
+TAGS = f"$[{_CASE.index('tags')}]"
+"""Where a stored case has its tags."""
 
 
 _FREE = frozenset({"metadata", "context_metadata"})

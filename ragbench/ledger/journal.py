@@ -27,6 +27,7 @@ from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.ledger.cells import ScoreTables
 from ragbench.ledger.codec import (
     CODECS,
+    TAGS,
     Encoded,
     check_text,
     decode_case,
@@ -275,14 +276,18 @@ class Journal:
         (count,) = self._db.execute(query).fetchone()
         return int(count)
 
-    def index(self, position: int | None) -> Iterator[tuple[str, str, bytes, float | None]]:
-        """Id, cause, stored body and a metric's value of each case of a complete run, in order."""
+    def index(
+        self, position: int | None, tag: str | None
+    ) -> Iterator[tuple[str, str, float | None]]:
+        """Id, cause and a metric's value of the cases of a complete run that have a tag, if any."""
         query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
         (value,) = self._db.execute(query, (position,)).fetchone() or ("NULL",)
         yield from self._db.execute(
-            f"SELECT cases.id, causes.cause, cases.body, {value} FROM cases "
-            "JOIN causes USING (number) JOIN cells USING (number) "
-            "WHERE cases.position IS NOT NULL ORDER BY cases.position"
+            f"SELECT cases.id, causes.cause, {value} FROM cases "
+            "JOIN causes USING (number) JOIN cells USING (number) WHERE cases.position IS NOT NULL "
+            "AND (?1 IS NULL OR EXISTS (SELECT 1 FROM json_each(CAST(cases.body AS TEXT), ?2) "
+            "WHERE value = ?1)) ORDER BY cases.position",
+            (tag, TAGS),
         )
 
     def case_digests(self) -> Iterator[bytes]:

@@ -32,11 +32,7 @@ def select_cases(
 ) -> tuple[int, list[CaseRow]]:
     """How many cases meet all that is asked, and the first of them, in the run's order."""
     at = None if worst is None else worst_metric(report, worst)
-    found = [
-        case
-        for case in report.index(at)
-        if cause in (None, case.cause) and (tag is None or tag in case.tags)
-    ]
+    found = [case for case in report.index(at, tag) if cause in (None, case.cause)]
     if at is not None:
         found = _worst_first(report, at, found)
     return len(found), [*report.find([case.id for case in found[:limit]])]
@@ -49,7 +45,7 @@ def _worst_first(report: Report, at: int | None, cases: Iterable[IndexedCase]) -
 def find_case(report: Report, id: str) -> CaseRow:
     row = next(report.find([id]), None)
     if row is None:
-        known = [case.id for case in report.index(None)]
+        known = [case.id for case in report.index(None, None)]
         raise ConfigError(f"the run has no case '{id}'{_closest(id, known)}")
     return row
 
@@ -57,7 +53,7 @@ def find_case(report: Report, id: str) -> CaseRow:
 def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[CaseRow]]]:
     at = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
-    for case in report.index(at):
+    for case in report.index(at, None):
         if case.cause is not None and case.cause.is_loss:
             by_cause.setdefault(case.cause, []).append(case)
     for cause in Cause:

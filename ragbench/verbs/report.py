@@ -19,7 +19,7 @@ from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow, IndexedCase, Report, Summary
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
-from ragbench.ledger.codec import case_tags, question_digest
+from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder, count_repeats, repeat_folders
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import Manifest, read_manifest
@@ -254,16 +254,16 @@ class RunCases:
     def _story(self, case: RunCase, matching: Matching) -> CaseStory:
         return story_of(case.trace, _matches(case, matching), case.judgements, self._metrics)
 
-    def index(self, metric: int | None) -> Iterator[IndexedCase]:
+    def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
         with open_journal(self._path) as journal:
             if journal.runs.report() is not None and count_repeats(self._path) == 1:
-                for id, cause, body, value in journal.index(metric):
-                    yield IndexedCase(id, Cause(cause), case_tags(body), value)
+                for id, cause, value in journal.index(metric, tag):
+                    yield IndexedCase(id, Cause(cause), value)
                 return
-        for row in self.rows():
+        for row in (one for one in self.rows() if tag is None or tag in one.tags):
             found = None if row.attribution is None else row.attribution.cause
             score = None if metric is None else row.cells[metric].value
-            yield IndexedCase(row.id, found, row.tags, score)
+            yield IndexedCase(row.id, found, score)
 
 
 def _repeated(path: Path, metrics: Sequence[Metric]) -> Repeated:

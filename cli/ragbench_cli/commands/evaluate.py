@@ -116,7 +116,7 @@ def _lacks_gold(report: Report) -> bool:
     wanted = [one for one in report.summaries if not one.metric.definition.needs <= free]
     if not wanted or any(one.measured for one in wanted):
         return False
-    cases = report.find([case.id for case in report.index(None)])
+    cases = report.find([case.id for case in report.index(None, None)])
     return not any(map(_has_gold, cases))
 
 
