@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypedDict
 
 from typing_extensions import Unpack
 
 from ragbench.core.chunk import Chunk, Document
-from ragbench.core.config import RAGConfig
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError
 from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.pipeline.documents import (
@@ -21,12 +18,11 @@ from ragbench.pipeline.documents import (
     chunks_digest,
     document_chunks,
     whole_documents,
-    with_origin,
 )
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
+from ragbench.pipeline.rag import BatchRetrieval, Searching, Stages
 from ragbench.pipeline.stages import RetrievalStage, WordWeights
-from ragbench.rag.interface import RAGInterface
 
 
 class BaselineSettings(TypedDict, total=False):
@@ -40,7 +36,7 @@ class BaselineSettings(TypedDict, total=False):
     max_candidates: int
 
 
-class BaselineRAG(RAGInterface):
+class BaselineRAG(BatchRetrieval):
     """A plain RAG to compare with: it needs no model, no key and no network.
 
     Each document is retrieved whole, by BM25 (`ragbench.pipeline.bm25`). The answer is the
@@ -67,11 +63,18 @@ class BaselineRAG(RAGInterface):
         threshold: float = DEFAULT_THRESHOLD,
         max_candidates: int = 3,
     ) -> None:
-        super().__init__(RAGConfig(top_k=_checked_top_k(top_k)))
-        self._chunks = whole_documents(documents)
-        self._index = Bm25Index(self._chunks, k1=k1, b=b, title_weight=title_weight)
-        self._generator = ExtractiveGenerator(
-            threshold=threshold, max_candidates=max_candidates, weight=self._index.idf
+        retrieval = Bm25Retrieval(top_k=top_k, k1=k1, b=b, title_weight=title_weight)
+        opened = retrieval.open(Documents(given=lambda: documents), Indexing())
+        generator = ExtractiveGenerator(
+            threshold=threshold, max_candidates=max_candidates, weight=opened.word_weights.weight
+        )
+        super().__init__(
+            Stages(
+                searching=Searching(retriever=opened),
+                generator=generator,
+                top_k=top_k,
+                generation_context={"word_weights": opened.word_weights.identity},
+            )
         )
 
     @classmethod
@@ -89,66 +92,6 @@ class BaselineRAG(RAGInterface):
         from ragbench.io.read import read_documents
 
         return cls(read_documents(source), **settings)
-
-    @cached_property
-    def corpus_digest(self) -> str:
-        """SHA-256 over the documents in their order: ids, texts, titles and metadata."""
-        return chunks_digest(self._chunks)
-
-    def stage_identity(self, stage: str) -> object:
-        """The corpus and the settings that a stage's results depend on.
-
-        The generator's settings are not part of the identity of ``"retrieve"``: a change of them
-        never retrieves again. The corpus is part of both, because the weight of a word in the
-        answer is its rarity in the corpus, titles included.
-        """
-        if stage == "retrieve":
-            return {
-                "rag": "baseline",
-                "corpus": self.corpus_digest,
-                "top_k": self.config.top_k,
-                **self._index.identity,
-            }
-        return {
-            "rag": "baseline",
-            "corpus": self.corpus_digest,
-            "title_weight": self._index.title_weight,
-            **self._generator.identity,
-        }
-
-    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-        """See `RAGInterface.retrieve_with_metadata`.
-
-        Returns:
-            Documents with their ids and BM25 scores (above 0, without upper limit), none when no
-            document shares a word with the question; the metadata of a context is that of its
-            document, with its ``title`` where it has one.
-        """
-        return self.batch_retrieve_with_metadata([query], top_k)[0]
-
-    def batch_retrieve_with_metadata(
-        self, queries: list[str], top_k: int | None = None
-    ) -> list[RetrievalResult]:
-        """See `RAGInterface.batch_retrieve_with_metadata`."""
-        metadata = {"retriever": "bm25"}
-        return [
-            RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)
-            for chunks in self._search(queries, top_k)
-        ]
-
-    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
-        """See `RAGInterface.generate_with_metadata` and `ExtractiveGenerator.generate`."""
-        return self._generator.generate(query, contexts)
-
-    def _search(self, queries: Sequence[str], top_k: int | None) -> list[list[Chunk]]:
-        k = self.config.top_k if top_k is None else _checked_top_k(top_k)
-        return self._index.batch_search(queries, k)
-
-
-def _checked_top_k(top_k: int) -> int:
-    if top_k < 1:
-        raise ConfigError(f"top_k must be at least 1, not {top_k}")
-    return top_k
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -149,7 +149,7 @@ class PipelineRAG(RAGInterface):
     def stage_identity(self, stage: str) -> object:
         """What a stage's results depend on; retrieval does not depend on generation's settings."""
         identity: dict[str, Any] = {"rag": "pipeline"}
-        if type(self).__module__ != PipelineRAG.__module__:  # a user's class that changes something
+        if not type(self).__module__.startswith("ragbench."):  # a class that changes something
             identity["class"] = described_class(type(self))
         if stage == "generate":
             generator = dict(self.stages.generator.identity)
@@ -195,7 +195,7 @@ class PipelineRAG(RAGInterface):
         ]
 
 
-class _BatchRetrieval(PipelineRAG):
+class BatchRetrieval(PipelineRAG):
     """Several questions are searched for at once."""
 
     def batch_retrieve_with_metadata(
@@ -207,7 +207,7 @@ class _BatchRetrieval(PipelineRAG):
 
 def pipeline_rag(stages: Stages) -> PipelineRAG:
     """The RAG of some stages; it takes batches where its retrieval gains by them."""
-    kind = _BatchRetrieval if stages.searching.takes_batches else PipelineRAG
+    kind = BatchRetrieval if stages.searching.takes_batches else PipelineRAG
     return kind(stages)
 
 
