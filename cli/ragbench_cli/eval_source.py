@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ragbench.core.case import Case
     from ragbench.core.trace import Entry
     from ragbench.io.entries import EntrySource
-    from ragbench.io.source_info import SourceInfo
 
 
 def _formats(typed: str) -> list[str]:
@@ -78,18 +77,9 @@ class OpenedSource:
     choice: SourceChoice
 
     @property
-    def info(self) -> SourceInfo:
-        return self.source.info
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether there is something to score without asking anybody."""
-        return bool(self.info.recorded) and not self.choice.ask_again
-
-    @property
     def recorded(self) -> tuple[str, dict[str, object]] | None:
         """What recorded answers are called in reports; None where there are none to score."""
-        if not self.is_recorded:
+        if not self.source.info.recorded or self.choice.ask_again:
             return None
         place = self.choice.answers
         if place is None:
@@ -100,19 +90,17 @@ class OpenedSource:
     def held(self) -> str:
         from ragbench.io.source_info import counted
 
-        cases = "cases" if self.info.cases is None else counted(self.info.cases, "case")
-        return f"{cases} without recorded answers" if not self.info.recorded else cases
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return () if self.choice.ask_again else self.info.notes
+        info = self.source.info
+        cases = "cases" if info.cases is None else counted(info.cases, "case")
+        return cases if info.recorded else f"{cases} without recorded answers"
 
     def check_out(self, folder: Path) -> None:
         """Refuses to write a run over the one that is read."""
         from ragbench.errors import ConfigError
 
-        for info in (self.info, self.info.answers):
-            if info is not None and info.form == "run" and _is_same(folder, Path(info.path)):
+        for info in (self.source.info, self.source.info.answers):
+            read = Path(info.path) if info is not None and info.form == "run" else None
+            if read is not None and folder.exists() and read.exists() and folder.samefile(read):
                 raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
 
     def entries(self) -> Iterable[Case | Entry]:
@@ -121,27 +109,27 @@ class OpenedSource:
             return (entry.case for entry in self.source)
         return self.source
 
-    def lines(self, system: str | None, stages: Iterable[str]) -> Iterator[str]:
+    def say(self, system: str | None, stages: Iterable[str]) -> None:
         """How it is read, and what is asked of whom."""
-        yield from self.info.lines()
-        recorded = self.info.recorded
+        for line in self.source.info.lines():
+            console.say(line)
+        recorded, looked = self.source.info.recorded, self.source.info.looked
         if system is None:
-            yield "no RAG is asked: what is not recorded is skipped (--rag names one)"
-            return
-        if not recorded:
-            yield f"asking {system} for {' and '.join(stages)}"
-            return
-        if self.choice.ask_again:
-            yield f"asking {system} for everything: what is recorded is not used (--ask-again)"
-            return
-        looked = self.info.looked
-        missing = [
-            stage + (f" of {left:,}" if recorded.get(stage) else "")
-            for stage in stages
-            if (left := looked - recorded.get(stage, 0))
-        ]
-        wanted = " and ".join(missing) or "nothing so far"
-        yield f"asking {system} for {wanted}: what is recorded is taken (--ask-again asks anew)"
+            console.say("no RAG is asked: what is not recorded is skipped (--rag names one)")
+        elif not recorded:
+            console.say(f"asking {system} for {' and '.join(stages)}")
+        elif self.choice.ask_again:
+            what = "everything: what is recorded is not used (--ask-again)"
+            console.say(f"asking {system} for {what}")
+        else:
+            missing = [
+                stage + (f" of {left:,}" if recorded.get(stage) else "")
+                for stage in stages
+                if (left := looked - recorded.get(stage, 0))
+            ]
+            wanted = " and ".join(missing) or "nothing so far"
+            what = f"{wanted}: what is recorded is taken (--ask-again asks anew)"
+            console.say(f"asking {system} for {what}")
 
 
 _ANSWERS = "answers."
@@ -153,49 +141,38 @@ def opened_source(
     choice: SourceChoice, *, has_rag: bool, has_pipeline: bool
 ) -> Generator[OpenedSource]:
     """Opens what the options name, for the length of a block."""
+    from ragbench.errors import ConfigError
     from ragbench.io.joined import join_answers
+    from ragbench.io.sources import open_source
 
     own = {n: v for n, v in choice.fields.items() if not n.startswith(_ANSWERS)}
     other = {n.removeprefix(_ANSWERS): v for n, v in choice.fields.items() if n not in own}
-    _check_answers(choice, other)
+    if choice.answers is None and choice.answers_format is not None:
+        raise ConfigError("--answers-format is for a file of answers: name it with --answers")
+    if choice.answers is None and other:
+        raise ConfigError(f"--field {_ANSWERS}...: there is no file of answers (--answers FILE)")
     with ExitStack() as stack:
-        cases = stack.enter_context(_cases(choice, own))
+        cases = open_source(
+            choice.dataset,
+            form=choice.format,
+            fields=own,
+            split=choice.split if choice.answers is None else None,
+            corpus=choice.corpus,
+            queries=choice.queries,
+            qrels=choice.qrels,
+            encoding=choice.encoding,
+        )
+        stack.enter_context(cases)
         if choice.answers is not None:
-            cases = stack.enter_context(
-                join_answers(cases, _answers(choice, choice.answers, other))
-            )
-        opened = OpenedSource(source=cases, choice=choice)
+            answers = _answers(choice, choice.answers, other)
+            cases = stack.enter_context(join_answers(cases, answers))
         if not cases.info.looked:
             for _ in cases:  # says what is wrong with it
                 break
-        if not has_pipeline:
+        opened = OpenedSource(source=cases, choice=choice)
+        if choice.corpus is not None and not has_pipeline:
             _check_corpus(opened, has_rag=has_rag)
         yield opened
-
-
-def _check_answers(choice: SourceChoice, fields: dict[str, str]) -> None:
-    """Refuses what is said of a file of answers that is not named."""
-    from ragbench.errors import ConfigError
-
-    if choice.answers is None and choice.answers_format is not None:
-        raise ConfigError("--answers-format is for a file of answers: name it with --answers")
-    if choice.answers is None and fields:
-        raise ConfigError(f"--field {_ANSWERS}...: there is no file of answers (--answers FILE)")
-
-
-def _cases(choice: SourceChoice, fields: dict[str, str]) -> EntrySource:
-    from ragbench.io.sources import open_source
-
-    return open_source(
-        choice.dataset,
-        form=choice.format,
-        fields=fields,
-        split=choice.split if choice.answers is None else None,
-        corpus=choice.corpus,
-        queries=choice.queries,
-        qrels=choice.qrels,
-        encoding=choice.encoding,
-    )
 
 
 def _answers(choice: SourceChoice, where: str, fields: dict[str, str]) -> EntrySource:
@@ -206,7 +183,7 @@ def _answers(choice: SourceChoice, where: str, fields: dict[str, str]) -> EntryS
         form=choice.answers_format,
         fields=fields,
         split=choice.split,
-        corpus=choice.corpus or _folder(choice.dataset),
+        corpus=choice.corpus or (choice.dataset if Path(choice.dataset).is_dir() else None),
         encoding=choice.encoding,
         is_join=True,
     )
@@ -216,27 +193,13 @@ def _check_corpus(opened: OpenedSource, *, has_rag: bool) -> None:
     """Refuses documents that nobody reads."""
     from ragbench.errors import ConfigError
 
-    used = opened.info.answers or opened.info
-    if opened.choice.corpus is None or used.uses_corpus:
+    used = opened.source.info.answers or opened.source.info
+    if used.uses_corpus:
         return
     if has_rag:
         raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
-    if opened.is_recorded:
+    if opened.recorded is not None:
         raise ConfigError(
             f"--corpus has no use: {used.path} has answers recorded, and nobody is asked. "
             "To ask the built-in baseline all the same, add --ask-again"
         )
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
-
-
-def _folder(dataset: str) -> str | None:
-    """The dataset itself, where it is a folder that may hold the documents."""
-    return dataset if Path(dataset).is_dir() else None
-
-
-def say_lines(opened: OpenedSource, system: str | None, stages: Iterable[str]) -> None:
-    for line in opened.lines(system, stages):
-        console.say(line)

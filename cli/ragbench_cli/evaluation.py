@@ -29,7 +29,7 @@ from ragbench_cli import console
 from ragbench_cli.console import StageAdvance
 from ragbench_cli.costs import booked_run
 from ragbench_cli.eval_options import Asking, Keeping, Measuring, SystemChoice
-from ragbench_cli.eval_source import OpenedSource, SourceChoice, opened_source, say_lines
+from ragbench_cli.eval_source import OpenedSource, SourceChoice, opened_source
 from ragbench_cli.models import ModelChoice, ModelsInUse, models_in_use, with_canaries
 from ragbench_cli.systems import (
     DocumentsBeside,
@@ -135,7 +135,7 @@ def _opened(
         console.progress(shown=not quiet) as bars,
     ):
         if not quiet:
-            say_lines(cases, None if asked.rag is None else asked.name, asked.asked_for)
+            cases.say(None if asked.rag is None else asked.name, asked.asked_for)
         yield _Parts(
             source=cases,
             system=asked,
@@ -206,7 +206,7 @@ def _run(
         metrics=parts.metrics,
         name=dataset_name(source.choice.dataset),
         source=source.choice.dataset,
-        notes=(*source.notes, *system.notes),
+        notes=(*(() if source.choice.ask_again else source.source.info.notes), *system.notes),
         rag_name=system.name,
         rag_description=system.description,
         top_k=asking.top_k,

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
@@ -89,13 +89,10 @@ class SearchChoice:
     """What the options say of a search."""
 
     store: str
-    collection: str | None
-    fields: Sequence[str] | None
-    """What is where in a collection that ragbench did not fill; None where nothing is named."""
+    where: CollectionChoice
     embedder: Embedder | None
-    embedder_name: str | None
     settings: RetrievalSettings
-    filters: Mapping[str, Any] | None
+    filter: Filter | None
     native_filter: object
     """In the store's own syntax; None for nothing."""
     strategy: str | None = None
@@ -111,16 +108,10 @@ class SearchChoice:
         """Whether it is known, before looking, that ragbench did not fill the collection."""
         from ragbench.stores.registry import is_read_only
 
-        if self.fields is not None or self.native_filter is not None:
+        if self.where.map is not None or self.native_filter is not None:
             return True
         reads = self.embedder is not None or self.strategy == "sparse"
         return reads and is_read_only(self.store)
-
-    @property
-    def filter(self) -> Filter | None:
-        from ragbench.core.filter_form import parse_filters
-
-        return parse_filters(self.filters) if self.filters else None
 
 
 class _Opened(NamedTuple):
@@ -143,10 +134,9 @@ def opened_search(choice: SearchChoice) -> Generator[Ask]:
     """
     from ragbench.pipeline.strategies import Search
 
-    filters = choice.filter
     with _opened(choice) as found:
         strategy = found.strategy(found.name)
-        search = Search(k=choice.settings.top_k, threshold=found.threshold, filters=filters)
+        search = Search(k=choice.settings.top_k, threshold=found.threshold, filters=choice.filter)
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:
             with console.users_code():
@@ -211,7 +201,7 @@ def _own(choice: SearchChoice) -> Generator[_Opened]:
         allow_incomplete=choice.allow_incomplete,
     )
     try:
-        collection = engine.collection(choice.collection or only_collection(database))
+        collection = engine.collection(choice.where.collection or only_collection(database))
         _show_filter_problem(collection.store, choice.filter)
         yield _Opened(collection.strategy, settings.strategy, settings.score_threshold, True, True)
     finally:
@@ -233,7 +223,7 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
             "--map reads a collection that ragbench did not fill: name what made its vectors with "
             "--embedder, such as openai:MODEL or onnx:FOLDER"
         )
-    embedder_name = choice.embedder_name or ""
+    embedder_name = choice.where.embedder or ""
 
     def strategy(name: StrategyName) -> Strategy:
         settings = replace(choice.settings, strategy=name)
@@ -246,9 +236,9 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
             console.say(f"Warning: {problem}")
         return made
 
-    fields = field_mapping(mapping(choice.fields, "--map") or {})
+    fields = field_mapping(mapping(choice.where.map, "--map") or {})
     with attach(
-        choice.store, choice.collection, fields, native_filter=choice.native_filter
+        choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:
         console.say(f"read as: {collection.described()}")
         for line in collection.guesses():
@@ -367,12 +357,10 @@ class CollectionChoice:
         with embedder_of(self.embedder, self.embedder_setting) as given:
             yield SearchChoice(
                 store=store,
-                collection=self.collection,
-                fields=self.map,
+                where=self,
                 embedder=given,
-                embedder_name=self.embedder,
                 settings=settings,
-                filters=filters_of(self.filter),
+                filter=filter_of(self.filter),
                 native_filter=native_of(self.native_filter),
                 **more,
             )
@@ -389,12 +377,15 @@ def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]
             raise ConfigError(f"{option_name}: expected NAME=VALUE, found '{one}'")
         if name.strip() in found:
             raise ConfigError(f"{option_name}: '{name.strip()}' is given twice")
-        found[name.strip()] = _value(value)
+        found[name.strip()] = value
+        with suppress(ValueError):
+            found[name.strip()] = json.loads(value)
     return found
 
 
-def filters_of(given: Sequence[str] | None) -> dict[str, Any] | None:
+def filter_of(given: Sequence[str] | None) -> Filter | None:
     """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold."""
+    from ragbench.core.filter_form import parse_filters
     from ragbench.errors import ConfigError
     from ragbench_cli.options import json_object
 
@@ -409,7 +400,7 @@ def filters_of(given: Sequence[str] | None) -> dict[str, Any] | None:
             parts.append({"field": {field: _wanted(field, value)}})
     if not parts:
         return None
-    return dict(parts[0]) if len(parts) == 1 else {"all": parts}
+    return parse_filters(dict(parts[0]) if len(parts) == 1 else {"all": parts})
 
 
 def native_of(given: str | None) -> object:
@@ -433,11 +424,4 @@ def _wanted(field: str, text: str) -> Any:
                 f"--filter: the value of '{field}' looks like JSON but is not valid: {error}. "
                 f"To look for the text itself, write it as JSON: {json.dumps(text)}"
             ) from error
-        return text
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
         return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from ragbench.pipeline.documents import WordsPlace
     from ragbench.pipeline.index import IndexProgress, IndexResult
+    from ragbench.stores.database import Database
 
 
 def _chunkers(typed: str) -> list[str]:
@@ -109,14 +110,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     if sum((asked.corpus is not None, asked.list_, asked.check, asked.drop is not None)) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
     if asked.corpus is None:
-        _look(
-            asked.store,
-            asked.collection,
-            drop=asked.drop,
-            check=asked.check,
-            all_=asked.list_,
-            json=json,
-        )
+        _look(asked, json=json)
         return
     if asked.corpus == "-":
         raise ConfigError("a corpus is read twice, so it cannot come from standard input")
@@ -203,88 +197,74 @@ def _skipped(files: Sequence[str]) -> str:
     )
 
 
-def _look(
-    store: str, collection: str | None, *, drop: str | None, check: bool, all_: bool, json: bool
-) -> None:
+def _look(asked: Asked, *, json: bool) -> None:
+    """What needs no corpus: one collection dropped or checked, or all of them listed."""
     from ragbench.errors import ConfigError
-
-    if drop is not None:
-        _drop(store, drop)
-    elif check:
-        _check(store, collection, json=json)
-    elif all_:
-        _list(store, json=json)
-    else:
-        raise ConfigError("there is nothing to index: name a file or folder, or give --list")
-
-
-def _list(address: str, *, json: bool) -> None:
-    """The collections of a store, a line each."""
-    from ragbench.stores.base import IndexIdentity
     from ragbench.stores.registry import open_database
 
-    database = open_database(address)
-    try:
-        for name in database.collections():
-            with database.open(name) as opened:
-                info = opened.info()
-                made_by = IndexIdentity.from_json(info.identity, collection=name)
-                row = {
-                    "collection": name,
-                    "chunks": opened.count(),
-                    "embedder": made_by.embedder_name,
-                    "dimension": info.dimension,
-                    "complete": info.complete,
-                    "words": "here" if info.words is None else "store",
-                }
-            if json:
-                console.print_json_line(row)
-            else:
-                whole = "  words by the store" if row["words"] == "store" else ""
-                whole += "" if info.complete else "  not complete"
-                typer.echo(
-                    f"{name}  {row['chunks']:,} chunks  {made_by.embedder_name} "
-                    f"({info.dimension} dimensions){whole}"
-                )
-    finally:
-        database.close()
+    if asked.drop is None and not (asked.check or asked.list_):
+        raise ConfigError("there is nothing to index: name a file or folder, or give --list")
+    with closing(open_database(asked.store)) as database:
+        if asked.drop is not None:
+            _drop(database, asked.drop)
+        elif asked.check:
+            _check(database, asked.collection, json=json)
+        else:
+            _list(database, json=json)
 
 
-def _check(address: str, collection: str | None, *, json: bool) -> None:
+def _list(database: Database, *, json: bool) -> None:
+    """The collections of a store, a line each."""
+    from ragbench.stores.base import IndexIdentity
+
+    for name in database.collections():
+        with database.open(name) as opened:
+            info = opened.info()
+            made_by = IndexIdentity.from_json(info.identity, collection=name)
+            row = {
+                "collection": name,
+                "chunks": opened.count(),
+                "embedder": made_by.embedder_name,
+                "dimension": info.dimension,
+                "complete": info.complete,
+                "words": "here" if info.words is None else "store",
+            }
+        if json:
+            console.print_json_line(row)
+            continue
+        whole = "  words by the store" if row["words"] == "store" else ""
+        whole += "" if info.complete else "  not complete"
+        typer.echo(
+            f"{name}  {row['chunks']:,} chunks  {made_by.embedder_name} "
+            f"({info.dimension} dimensions){whole}"
+        )
+
+
+def _check(database: Database, collection: str | None, *, json: bool) -> None:
     from dataclasses import asdict
 
     from ragbench.pipeline.search_engine import check_index
-    from ragbench.stores.registry import open_database
     from ragbench_cli.stores import only_collection
 
-    database = open_database(address)
-    try:
-        with database.open(collection or only_collection(database)) as opened:
-            found = check_index(opened)
-    finally:
-        database.close()
+    with database.open(collection or only_collection(database)) as opened:
+        found = check_index(opened)
     if json:
         console.print_json(asdict(found))
     else:
         typer.echo(str(found))
 
 
-def _drop(address: str, name: str) -> None:
+def _drop(database: Database, name: str) -> None:
     from ragbench.errors import StoreError
-    from ragbench.stores.registry import open_database
     from ragbench.stores.writers import sole_writer
 
-    database = open_database(address)
-    try:
-        names = database.collections()
-        if name not in names:
-            known = f"there are: {', '.join(names)}" if names else "it holds none"
-            raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
-        with sole_writer(database.folder, database.address):
-            database.drop(name)
-        console.say(f"{database.address}: '{name}' is removed")
-    finally:
-        database.close()
+    names = database.collections()
+    if name not in names:
+        known = f"there are: {', '.join(names)}" if names else "it holds none"
+        raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
+    with sole_writer(database.folder, database.address):
+        database.drop(name)
+    console.say(f"{database.address}: '{name}' is removed")
 
 
 def _summary(result: IndexResult) -> str:
