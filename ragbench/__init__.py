@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from ragbench.pipeline.index import index
     from ragbench.pipeline.pipeline import Pipeline
     from ragbench.pipeline.pre_retrieval import Transformed
-    from ragbench.pipeline.rag import PipelineRAG
     from ragbench.pipeline.read import load_pipeline
     from ragbench.pipeline.search_engine import open_engine
+    from ragbench.pipeline.stages import PipelineRAG
     from ragbench.post.build import build_operator, build_reranker
     from ragbench.post.operator import Query
     from ragbench.post.rerank import rerank
@@ -171,9 +171,9 @@ _PLACES = {
     "pipeline.index": ("index",),
     "pipeline.pipeline": ("Pipeline",),
     "pipeline.pre_retrieval": ("Transformed",),
-    "pipeline.rag": ("PipelineRAG",),
     "pipeline.read": ("load_pipeline",),
     "pipeline.search_engine": ("open_engine",),
+    "pipeline.stages": ("PipelineRAG",),
     "post.build": ("build_operator", "build_reranker"),
     "post.operator": ("Query",),
     "post.rerank": ("rerank",),

@@ -21,8 +21,7 @@ from ragbench.pipeline.documents import (
 )
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
-from ragbench.pipeline.rag import BatchRetrieval, Searching, Stages
-from ragbench.pipeline.stages import RetrievalStage, WordWeights
+from ragbench.pipeline.stages import BatchRetrieval, RetrievalStage, Searching, Stages, WordWeights
 
 
 class BaselineSettings(TypedDict, total=False):

@@ -18,14 +18,17 @@ from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.gold import GoldLocator, Searched
 from ragbench.pipeline.pre_retrieval import PreRetrieval, SearchQuery
-from ragbench.pipeline.rag import PipelineRAG, Searching, Stages, pipeline_rag
 from ragbench.pipeline.stages import Generator as Generation
 from ragbench.pipeline.stages import (
     LateSearch,
     Orchestration,
+    PipelineRAG,
     RetrievalStage,
     Retriever,
+    Searching,
+    Stages,
     WordWeights,
+    pipeline_rag,
 )
 from ragbench.plugins import load_target
 from ragbench.post.stage import PostRetrieval
@@ -212,7 +215,7 @@ class Pipeline:
     post_retrieval: PostRetrieval | None = None
     orchestration: Orchestration = field(default_factory=Orchestration)
     own_orchestration: OwnOrchestration | None = None
-    """A user's class in the place of `ragbench.pipeline.rag.PipelineRAG`."""
+    """A user's class in the place of `ragbench.pipeline.stages.PipelineRAG`."""
     service: LateSearch = field(default_factory=LateSearch)
     """What operators ask when they search again."""
     chats: tuple[Chat, ...] = ()

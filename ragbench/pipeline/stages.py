@@ -12,15 +12,29 @@ the stages in between::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.result import GenerationResult
-from ragbench.errors import ConfigError
+from ragbench.core.config import RAGConfig
+from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import ConfigError, LLMStoppedError
+from ragbench.ledger.source import described_class
+from ragbench.pipeline.documents import with_origin
 from ragbench.pipeline.extractive import TermWeight
-from ragbench.pipeline.pre_retrieval import SearchQuery
+from ragbench.pipeline.pre_retrieval import (
+    PRE_RETRIEVE,
+    Normalise,
+    PreRetrieval,
+    PreRetrieved,
+    SearchQuery,
+    transformed_object,
+)
 from ragbench.plugins import Registry
+from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, written_text
+from ragbench.rag.fallback import settled
+from ragbench.rag.interface import RAGInterface
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,3 +181,200 @@ ORCHESTRATIONS = Registry(
     kind="orchestrations",
     builtin={"sequential": "ragbench.pipeline.stages:Orchestration"},
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Searching:
+    """Searches for what pre-retrieval makes of a question, and fuses what is found."""
+
+    retriever: Retriever
+    pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
+    rrf_k: int = 60
+    """How little the first ranks count more than the next ones when rankings are fused."""
+    candidates: int = 50
+    """How many chunks of each ranking are fused; never fewer than are asked for."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that a retrieval depends on besides question and number, as JSON."""
+        identity: dict[str, Any] = {"retriever": dict(self.retriever.identity)}
+        if self.pre_retrieval.transforms:
+            identity[PRE_RETRIEVE] = self.pre_retrieval.identity
+            identity["fusion"] = {"rrf_k": self.rrf_k, "candidates": self.candidates}
+        return identity
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether several questions at once cost less; not when a model is asked about each."""
+        transforms = self.pre_retrieval.transforms
+        return self.retriever.takes_batches and all(isinstance(t, Normalise) for t in transforms)
+
+    def results(self, questions: Sequence[str], top_k: int) -> list[RetrievalResult | Exception]:
+        """For each question its chunks, or what its pre-retrieval raised."""
+        asked = [self._asked(question) for question in questions]
+        known = [one for one in asked if isinstance(one, PreRetrieved)]
+        rankings = iter(self.rankings(self.retriever, known, top_k))
+        found: list[RetrievalResult | Exception] = []
+        for question, one in zip(questions, asked, strict=True):
+            if isinstance(one, Exception):
+                found.append(one)
+            else:
+                found.append(self._result(question, one, next(rankings)))
+        return found
+
+    def _asked(self, question: str) -> PreRetrieved | Exception:
+        try:
+            return self.pre_retrieval.run(question)
+        except LLMStoppedError:
+            raise  # no other question would fare better
+        except Exception as error:  # noqa: BLE001  # a question's failure is that question's outcome
+            return error
+
+    def rankings(
+        self, retriever: Retriever, asked: Sequence[PreRetrieved], top_k: int
+    ) -> list[list[Chunk]]:
+        """One ranking each; single queries are searched for together, and so are several."""
+        plain = [one.queries[0] for one in asked if len(one.queries) == 1]
+        several = [query for one in asked if len(one.queries) > 1 for query in one.queries]
+        depth = max(top_k, self.candidates)
+        direct = iter(retriever.search(plain, top_k) if plain else [])
+        legs = iter(retriever.search(several, depth) if several else [])
+        return [
+            next(direct)
+            if len(one.queries) == 1
+            else reciprocal_rank_fusion(
+                [next(legs) for _ in one.queries],
+                weights=[query.weight for query in one.queries],
+                rrf_k=self.rrf_k,
+                top_k=top_k,
+            )
+            for one in asked
+        ]
+
+    def _result(
+        self, question: str, asked: PreRetrieved, chunks: Sequence[Chunk]
+    ) -> RetrievalResult:
+        metadata: dict[str, Any] = dict(self.retriever.metadata)
+        if self.pre_retrieval.transforms:
+            metadata[PRE_RETRIEVE] = transformed_object(asked)
+        embedding = self.retriever.query_embedding(question)
+        if embedding is not None:
+            metadata["query_embedding"] = embedding
+        return RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stages:
+    """The stages of a pipeline, open."""
+
+    searching: Searching
+    """Stages 1 to 3: from a question to its chunks."""
+    generator: Generator
+    """Stage 5."""
+    post_retrieval: PostRetrieval | None = None
+    """Stage 4; None for none."""
+    top_k: int = 5
+    """How many chunks are retrieved when a call does not say, at least 1."""
+    generation_context: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What answers depend on besides the generator's own settings, as JSON."""
+
+
+class PipelineRAG(RAGInterface):
+    """A RAG made of six stages; see docs/pipeline.md.
+
+    ``retrieve`` gives what generation is given: with post-retrieval, what that leaves, and the one
+    text of a format operator where there is one. An evaluation that looks at the stages one by one
+    uses `without_post_retrieval`, and `post_retrieval` in between. A subclass may change how the
+    stages work together.
+    """
+
+    def __init__(self, stages: Stages) -> None:
+        if stages.top_k < 1:
+            raise ConfigError(f"top_k must be at least 1, not {stages.top_k}")
+        super().__init__(RAGConfig(top_k=stages.top_k))
+        self.stages = stages
+
+    @property
+    def post_retrieval(self) -> PostRetrieval | None:
+        """What stands between retrieval and generation; None for nothing."""
+        return self.stages.post_retrieval
+
+    def without_post_retrieval(self) -> PipelineRAG:
+        """The same open stages without the fourth."""
+        return pipeline_rag(replace(self.stages, post_retrieval=None))
+
+    def stage_identity(self, stage: str) -> object:
+        """What a stage's results depend on; retrieval does not depend on generation's settings."""
+        identity: dict[str, Any] = {"rag": "pipeline"}
+        if not type(self).__module__.startswith("ragbench."):  # a class that changes something
+            identity["class"] = described_class(type(self))
+        if stage == "generate":
+            generator = dict(self.stages.generator.identity)
+            return {**identity, **self.stages.generation_context, "generator": generator}
+        if self.stages.post_retrieval is not None:
+            identity[POST_RETRIEVE] = self.stages.post_retrieval.identity
+        return {**identity, "top_k": self.stages.top_k, **self.stages.searching.identity}
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        """See `RAGInterface.retrieve_with_metadata`.
+
+        Args:
+            query: the question.
+            top_k: how many chunks are retrieved before post-retrieval; None for the setting.
+
+        Returns:
+            The contexts. ``metadata`` holds under ``pre_retrieve`` what was searched for when that
+            is not the question as it is, and what went wrong on the way; under ``post_retrieve``
+            what each operator did.
+        """
+        found: list[RetrievalResult] = settled(
+            self._retrieved([query], top_k), "PipelineRAG.retrieve_with_metadata"
+        )
+        return found[0]
+
+    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        """See `RAGInterface.generate_with_metadata`."""
+        return self.stages.generator.generate(query, contexts)
+
+    def _retrieved(
+        self, queries: Sequence[str], top_k: int | None
+    ) -> list[RetrievalResult | Exception]:
+        k = self.stages.top_k if top_k is None else top_k
+        if k < 1:
+            raise ConfigError(f"top_k must be at least 1, not {k}")
+        found = self.stages.searching.results(queries, k)
+        post = self.stages.post_retrieval
+        if post is None:
+            return found
+        return [
+            result if isinstance(result, Exception) else _processed(post, query, result)
+            for query, result in zip(queries, found, strict=True)
+        ]
+
+
+class BatchRetrieval(PipelineRAG):
+    """Several questions are searched for at once."""
+
+    def batch_retrieve_with_metadata(
+        self, queries: list[str], top_k: int | None = None
+    ) -> list[RetrievalResult]:
+        """See `RAGInterface.batch_retrieve_with_metadata`."""
+        return settled(self._retrieved(queries, top_k), "PipelineRAG.batch_retrieve_with_metadata")
+
+
+def pipeline_rag(stages: Stages) -> PipelineRAG:
+    """The RAG of some stages; it takes batches where its retrieval gains by them."""
+    kind = BatchRetrieval if stages.searching.takes_batches else PipelineRAG
+    return kind(stages)
+
+
+def _processed(stage: PostRetrieval, query: str, result: RetrievalResult) -> RetrievalResult:
+    done = post_retrieved(stage, query, result)
+    metadata = {
+        key: value for key, value in (result.metadata or {}).items() if key != "query_embedding"
+    }
+    metadata |= done.metadata or {}
+    written = written_text(done)
+    if written is not None:
+        return RetrievalResult([written], metadata=metadata)
+    return replace(done, metadata=metadata)

@@ -16,8 +16,7 @@ from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.pipeline.gold import Gold, GoldLocator, GoldLookup, SearchVariant, golds_of
 from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery
-from ragbench.pipeline.rag import Searching
-from ragbench.pipeline.stages import Retriever, WordWeights
+from ragbench.pipeline.stages import Retriever, Searching, WordWeights
 from ragbench.pipeline.strategies import DenseStrategy, Search, exactly
 from ragbench.stores.base import NORMAL, Effort, Vectors
 from ragbench.stores.memory import MemoryDatabase

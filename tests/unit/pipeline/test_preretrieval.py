@@ -21,10 +21,13 @@ from ragbench.errors import (
     LLMUnreachableError,
 )
 from ragbench.pipeline.pre_retrieval import (
+    HyDE,
+    MultiQuery,
+    Normalise,
     PreRetrieval,
+    Rewrite,
     SearchQuery,
 )
-from ragbench.pipeline.query_transforms import HyDE, MultiQuery, Normalise, Rewrite
 
 
 class Said:

@@ -23,7 +23,7 @@ from ragbench.core.report import Report
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import PreRetrieval, SearchQuery
-from ragbench.pipeline.rag import Searching, Stages, pipeline_rag
+from ragbench.pipeline.stages import Searching, Stages, pipeline_rag
 from ragbench.post.filter import TopK
 from ragbench.post.format import Xml
 from ragbench.stages.stage import Progress
@@ -198,7 +198,7 @@ class Model:
         return "I would rather not."
 
 
-from ragbench.pipeline.query_transforms import Rewrite
+from ragbench.pipeline.pre_retrieval import Rewrite
 
 
 def rewriting():

@@ -14,7 +14,7 @@ from ragbench.core.chat import SamplingChat
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.chat import ChatGenerator
 from ragbench.pipeline.extractive import ExtractiveGenerator
-from ragbench.pipeline.query_transforms import HyDE, Normalise
+from ragbench.pipeline.pre_retrieval import HyDE, Normalise
 from ragbench.pipeline.stages import RetrievalStage
 
 OWN = '''
@@ -194,11 +194,6 @@ def test_what_cannot_be_is_reported(place: Path, text: str, line: int, message: 
     ((found, reported),) = problems(text)
     assert found == line
     assert message in reported
-
-
-def test_enough_embeddings_pass(place: Path) -> None:
-    retrieval = "indexing: {embedder: hashing}\nretrieval: {type: dense, embeddings: true}\n"
-    load_pipeline(saved(f"{retrieval}post_retrieval: [{{action: rerank, type: semantic}}]"))
 
 
 @pytest.mark.parametrize(

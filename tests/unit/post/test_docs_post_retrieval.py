@@ -1,4 +1,4 @@
-"""docs/post_retrieval.md: its files load, its code runs, its table names what there is."""
+"""docs/post_retrieval.md and rerankers.md: files load, code runs, tables name what there is."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from ragbench import load_pipeline
-from ragbench.post.build import OPERATORS, load_post_retrieval, load_variants
+from ragbench import build_reranker, load_pipeline
+from ragbench.post.build import OPERATORS, RERANKERS, load_post_retrieval, load_variants
 from ragbench_cli.main import main
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "post_retrieval.md").read_text("utf-8")
+RERANKING = (ROOT / "docs" / "rerankers.md").read_text("utf-8")
 BLOCK = re.compile(
     r"(?:^`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
 )
 
 
-def blocks(language: str) -> list[tuple[str | None, str]]:
+def blocks(language: str, page: str = PAGE) -> list[tuple[str | None, str]]:
     return [
         (found["file"], found["text"])
-        for found in BLOCK.finditer(PAGE)
+        for found in BLOCK.finditer(page)
         if found["language"] == language
     ]
 
@@ -78,3 +80,23 @@ def test_the_table_names_every_operator() -> None:
         action = cells[0] or action
         named.append(action if action in ("none", "rerank") else f"{action}.{cells[1]}")
     assert sorted(named) == sorted(OPERATORS.builtin)
+
+
+def test_the_example_says_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    ((_, code),) = blocks("python", RERANKING)
+    exec(compile(code, "docs/rerankers.md", "exec"), {})
+    assert capsys.readouterr().out.split() == code.rpartition("# ")[2].split()
+
+
+def test_every_reranker_is_in_the_table() -> None:
+    assert set(re.findall(r"^\| `(\w+)` \| \D", RERANKING, re.M)) == set(RERANKERS.builtin)
+
+
+def test_every_reranker_of_the_page_builds() -> None:
+    for _, text in blocks("yaml", RERANKING):
+        settings = yaml.safe_load(text)
+        # Models and corpora of the page are the reader's own.
+        text = re.sub(r"\n *(model|corpus): .*", "", text)
+        text = re.sub(r"name: cross_encoder", "name: lexical", text)
+        text = re.sub(r"\n *(passages|words|first): .*", "", text)
+        assert build_reranker(yaml.safe_load(text)).name == settings["name"]
