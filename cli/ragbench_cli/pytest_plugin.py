@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ragbench-baseline",
         metavar="PATH",
-        help="What to hold it against: a run folder, a report.json, a baseline file, or auto.",
+        help="What to hold it against: a run folder, a baseline file, or auto.",
     )
     group.addoption(
         "--ragbench-config",

@@ -156,7 +156,7 @@ class Asking:
     def _one(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
-        from ragbench.gate.runs import read_run
+        from ragbench.gate.runs import is_finished, read_run
         from ragbench.gate.system_change import system_change
 
         out = home / name
@@ -165,7 +165,7 @@ class Asking:
             *("--out", str(out), "--metrics", ",".join(metrics), "--matching", like.matching),
             *self.options,
         ]
-        if not (out / "report.json").exists():  # written last
+        if not is_finished(out):
             self._child(command, place, like)
         found = read_run(out)
         changes = system_change(like, found).changes

@@ -8,24 +8,27 @@ oldest first. Of runs that are too old to be compared with, the means are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ragbench.core.history import MainRun
+from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import StageCount
 from ragbench.core.run_scores import MetricColumn, RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
-from ragbench.gate.stored_json import Json, column_of, read_json, understood
 from ragbench.io.atomic import written_whole
+from ragbench.io.limits import ReadLimits
 
 FORMAT = 2
 """Version of the file format."""
 
 _MARK = "ragbench_baseline"
+Json = Mapping[str, Any]
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +124,41 @@ def read_baseline(path: Path) -> Baseline:
     return understood(path, lambda: baseline_from(content))
 
 
+def read_json(path: Path) -> Json:
+    """The JSON object in a file."""
+    import orjson
+
+    try:
+        value = orjson.loads(ReadLimits.of_environment().read_data(path))
+    except OSError as error:
+        raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise RunMismatchError(
+            f"{path} is not JSON, so neither a run nor a baseline file: {error}. Answers that it "
+            f"records are scored by: ragbench eval {path}"
+        ) from error
+    if not isinstance(value, dict):
+        raise RunMismatchError(f"{path} holds no JSON object, so ragbench did not write it")
+    return cast("Json", value)
+
+
+def understood(path: Path, build: Callable[[], _Result]) -> _Result:
+    """What ``build`` makes of a file's content."""
+    try:
+        return build()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        problem = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise RunMismatchError(
+            f"{path} is not what this ragbench writes: {problem}. If another version wrote it, "
+            "make it anew with: ragbench baseline set RUN"
+        ) from error
+
+
+def _column(stored: Json) -> MetricColumn:
+    known: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
+    return MetricColumn(name=known.pop("metric"), **known)
+
+
 def write_baseline(baseline: Baseline, path: Path) -> None:
     with written_whole(path) as file:
         file.write(baseline_bytes(baseline))
@@ -161,7 +199,7 @@ def baseline_from(content: Json) -> Baseline:
             f"its format is {content[_MARK]}, this ragbench reads {FORMAT}: make it anew with "
             "ragbench baseline set RUN"
         )
-    metrics = tuple(column_of(metric) for metric in content["metrics"])
+    metrics = tuple(_column(metric) for metric in content["metrics"])
     runs = tuple(MainRun(**run) for run in content["runs"])
     kept = content["kept"]
     if not 1 <= kept <= len(runs):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from ragbench.core.attribution import Cause, CauseCount, CauseFlow
+from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.comparison import (
     Against,
     CaseBefore,
@@ -28,9 +27,7 @@ from ragbench.gate.cases import (
     run_pair,
 )
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
-from ragbench.gate.stored_json import Json, read_json, understood
 from ragbench.gate.system_change import system_change
-from ragbench.ledger.folder import RunFolder
 
 
 def common_cases(
@@ -243,22 +240,6 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
         edited=shared - len(pairs),
         added=len(run.cases) - shared,
         gone=len(earlier.cases) - shared,
-    )
-
-
-def reported_causes(path: Path) -> tuple[CauseCount, ...]:
-    """What became of a run's cases, as its report says."""
-    content = read_json(RunFolder(path=path).report if path.is_dir() else path)
-    return understood(path, lambda: tuple(map(_count, content.get("causes", ()))))
-
-
-def _count(found: Json) -> CauseCount:
-    return CauseCount(
-        cause=Cause(found["cause"]),
-        cases=int(found["cases"]),
-        estimated=int(found["estimated"]),
-        stages=tuple((one["stage"], one["cases"]) for one in found["stages"]),
-        examples=tuple(found["examples"]),
     )
 
 

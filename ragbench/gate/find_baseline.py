@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
-from ragbench.ledger.folder import RunFolder
+from ragbench.gate.runs import is_finished
+from ragbench.ledger.folder import RunFolder, run_around
 from ragbench.ledger.manifest import Manifest, read_manifest
 
 OLD_DAYS = 90
@@ -20,7 +21,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
 
     The dataset may have gained or lost cases since: those in common are compared.
     """
-    home = path if path.is_dir() else path.parent
+    home = run_around(path)
     manifest_file = RunFolder(path=home).manifest
     if not manifest_file.is_file():
         return None
@@ -28,7 +29,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     earlier = (
         (time, entry.name, entry)
         for entry, manifest, time in _candidates(home, folders)
-        if time < written and _is_alike(manifest, run)
+        if time < written and _is_alike(manifest, run) and is_finished(entry)
     )
     return max(earlier, default=(0.0, "", None))[2]
 
@@ -39,7 +40,7 @@ def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Man
     for folder in folders:
         for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
             place = RunFolder(path=entry)
-            if entry.resolve() in seen or not place.report.is_file():
+            if entry.resolve() in seen or not place.exists:
                 continue
             seen.add(entry.resolve())
             try:

@@ -1,187 +1,319 @@
-"""A stored run, report or baseline file as scores."""
+"""A stored run as scores: what a gate and a comparison ask of its journal.
+
+Each statement is one pass over the cases in the dataset's order. ``report.json`` is never read.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import math
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
-from ragbench.core.attribution import Cause
+import msgspec
+
+from ragbench.core.attribution import Cause, CauseCount
+from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import (
-    MetricColumn,
-    RunScores,
-    ScoredCase,
-    clustered_by_gold,
-)
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, clustered_by_gold
+from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
-from ragbench.gate.baseline_file import baseline_from, is_baseline
-from ragbench.gate.stored_json import Json, column_of, read_json, understood
-from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.tables import last_started, stored_origins
+from ragbench.gate.baseline_file import baseline_from, is_baseline, read_json, understood
+from ragbench.ledger.codec import case_facts, decode_failure
+from ragbench.ledger.folder import RunFolder, repeat_folders, run_around
+from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.ledger.tables import read_only
+from ragbench.metrics.registry import stored_metrics
 
-_VERSION = 1
-
-
-def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
-    for content in (report, timings):
-        if content is not None and content["schema_version"] != _VERSION:
-            raise ValueError(
-                f"it has schema version {content['schema_version']}, this ragbench reads {_VERSION}"
-            )
-    manifest = report["manifest"]
-    git: Json = manifest["git"] or {}
-    judging: Json = report.get("judging") or {}
-    cases: list[ScoredCase] = []
-    gold: list[Sequence[str] | None] = []
-    for row in report["cases"]:
-        cases.append(_report_case(row))
-        gold.append(row["reference_ids"])
-    return RunScores(
-        source=source,
-        dataset=manifest["dataset"]["name"],
-        rag=manifest["rag"]["name"],
-        fingerprints=manifest["fingerprints"],
-        matching=manifest["settings"]["matching"],
-        commit=git.get("commit"),
-        dirty=bool(git.get("dirty")),
-        metrics=(*_columns(report, has_cells=True), *_columns(timings, has_cells=False)),
-        cases=clustered_by_gold(cases, gold),
-        stages=tuple(StageCount(**stage) for stage in report["stages"]),
-        latencies=() if timings is None else tuple(Latency(**row) for row in timings["latencies"]),
-        judge_cost=_judge_cost(judging),
-        currency=judging.get("currency"),
-    )
+_FIGURES = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
+_STARTED = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
+_ORIGINS = "SELECT body FROM origins ORDER BY stage"
+_METRICS = "SELECT name, metric FROM metrics WHERE position IS NOT NULL ORDER BY position"
+_CASES = (
+    "SELECT number, cases.id, cases.digest, cases.body, causes.cause, cells.status{values} "
+    "FROM cases JOIN cells USING (number) LEFT JOIN causes USING (number) "
+    "WHERE cases.position IS NOT NULL ORDER BY cases.position"
+)
+_NOTES = "SELECT number, metric, detail FROM notes"
+_STAGES = (
+    "SELECT number, stage, status{value} FROM outcomes "
+    "WHERE epoch = (SELECT value FROM meta WHERE key = 'epoch')"
+)
+_TEXTS = (
+    ", CASE WHEN status NOT IN ('failed', 'skipped') THEN json_extract(CAST(body AS TEXT), "
+    "CASE stage WHEN 'generate' THEN '$.response' ELSE '$.context_ids' END) END"
+)
+"""The answer, or the ids of the chunks; nothing where the stage gave nothing."""
 
 
-def _judge_cost(judging: Json) -> float | None:
-    costs = [line["cost"] for line in judging.get("metrics", ())]
-    known = [Decimal(cost) for cost in costs if cost is not None]
-    return float(sum(known)) if costs and len(known) == len(costs) else None
+class _Line(msgspec.Struct):
+    cost: Decimal | None
 
 
-def cut_short(path: Path) -> RunMismatchError:
-    """What to say of a folder in which a run was begun and never reported."""
-    return RunMismatchError(
-        f"{path} holds a run without a report.json. If the run is finished, write it with: "
-        f"ragbench report {path}. If it was interrupted, continue it with the same eval command"
-    )
+class _Judging(msgspec.Struct):
+    lines: tuple[_Line, ...]
+    currency: str | None
 
 
-def _columns(content: Json | None, *, has_cells: bool) -> Iterator[MetricColumn]:
-    if content is not None:
-        for summary in content["summaries"]:
-            yield column_of(summary, has_cells=has_cells)
+class _Summary(msgspec.Struct):
+    score: float | None
 
 
-def _report_case(row: Json) -> ScoredCase:
-    return ScoredCase(
-        id=row["id"],
-        fingerprint=row["fingerprint"],
-        scores={name: _report_cell(cell) for name, cell in row["scores"].items()},
-        cluster=row["cluster"],
-        tags=tuple(row["tags"]),
-        language=row["language"],
-        query=row["query"],
-        response=row["response"],
-        retrieved_ids=_ids(row["retrieved_ids"]),
-        stages={stage: Status(status) for stage, status in row["stages"].items()},
-        cause=_cause(row),
-        repeats={
-            name: Repeats(
-                cells=tuple(None if cell is None else _report_cell(cell) for cell in cells)
-            )
-            for name, cells in row.get("repeats", {}).items()
-        },
-    )
+class _Figures(msgspec.Struct):
+    """What the loop counted of a run that got to its end."""
+
+    summaries: tuple[_Summary, ...]
+    """In the order of the manifest's metrics."""
+    stages: tuple[StageCount, ...]
+    latencies: tuple[Latency, ...]
+    causes: tuple[CauseCount, ...] = ()
+    judging: _Judging | None = None
 
 
-def _cause(row: Json) -> Cause | None:
-    """None in a report that an earlier version wrote."""
-    found: Json | None = row.get("attribution")
-    return None if found is None else Cause(found["cause"])
+class _Row(NamedTuple):
+    """A case and its cells, by the metrics of the manifest."""
 
-
-def _report_cell(cell: Json) -> Cell:
-    if cell["status"] == Status.MEASURED:
-        return _measured(float(cell["value"]))
-    return _without_value(cell["status"], cell["reason"])
-
-
-# One object for all equal cells: those of a large run are of a few kinds.
-
-
-@lru_cache(maxsize=1 << 14)
-def _measured(value: float) -> Cell:
-    return Cell.measured(value)
-
-
-@lru_cache(maxsize=1 << 10)
-def _without_value(status: str, reason: str | None) -> Cell:
-    return Cell(status=Status(status), reason=reason)
-
-
-def _ids(ids: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if ids is None else tuple(ids)
-
-
-_TIMINGS = "timings.json"
+    number: int
+    id: str
+    digest: bytes
+    body: bytes
+    cause: str | None
+    cells: tuple[Cell, ...]
 
 
 def read_run(path: Path) -> RunScores:
-    """Reads a run from what ragbench wrote of it.
+    """Reads a run from its journal, or the mean of the runs that a baseline file holds.
 
     Args:
-        path: a run folder, its ``report.json``, or a baseline file. ``timings.json`` is read too
-            when it lies next to the report.
+        path: a run folder or a file in it, or a baseline file.
 
     Raises:
-        RunMismatchError: it is none of these, or another version of ragbench wrote it.
+        RunMismatchError: it is none of these, another version of ragbench wrote it, or the run did
+            not get to its end.
     """
-    if path.is_dir():
-        return _from_folder(path)
+    folder = run_around(path)
+    if folder.is_dir():
+        return _from_journal(folder, str(path))
     content = read_json(path)
-    if is_baseline(content):
-        return understood(path, lambda: baseline_from(content).scores(str(path)))
-    if "manifest" not in content or "cases" not in content:
+    if not is_baseline(content):
         raise RunMismatchError(
-            f"{path} is neither a report.json nor a baseline file of ragbench. Give a run folder, "
-            "its report.json, or what ragbench baseline set wrote"
+            f"{path} is neither a run nor a baseline file of ragbench. Give the folder of a run, "
+            "whose report.json holds only what is shown, or what ragbench baseline set wrote"
         )
-    return _from_report(path, content, str(path))
+    return understood(path, lambda: baseline_from(content).scores(str(path)))
 
 
-def is_baseline_file(path: Path) -> bool:
-    """Whether a path is a baseline file, and neither a run nor its report."""
-    return not path.is_dir() and is_baseline(read_json(path))
+def reported_causes(path: Path) -> tuple[CauseCount, ...]:
+    """What became of a run's cases; nothing for a baseline file."""
+    folder = run_around(path)
+    if not folder.is_dir():
+        return ()
+    with read_only(RunFolder(path=folder).journal) as db:
+        return _figures(db, folder).causes
 
 
-def _from_folder(path: Path) -> RunScores:
+def is_finished(path: Path) -> bool:
+    """Whether a folder holds a run of this version that got to its end."""
+    try:
+        with read_only(RunFolder(path=path).journal) as db:
+            return db.execute(_FIGURES).fetchone() is not None
+    except RunMismatchError:
+        return False
+
+
+def _from_journal(path: Path, source: str) -> RunScores:
     folder = RunFolder(path=path)
-    if folder.report.is_file():
-        run = _from_report(folder.report, read_json(folder.report), str(path))
-        return replace(run, date=last_started(folder.journal), origins=read_origins(path))
-    if folder.exists:
-        raise cut_short(path)
-    raise RunMismatchError(f"{path} is not a run folder: it has no {folder.report.name}")
-
-
-def read_origins(path: Path) -> tuple[Origin, ...] | None:
-    """What the outcomes of a stored run came from, a stage each; None where it does not say."""
-    stored = stored_origins(RunFolder(path=path).journal)
-    if stored is None:
-        return None
-    return understood(
-        path, lambda: tuple(Origin.from_json(json.loads(body)) for body in stored.values())
+    if not folder.exists:
+        raise RunMismatchError(f"{path} is not a run folder: it has no {folder.journal.name}")
+    manifest = read_manifest(folder.manifest)
+    metrics = stored_metrics(manifest.metrics)
+    with read_only(folder.journal) as db:
+        figures = _figures(db, path)
+        cases = clustered_by_gold(*_cases(db, path, manifest, metrics))
+        (started,) = db.execute(_STARTED).fetchone()
+        origins = tuple(Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS))
+    judging = figures.judging
+    return RunScores(
+        source=source,
+        dataset=manifest.dataset.name,
+        rag=manifest.rag.name,
+        fingerprints=manifest.fingerprints,
+        matching=manifest.settings["matching"],
+        commit=(manifest.git or {}).get("commit"),
+        dirty=bool((manifest.git or {}).get("dirty")),
+        metrics=tuple(_columns(metrics, figures, cases)),
+        cases=cases,
+        stages=figures.stages,
+        latencies=figures.latencies,
+        judge_cost=_judge_cost(judging),
+        currency=None if judging is None else judging.currency,
+        date=started,
+        origins=origins,
     )
 
 
-def _from_report(path: Path, content: Json, source: str) -> RunScores:
-    beside = path.with_name(_TIMINGS)
-    timings = read_json(beside) if path.name == "report.json" and beside.is_file() else None
-    return understood(path, lambda: run_of_report(content, timings, source))
+def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
+    row = db.execute(_FIGURES).fetchone()
+    if row is None:
+        raise RunMismatchError(
+            f"{path} holds a run that did not get to its end: continue it with the same eval "
+            "command"
+        )
+    return msgspec.json.decode(row[0], type=_Figures)
+
+
+def _judge_cost(judging: _Judging | None) -> float | None:
+    costs = [line.cost for line in judging.lines] if judging is not None else []
+    known = [cost for cost in costs if cost is not None]
+    return float(sum(known)) if costs and len(known) == len(costs) else None
+
+
+def _columns(
+    metrics: Sequence[Metric], figures: _Figures, cases: Sequence[ScoredCase]
+) -> Iterator[MetricColumn]:
+    """The metrics, those last whose values no two runs share, such as measured times."""
+    scored = list(zip(metrics, figures.summaries, strict=True))
+    for metric, summary in sorted(scored, key=lambda one: not one[0].definition.deterministic):
+        known, score = metric.definition, summary.score
+        if any(metric.name in case.repeats for case in cases):
+            values = (case.scores[metric.name].value for case in cases)
+            measured = [value for value in values if value is not None]
+            score = math.fsum(measured) / len(measured) if measured else None
+        yield MetricColumn(
+            name=metric.name,
+            version=known.version,
+            group=known.group.value,
+            direction=known.direction,
+            low=known.low,
+            high=known.high,
+            unit=known.unit,
+            aggregate=known.aggregate,
+            digest=known.digest,
+            score=score,
+            has_cells=known.deterministic,
+        )
+
+
+def _cases(
+    db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
+) -> tuple[list[ScoredCase], list[Sequence[str]]]:
+    repeats = [_repeat(folder, metrics) for folder in repeat_folders(path)]
+    ended = _Ended(db, manifest)
+    cases: list[ScoredCase] = []
+    gold: list[Sequence[str]] = []
+    for row in _rows(db, metrics):
+        facts = case_facts(row.id, row.body)
+        asked = _asked(row, repeats, metrics)
+        cells = {one.name: cell for one, cell in zip(metrics, row.cells, strict=True)}
+        cells |= {name: each.mean for name, each in asked.items()}
+        stages, ids, response = ended.of(row.number)
+        gold.append(facts.gold)
+        cases.append(
+            ScoredCase(
+                id=row.id,
+                fingerprint=facts.fingerprint,
+                scores={one.name: cells[one.name] for one in metrics if _is_shown(one)},
+                cluster=facts.cluster,
+                tags=facts.tags,
+                language=facts.language,
+                query=facts.query,
+                response=response,
+                retrieved_ids=None if ids is None else tuple(json.loads(ids)),
+                stages=stages,
+                cause=None if row.cause is None else Cause(row.cause),
+                repeats={one.name: asked[one.name] for one in metrics
+                         if _is_shown(one) and one.name in asked},
+            )
+        )  # fmt: skip
+    return cases, gold
+
+
+def _is_shown(metric: Metric) -> bool:
+    return metric.definition.deterministic
+
+
+def _rows(db: sqlite3.Connection, metrics: Sequence[Metric]) -> Iterator[_Row]:
+    numbers = dict(db.execute(_METRICS))
+    at = [numbers[metric.name] for metric in metrics]
+    notes = {(number, metric): detail for number, metric, detail in db.execute(_NOTES)}
+    query = _CASES.format(values="".join(f", cells.m{number}" for number in at))
+    for number, id, digest, body, cause, letters, *values in db.execute(query):
+        cells = (
+            _cell(letters[m : m + 1], value, notes.get((number, m)) if value is None else None)
+            for m, value in zip(at, values, strict=True)
+        )
+        yield _Row(number, id, digest, body, cause, tuple(cells))
+
+
+_STATUSES = {status.value[0]: status for status in Status}
+
+
+@lru_cache(maxsize=1 << 14)
+def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
+    """One object for all equal cells: those of a large run are of a few kinds."""
+    status = _STATUSES.get(letter, Status.SKIPPED)
+    if value is not None:
+        return Cell(status=status, value=value)
+    if status is Status.FAILED and detail is not None:
+        return Cell(status=status, reason=str(decode_failure(detail)))
+    return Cell(status=status, reason=None if detail is None else detail.decode())
+
+
+def _repeat(folder: Path, metrics: Sequence[Metric]) -> dict[str, _Row]:
+    known = stored_metrics(read_manifest(RunFolder(path=folder).manifest).metrics)
+    if [metric.name for metric in known] != [metric.name for metric in metrics]:
+        raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
+    with read_only(RunFolder(path=folder).journal) as db:
+        return {row.id: row._replace(body=b"") for row in _rows(db, metrics)}
+
+
+def _asked(
+    row: _Row, repeats: Sequence[Mapping[str, _Row]], metrics: Sequence[Metric]
+) -> dict[str, Repeats]:
+    """What each metric gave each time; one whose figure is no mean over cases counts once."""
+    if not repeats:
+        return {}
+    found = [repeat.get(row.id) for repeat in repeats]
+    same = [other if other is not None and other.digest == row.digest else None for other in found]
+    return {
+        metric.name: Repeats(
+            cells=(row.cells[at], *(None if other is None else other.cells[at] for other in same))
+        )
+        for at, metric in enumerate(metrics)
+        if not metric.definition.aggregate
+    }
+
+
+class _Ended:
+    """How each stage of each case ended, and what answering was given and gave."""
+
+    def __init__(self, db: sqlite3.Connection, manifest: Manifest) -> None:
+        there = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
+        self._stages = [stage for stage in STAGES if stage in there]
+        self._context = "post_retrieve" if "post_retrieve" in there else "retrieve"
+        self._asked = set(manifest.rag.stages) - manifest.absent.keys()
+        self._known: dict[int, dict[str, tuple[Status, str | None]]] = {}
+        for number, stage, status, value in db.execute(_STAGES.format(value=_TEXTS)):
+            self._known.setdefault(number, {})[stage] = (Status(status), value)
+
+    def of(self, number: int) -> tuple[dict[str, Status], str | None, str | None]:
+        known = self._known.pop(number, {})
+        ended: dict[str, Status] = {}
+        for stage in self._stages:
+            if stage in known:
+                ended[stage] = known[stage][0]
+            elif stage in self._asked and stage != "retrieve":
+                # It was not asked, because the one before gave nothing.
+                before = self._context if stage in ("validate", "generate") else "retrieve"
+                is_given = ended[before] is Status.MEASURED
+                ended[stage] = Status.SKIPPED if is_given else ended[before]
+            else:
+                ended[stage] = Status.SKIPPED
+        ids = known.get(self._context, (None, None))[1]
+        return ended, ids, known.get("generate", (None, None))[1]

@@ -99,6 +99,33 @@ TAGS = f"$[{_CASE.index('tags')}]"
 """Where a stored case has its tags."""
 
 
+class CaseFacts(NamedTuple):
+    """What two runs' cases are paired and grouped by."""
+
+    fingerprint: str
+    """See `question_digest`."""
+    query: str
+    cluster: str | None
+    tags: tuple[str, ...]
+    language: str | None
+    gold: tuple[str, ...]
+
+
+def case_facts(case_id: str, body: bytes) -> CaseFacts:
+    *known, metadata = orjson.loads(body)
+    raw = dict(zip(_CASE, known, strict=True))
+    plain = {**raw, "cluster": None, "tags": (), "language": None}
+    asked = jsonable([*plain.values(), metadata])
+    return CaseFacts(
+        fingerprint=digest((case_id.encode(errors="backslashreplace"), asked)).hex(),
+        query=raw["query"],
+        cluster=raw["cluster"],
+        tags=tuple(raw["tags"]),
+        language=raw["language"],
+        gold=tuple(raw["reference_context_ids"] or ()),
+    )
+
+
 _FREE = frozenset({"metadata", "context_metadata"})
 """What is the user's own."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Generator, Iterable, Sized
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ragbench.errors import RunMismatchError
@@ -161,37 +161,20 @@ COMMIT;
 """
 
 
-def last_started(path: Path) -> str | None:
-    """When the latest run of a journal began, ISO 8601; None where the file does not say.
+@contextmanager
+def read_only(path: Path) -> Generator[sqlite3.Connection]:
+    """A journal that may lie where nothing can be written.
 
-    The file is only read: it may lie where nothing can be written. Where nobody has it open, it is
-    read as one that does not change: else SQLite would leave files of its own beside it.
+    Where nobody has it open, it is read as one that does not change: else SQLite would leave files
+    of its own beside it.
     """
-    rows = _read_only(path, "SELECT started FROM runs ORDER BY run DESC LIMIT 1")
-    return str(rows[0][0]) if rows else None
-
-
-def stored_origins(path: Path) -> dict[str, str] | None:
-    """What the outcomes of each stage of a journal came from, as JSON; None where it cannot say.
-
-    The file is only read, as by `last_started`.
-    """
-    rows = _read_only(path, "SELECT stage, body FROM origins ORDER BY stage")
-    return None if rows is None else {str(stage): str(body) for stage, body in rows}
-
-
-def _read_only(path: Path, query: str) -> list[tuple[object, ...]] | None:
     still = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     try:
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
-    except sqlite3.Error:
-        return None
-    try:
-        return db.execute(query).fetchall()
-    except sqlite3.Error:
-        return None
-    finally:
-        db.close()
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)) as db:
+            _check_version(db, path)
+            yield db
+    except sqlite3.Error as error:
+        raise RunMismatchError(f"{path} cannot be read as a journal: {error}") from error
 
 
 def connect(path: Path | None) -> sqlite3.Connection:

@@ -12,6 +12,7 @@ from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.runs import read_run
+from ragbench.ledger.folder import run_around
 
 
 def gate_run(
@@ -23,7 +24,7 @@ def gate_run(
     """Judges a stored run.
 
     Args:
-        path: the run's folder, its ``report.json``, or a baseline file.
+        path: the run's folder, or a baseline file.
         config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None.
         folders: where `AUTO` looks for runs, besides the folder that the run lies in.
 
@@ -35,7 +36,7 @@ def gate_run(
     notes: list[str] = []
     baseline: RunScores | None = None
     if config.baseline == AUTO:
-        home = path if path.is_dir() else path.parent
+        home = run_around(path)
         found = find_baseline(path, run, (home.absolute().parent, *folders))
         if found is None:
             notes.append(

@@ -130,10 +130,6 @@ def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path
     manifest = json.loads((repository / "base" / "manifest.json").read_text("utf-8"))
     manifest["git"]["dirty"] = True
     (repository / "base" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    report = repository / "base" / "report.json"
-    stored = json.loads(report.read_text("utf-8"))
-    stored["manifest"]["git"]["dirty"] = True
-    report.write_text(json.dumps(stored), encoding="utf-8")
     done = ragbench("gate", "head", "-b", "base", *LIMITS)
     assert done.code == 2
     assert "had uncommitted changes" in done.err

@@ -55,7 +55,7 @@ SCORES = "scores"
 
 NO_RUN = "is a file, not the folder of a run. Answers that it records are scored by: ragbench eval"
 NO_FOLDER = "is not a run folder"
-NO_SCORES = "neither a report.json nor a baseline file"
+NO_SCORES = "neither a run nor a baseline file"
 NO_CHUNKS = "no chunks are recognised"
 FILE = {"report": NO_RUN, "export": NO_RUN, "compare": NO_SCORES}
 FOLDER = {"report": NO_FOLDER, "export": NO_FOLDER, "compare": NO_FOLDER}
@@ -71,14 +71,14 @@ PAIRS: dict[str, dict[str, str]] = {
         "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": SCORES,
     },
     "run/cases.csv": {
-        "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": NO_SCORES,
+        "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": SCORES,
     },
     "run/report.html": {
         "eval": "the format is not recognised",
         "validate": "not recognised",
         "report": SCORES,
         "export": SAME,
-        "compare": "is not JSON",
+        "compare": SCORES,
     },
     "export.jsonl": {"eval": SAME, "validate": RETRIEVED, **FILE},
     "export.csv": {"eval": CONTEXT, "validate": RETRIEVED, **FILE},
@@ -93,9 +93,7 @@ PAIRS: dict[str, dict[str, str]] = {
     "report.json": {
         "eval": ANSWERS,
         "validate": "no retrieval is recorded",
-        "report": NO_RUN,
-        "export": NO_RUN,
-        "compare": SCORES,
+        **FILE,
     },
     "cases.csv": {"eval": ANSWERS, "validate": "no retrieval is recorded", **FILE},
     "verdicts.jsonl": {

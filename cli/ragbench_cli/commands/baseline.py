@@ -127,9 +127,7 @@ def _say_limits(fitted: Sequence[FittedLimit]) -> None:
 
 @app.command("add")
 def add(
-    run: Annotated[
-        Path, argument(metavar="RUN", help="Folder of main's newest run, or its report.json.")
-    ],
+    run: Annotated[Path, argument(metavar="RUN", help="Folder of main's newest run.")],
     out: Annotated[
         Path,
         option(
@@ -190,7 +188,7 @@ def add(
 @app.command("show")
 def show(
     file: Annotated[
-        Path, argument(metavar="FILE", help="A baseline file, a run folder or a report.json.")
+        Path, argument(metavar="FILE", help="A baseline file or a run folder.")
     ] = _DEFAULT,
     json: JsonOption = False,
 ) -> None:
@@ -206,9 +204,11 @@ def show(
     """
     from ragbench.gate.baseline_file import read_baseline
     from ragbench.gate.main_runs import baseline_of
-    from ragbench.gate.runs import is_baseline_file, read_run
+    from ragbench.gate.runs import read_run
+    from ragbench.ledger.folder import run_around
 
-    baseline = read_baseline(file) if is_baseline_file(file) else baseline_of([read_run(file)])
+    is_run = run_around(file).is_dir()
+    baseline = baseline_of([read_run(file)]) if is_run else read_baseline(file)
     facts = _facts(baseline)
     if json:
         console.print_json({"path": str(file), **facts})

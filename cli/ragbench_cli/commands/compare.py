@@ -24,7 +24,7 @@ def command(
         list[Path],
         argument(
             metavar="RUN RUN...",
-            help="Two or more run folders, report.json files or baseline files. The others are "
+            help="Two or more run folders or baseline files. The others are "
             "compared with the first.",
         ),
     ],

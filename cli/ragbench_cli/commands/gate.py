@@ -31,13 +31,13 @@ Limits = list[str] | None
 
 
 def command(
-    run: Annotated[Path, argument(metavar="RUN", help="Folder of a run, or its report.json.")],
+    run: Annotated[Path, argument(metavar="RUN", help="Folder of a run.")],
     baseline: Annotated[
         str | None,
         option(
             "--baseline",
             "-b",
-            help="What to compare it with: a run folder, a report.json, a baseline file, or "
+            help="What to compare it with: a run folder, a baseline file, or "
             "auto for the best earlier run.",
             metavar="PATH",
         ),
@@ -259,7 +259,7 @@ def _against(verdict: GateResult) -> Against | None:
 
 
 def _markdown(verdict: GateResult, against: Against | None) -> str:
-    from ragbench.gate.compare import reported_causes
+    from ragbench.gate.runs import reported_causes
     from ragbench.views.gate_markdown import verdict_markdown
 
     return verdict_markdown(verdict, reported_causes(Path(verdict.run.source)), against)

@@ -23,7 +23,7 @@ def command(
         option(
             "--against",
             help="Show each case of the page beside the same one of another run, those that went "
-            "another way first: a run folder, a report.json or a baseline file.",
+            "another way first: a run folder or a baseline file.",
             metavar="RUN",
         ),
     ] = None,

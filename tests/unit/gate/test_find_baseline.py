@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragbench.core.run_scores import RunScores
 from ragbench.gate.find_baseline import find_baseline
+from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from tests.unit.gate.builders import run
 
@@ -17,7 +19,8 @@ def store(folder: Path, name: str, time: int, **changes: str) -> Path:
     """A run folder as far as the search looks at it."""
     place = folder / name
     place.mkdir(parents=True)
-    facts = {"dataset": "d1", "metric": "m", "rag": "rag", **changes}
+    facts: dict[str, Any] = {"dataset": "d1", "metric": "m", "rag": "rag", "is_finished": True}
+    facts |= changes
     manifest = Manifest(
         dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=facts["dataset"], cases=1),
         rag=RagInfo(name=facts["rag"], description={}, stages={}),
@@ -27,7 +30,10 @@ def store(folder: Path, name: str, time: int, **changes: str) -> Path:
         git=None,
     )
     write_manifest(manifest, place / "manifest.json")
-    (place / "report.json").write_text("{}", "utf-8")
+    with Journal(place / "journal.sqlite") as journal:
+        journal.runs.begin(b"setting")
+        if facts["is_finished"]:
+            journal.runs.keep_report(b"{}")
     os.utime(place / "manifest.json", (time, time))
     return place
 
@@ -42,7 +48,7 @@ def test_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
     mine = store(tmp_path, "mine", 300)
     store(tmp_path, "later", 400)
     assert find_baseline(mine, of(), [tmp_path]) == last
-    assert find_baseline(mine / "report.json", of(), [tmp_path, tmp_path]) == last
+    assert find_baseline(mine / "manifest.json", of(), [tmp_path, tmp_path]) == last
 
 
 def test_a_dataset_that_has_grown_is_the_same_dataset(tmp_path: Path) -> None:
@@ -50,8 +56,8 @@ def test_a_dataset_that_has_grown_is_the_same_dataset(tmp_path: Path) -> None:
     assert find_baseline(store(tmp_path, "mine", 200), of(), [tmp_path]) == grown
 
 
-@pytest.mark.parametrize("other", [{"metric": "n"}, {"rag": "another"}])
-def test_a_run_of_something_else_is_not_taken(tmp_path: Path, other: dict[str, str]) -> None:
+@pytest.mark.parametrize("other", [{"metric": "n"}, {"rag": "another"}, {"is_finished": False}])
+def test_another_or_unfinished_run_is_not_taken(tmp_path: Path, other: dict[str, Any]) -> None:
     store(tmp_path, "other", 100, **other)
     mine = store(tmp_path, "mine", 200)
     assert find_baseline(mine, of(), [tmp_path]) is None

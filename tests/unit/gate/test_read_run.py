@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench import Case, RAGInterface, evaluate, read_run
+from ragbench import Case, RAGInterface, RetrievalResult, evaluate, read_run
+from ragbench.core.gate_result import GateOutcome
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.report import Report
 from ragbench.core.run_scores import RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, write_baseline
+from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.main_runs import baseline_of
+from ragbench.verbs.gate import gate_run
 from ragbench.views.write import write_reports
 from tests.unit.gate.builders import column, run_of
 
@@ -86,11 +92,10 @@ def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
         (None, "cannot be read"),
         ("{", "is not JSON"),
         ("[]", "holds no JSON object"),
-        ("{}", "neither a report.json nor a baseline file"),
+        ("{}", "neither a run nor a baseline file"),
         ('{"ragbench_baseline": 3}', "its format is 3, this ragbench reads 2"),
         ('{"ragbench_baseline": 1}', "make it anew with ragbench baseline set RUN"),
-        ('{"manifest": {}, "cases": [], "schema_version": 9}', "it has schema version 9"),
-        ('{"manifest": {}, "cases": []}', "it lacks 'schema_version'"),
+        ('{"manifest": {}, "cases": []}', "whose report.json holds only what is shown"),
     ],
 )
 def test_a_file_that_is_no_run_is_refused(
@@ -105,67 +110,79 @@ def test_a_file_that_is_no_run_is_refused(
     assert str(path) in str(caught.value)
 
 
-def test_a_folder_without_a_report_says_how_to_get_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_finished_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunMismatchError, match="is not a run folder"):
         read_run(tmp_path)
-    (tmp_path / "journal.sqlite").touch()
-    with pytest.raises(RunMismatchError, match="ragbench report"):
+    evaluated(tmp_path, "a")
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db, db:
+        db.execute("DELETE FROM report")  # as the next command does when it begins
+    with pytest.raises(RunMismatchError, match="did not get to its end"):
+        read_run(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db, db:
+        db.execute("PRAGMA user_version = 1")
+    with pytest.raises(RunMismatchError, match="another version of ragbench"):
         read_run(tmp_path)
 
 
 class Answering(RAGInterface):
     """Fails on one question."""
 
+    def __init__(self, answer: str) -> None:
+        super().__init__()
+        self.answer = answer
+
     def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         return ["a context"][:top_k]
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        return RetrievalResult(["a context"], context_ids=[f"of {query}"])
 
     def generate(self, query: str, contexts: list[str]) -> str:
         if query == "q4":
             raise ValueError("no answer")
-        return "a"
+        return self.answer
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
-    """The report of a run in which one question is not answered."""
-    cases = [Case(id=f"c{n}", query=f"q{n}", reference="a") for n in range(9)]
-    metrics = "exact_match,token_f1"
-    run = evaluate(cases, Answering(), out=tmp_path / "run", metrics=metrics)
-    write_reports(run, tmp_path / "run")
-    return tmp_path / "run" / "report.json"
+def evaluated(path: Path, answer: str) -> Report:
+    cases = [
+        Case(id=f"c{n}", query=f"q{n}", reference="a", tags=("t",), reference_context_ids=("g",))
+        for n in range(9)
+    ]
+    metrics = "exact_match,recall@5,generation_latency"
+    return evaluate(cases, Answering(answer), out=path, metrics=metrics)
 
 
-def indented(report: Path) -> Path:
-    """The same as another program writes it."""
-    path = report.with_name("indented.json")
-    path.write_text(json.dumps(json.loads(report.read_bytes()), indent=4), encoding="utf-8")
-    return path
+def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
+    report = evaluated(tmp_path, "a")
+    found = read_run(tmp_path)
+    assert [column.name for column in found.metrics] == [m.name for m in report.metrics]
+    assert [c.score for c in found.metrics] == [one.score for one in report.summaries]
+    assert [column.has_cells for column in found.metrics] == [True, True, False]
+    assert (found.stages, found.latencies) == (report.stages, report.latencies)
+    for case, row in zip(found.cases, report.rows(), strict=True):
+        assert (case.id, case.fingerprint, case.query) == (row.id, row.fingerprint, row.query)
+        assert (case.tags, case.language) == (row.tags, row.language)
+        assert (case.response, case.retrieved_ids) == (row.response, row.retrieved_ids)
+        assert case.stages == row.stages
+        assert row.attribution is not None
+        assert case.cause is row.attribution.cause
+        assert [cell.value for cell in case.scores.values()] == [c.value for c in row.cells[:2]]
+    assert found.cases[4].scores["exact_match"].reason == "generate: ValueError: no answer"
+    assert found.clusters_are_of_gold
+    assert read_run(tmp_path / "manifest.json").cases == found.cases
 
 
-def test_a_report_is_read_case_by_case_however_large_it_is(
-    report: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found, other = read_run(report), indented(report)
-    assert [case.id for case in found.cases] == [f"c{number}" for number in range(9)]
-    assert read_run(other).cases == found.cases
-    monkeypatch.setenv("RAGBENCH_MAX_FILE", "2KB")
-    assert read_run(report) == found
-    with pytest.raises(RunMismatchError, match="2 KB"):
-        read_run(other)
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda lines: lines[:-3], "is not JSON"),
-        (lambda lines: [*lines[:-4], b"\n", *lines[-4:]], "is not what this ragbench writes"),
-        (lambda lines: [*lines[:-4], lines[-4][:40] + b"\n", *lines[-3:]],
-         "is not what this ragbench writes"),
-    ],
-)  # fmt: skip
-def test_a_report_that_is_damaged_among_its_cases_loses_none_silently(
-    report: Path, damage: Callable[[list[bytes]], list[bytes]], message: str
-) -> None:
-    report.write_bytes(b"".join(damage(report.read_bytes().splitlines(keepends=True))))
-    with pytest.raises(RunMismatchError, match=message):
-        read_run(report)
+def test_a_report_says_nothing_to_a_gate(tmp_path: Path) -> None:
+    """A copied report.json once made a failing run pass."""
+    write_reports(evaluated(tmp_path / "good", "a"), tmp_path / "good")
+    evaluated(tmp_path / "bad", "b")
+    shutil.copy(tmp_path / "good" / "report.json", tmp_path / "bad" / "report.json")
+    assert read_run(tmp_path / "bad" / "report.json").values("exact_match")["c1"] == 0.0
+    for path in (tmp_path / "good").glob("*.json"):
+        if path.name != "manifest.json":
+            path.unlink()
+    least = MetricGate(limits=FigureLimits(minimum=0.5))
+    metrics = {"exact_match": least}
+    config = GateConfig(baseline=str(tmp_path / "good"), metrics=metrics, max_error_rate=0.2)
+    assert gate_run(tmp_path / "bad", config).outcome is GateOutcome.FAILED
+    assert gate_run(tmp_path / "good", config).outcome is GateOutcome.PASSED

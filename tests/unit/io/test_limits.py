@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ragbench import RagbenchError, open_dump, open_source, read_cases, read_documents, read_labels
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError, InputError
-from ragbench.gate.stored_json import read_json
+from ragbench.gate.baseline_file import read_baseline
 from ragbench.io.limits import size_of
 from ragbench.io.yaml_file import read_yaml
 from ragbench.validators.calibration import read_calibration
@@ -156,7 +156,7 @@ def test_a_gzip_bomb(tmp_path: Path, read: Any, name: str) -> None:
         (read_yaml, RECORD),
         (lambda path: read_calibration(str(path), "lexical"), RECORD),
         (read_labels, FILE),
-        (read_json, FILE),
+        (read_baseline, FILE),
     ],
 )
 def test_files_that_are_held_whole_have_limits_too(
