@@ -27,9 +27,8 @@ from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_from, is_baseline, read_json, understood
 from ragbench.ledger.codec import case_facts, decode_failure
 from ragbench.ledger.folder import RunFolder, repeat_folders, run_around
-from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
 from ragbench.ledger.tables import read_only
-from ragbench.metrics.registry import stored_metrics
 
 _FIGURES = "SELECT body FROM report WHERE run = (SELECT max(run) FROM runs)"
 _STARTED = "SELECT started FROM runs ORDER BY run DESC LIMIT 1"
@@ -132,7 +131,7 @@ def _from_journal(path: Path, source: str) -> RunScores:
     if not folder.exists:
         raise RunMismatchError(f"{path} is not a run folder: it has no {folder.journal.name}")
     manifest = read_manifest(folder.manifest)
-    metrics = stored_metrics(manifest.metrics)
+    metrics = metrics_of(manifest)
     with read_only(folder.journal) as db:
         figures = _figures(db, path)
         cases = clustered_by_gold(*_cases(db, path, manifest, metrics))
@@ -266,7 +265,7 @@ def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
 
 
 def _repeat(folder: Path, metrics: Sequence[Metric]) -> dict[str, _Row]:
-    known = stored_metrics(read_manifest(RunFolder(path=folder).manifest).metrics)
+    known = metrics_of(read_manifest(RunFolder(path=folder).manifest))
     if [metric.name for metric in known] != [metric.name for metric in metrics]:
         raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
     with read_only(RunFolder(path=folder).journal) as db:

@@ -125,6 +125,18 @@ def _compared(metric: MetricInfo) -> dict[str, Any]:
     return {**compared, "digest": digest} if digest else compared
 
 
+def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
+    """A stored run's metrics, as they were when it was scored."""
+    found = [info.metric for info in manifest.metrics]
+    for info, metric in zip(manifest.metrics, found, strict=True):
+        if metric is None:
+            raise RunMismatchError(
+                f"the run keeps no definition of {info.name}: an earlier version of ragbench "
+                "wrote it. Run 'ragbench eval' again"
+            )
+    return tuple(filter(None, found))
+
+
 def write_manifest(manifest: Manifest, path: Path) -> None:
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     plain = orjson.loads(always_jsonable(asdict(manifest)))

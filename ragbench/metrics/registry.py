@@ -11,15 +11,15 @@ of these::
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path, PurePath
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-from ragbench.core.metric import Metric, MetricDefinition, metric_of
-from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.core.metric import Metric, MetricDefinition
+from ragbench.errors import ConfigError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.identity import described
@@ -142,29 +142,6 @@ def _as_metric(given: MetricLike) -> Metric:
 def default_metrics() -> tuple[Metric, ...]:
     """What a run measures when nothing else is asked for: free, and no extra needed."""
     return parse_metrics(_DEFAULT)
-
-
-class StoredMetric(Protocol):
-    """A metric as a run holds it: `ragbench.ledger.manifest.MetricInfo`, a column of a report."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def definition(self) -> Mapping[str, Any] | None: ...
-
-
-def stored_metrics(stored: Iterable[StoredMetric]) -> tuple[Metric, ...]:
-    """The metrics of a stored run, as they were when it was scored. Nothing has to be installed."""
-    found: list[Metric] = []
-    for metric in stored:
-        if metric.definition is None:
-            raise RunMismatchError(
-                f"the run keeps no definition of {metric.name}: an earlier version of ragbench "
-                "wrote it. Run 'ragbench eval' again"
-            )
-        found.append(metric_of(metric.definition))
-    return tuple(found)
 
 
 def computable(metric: Metric) -> Metric:

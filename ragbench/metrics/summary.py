@@ -14,7 +14,6 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Interval, Slice, Summary
 from ragbench.errors import ConfigError
-from ragbench.metrics.registry import computable
 from ragbench.stats import mean
 
 
@@ -186,6 +185,8 @@ def _aggregate(metric: Metric) -> Aggregate | None:
     if definition.aggregate is None:
         return _mean
     if definition.formula is None and not definition.digest:
+        from ragbench.metrics.registry import computable
+
         try:
             definition = computable(metric).definition
         except ConfigError:

@@ -8,7 +8,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.core.matched import GoldCause
 from ragbench.core.outcome import Cell, Failure, Known, Status
@@ -19,8 +19,10 @@ from ragbench.io.source_info import counted
 from ragbench.metrics.summary import NO_FIGURE
 from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import steps_of
-from ragbench.stages.validate import ValidationTally
 from ragbench.text.declining import read_answer
+
+if TYPE_CHECKING:
+    from ragbench.stages.validate import ValidationTally
 
 _KINDS = 1000
 """How many messages are counted apart: a message that quotes its query differs for every case."""
@@ -115,10 +117,14 @@ class RunTally:
     """Answers of which a reader must know something: ``read`` as declined by their words,
     ``declined in part``, ``thoughts`` of a model in them, ``cited`` with marks that no reference
     has, ``cut off`` at a limit of tokens."""
-    validation: ValidationTally = field(default_factory=ValidationTally)
+    validation: ValidationTally | None = None
 
     def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
         if trace.validation is not None:
+            if self.validation is None:
+                from ragbench.stages.validate import ValidationTally
+
+                self.validation = ValidationTally()
             self.validation.add(trace)
         if trace.location is not None and trace.location.value is not None:
             self.gold[trace.location.value.cause] += 1

@@ -19,7 +19,7 @@ from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.variants import Measured, variant_effects, what_to_keep
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
@@ -30,7 +30,7 @@ from ragbench.stages.rag import RAG
 from ragbench.stages.score import ScoredMetric
 from ragbench.stages.trial import NOT_GENERATED, Answering, Ceiling, Trial
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
-from ragbench.verbs.report import metrics_of, open_traces
+from ragbench.verbs.report import open_traces
 
 _WINDOW = 256
 _SHALLOW = 20

@@ -16,21 +16,19 @@ from ragbench.core.biography import Biography
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
-from ragbench.core.report import CaseRow, IndexedCase, Report, Summary
+from ragbench.core.report import CanaryLine, CaseRow, IndexedCase, Report, Summary
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder, count_repeats, repeat_folders
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import Manifest, read_manifest
+from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
 from ragbench.masking import hidden_bytes
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.registry import stored_metrics
 from ragbench.metrics.summary import SummaryBuilder
 from ragbench.metrics.window import Compared
 from ragbench.stages.attribution import CauseTally, attribute, matches_of
 from ragbench.stages.biography import BiographyTally, biography_of
-from ragbench.stages.canaries import read_canaries
 from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_tally import JudgeTally
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
@@ -60,9 +58,13 @@ def open_journal(path: Path) -> Journal:
     return Journal(folder.journal)
 
 
-def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
-    """A stored run's metrics, as they were when it was scored."""
-    return stored_metrics(manifest.metrics)
+def _canaries(path: Path, manifest: Manifest) -> tuple[CanaryLine, ...]:
+    """What the run's judge made of claims of known truth; none where nobody judged."""
+    if manifest.judge is None:
+        return ()
+    from ragbench.stages.canaries import read_canaries
+
+    return read_canaries(path, manifest.fingerprints)
 
 
 def report_of(path: Path) -> Report:
@@ -112,7 +114,7 @@ def _finished(
     """A stored report with what stands in other files."""
     judging = report.judging
     if judging is not None:
-        judging = replace(judging, canaries=read_canaries(path, manifest.fingerprints))
+        judging = replace(judging, canaries=_canaries(path, manifest))
     cases = RunCases(path, manifest, metrics)
     return replace(
         report,
@@ -200,8 +202,8 @@ class ReportBuilder:
                 *tally.answer_notes(summaries),
             ),
             asides=frozenset(asides),
-            judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
-            validation=tally.validation.table(),
+            judging=self._judged.report(_canaries(path, self.manifest)),
+            validation=None if tally.validation is None else tally.validation.table(),
             operators=self._biographies.table(),
             causes=self._causes.counts(),
             rows=cases.rows,
@@ -257,8 +259,9 @@ class RunCases:
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
         with open_journal(self._path) as journal:
             if journal.runs.report() is not None and count_repeats(self._path) == 1:
+                causes = {cause.value: cause for cause in Cause}
                 for id, cause, value in journal.index(metric, tag):
-                    yield IndexedCase(id, Cause(cause), value)
+                    yield IndexedCase(id, causes[cause], value)
                 return
         for row in (one for one in self.rows() if tag is None or tag in one.tags):
             found = None if row.attribution is None else row.attribution.cause
