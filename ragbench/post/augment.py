@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from ragbench.core.chat import ChatModel, Message
+from ragbench.core.chat import ChatModel
 from ragbench.core.chunk import Chunk
 from ragbench.llm.schema import ask_text
-from ragbench.post.chunks import made_from, numbered_passages, rewritten
+from ragbench.post.chunks import asked_of, made_from, rewritten
 from ragbench.post.merge import newcomers
 from ragbench.post.operator import (
     ChunkNeighbours,
@@ -165,11 +165,7 @@ class Reflection:
         read = context.chunks[: self.first]
         if not read:
             return OperatorOutput(chunks=context.chunks)
-        question = numbered_passages(context.query.text, [entry.chunk.text for entry in read])
-        reflection = ask_text(
-            self.chat,
-            [Message(role="system", content=_TASK), Message(role="user", content=question)],
-        )
+        reflection = ask_text(self.chat, asked_of(_TASK, context.query.text, read))
         added = made_from(read, reflection, id=REFLECTION_ID, by=self.name)
         return OperatorOutput(chunks=in_order([added, *context.chunks]))
 

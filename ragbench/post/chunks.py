@@ -9,6 +9,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, cast
 
+from ragbench.core.chat import Message
 from ragbench.core.chunk import Chunk
 from ragbench.errors import InputError
 from ragbench.llm.schema import Schema, field_schema
@@ -17,10 +18,11 @@ from ragbench.post.times import parse_time
 from ragbench.text.sentences import Span
 
 
-def numbered_passages(question: str, texts: Sequence[str]) -> str:
+def asked_of(task: str, question: str, chunks: Sequence[RankedChunk]) -> list[Message]:
     """The question and the passages, numbered from 1, as JSON: no text can pass for an order."""
-    passages = [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]
-    return json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
+    passages = [{"number": at, "text": one.chunk.text} for at, one in enumerate(chunks, start=1)]
+    data = json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
+    return [Message(role="system", content=task), Message(role="user", content=data)]
 
 
 def numbers_schema(key: str, count: int) -> Schema[list[int]]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ragbench.core.chat import ChatModel, Message
+from ragbench.core.chat import ChatModel
 from ragbench.llm.schema import ask_text
-from ragbench.post.chunks import made_from, numbered_passages, rewritten, sliced
+from ragbench.post.chunks import asked_of, made_from, rewritten, sliced
 from ragbench.post.filter import truncated
 from ragbench.post.operator import (
     OperatorInput,
@@ -89,11 +89,7 @@ class Abstractive:
         return rewritten(entry, summary, by=self.name)
 
     def _summary(self, question: str, entries: Sequence[RankedChunk]) -> str | None:
-        passages = numbered_passages(question, [entry.chunk.text for entry in entries])
-        text = ask_text(
-            self.chat,
-            [Message(role="system", content=_TASK), Message(role="user", content=passages)],
-        )
+        text = ask_text(self.chat, asked_of(_TASK, question, entries))
         return None if _says_nothing(text) else text
 
     def _within_budget(self, entry: RankedChunk) -> RankedChunk | None:

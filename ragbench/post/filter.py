@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ragbench.core.chat import ChatModel, Message
+from ragbench.core.chat import ChatModel
 from ragbench.llm.schema import ask_structure
-from ragbench.post.chunks import numbered_passages, numbers_schema, sliced
+from ragbench.post.chunks import asked_of, numbers_schema, sliced
 from ragbench.post.operator import (
     OperatorInput,
     OperatorOutput,
@@ -58,12 +58,8 @@ class LlmFilter:
         chunks = context.chunks
         if not chunks:
             return OperatorOutput(chunks=chunks)
-        question = numbered_passages(context.query.text, [entry.chunk.text for entry in chunks])
-        chosen = ask_structure(
-            self.chat,
-            [Message(role="system", content=_TASK), Message(role="user", content=question)],
-            numbers_schema("keep", len(chunks)),
-        )
+        asked = asked_of(_TASK, context.query.text, chunks)
+        chosen = ask_structure(self.chat, asked, numbers_schema("keep", len(chunks)))
         return OperatorOutput(chunks=in_order(chunks[at - 1] for at in sorted(set(chosen))))
 
 
