@@ -202,6 +202,7 @@ class Journal:
         What the source recorded of a case becomes the outcome of its stage.
         """
         with transaction(self._db):
+            self._db.execute("DELETE FROM report")  # it is of the cases of before
             self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
             self._db.execute("DELETE FROM outcomes WHERE known = ?", (Known.RECORDED.value,))
             count = 0

@@ -74,6 +74,18 @@ def test_a_case_with_half_a_character_is_reported(path: Path, case: Case) -> Non
         journal.replace_cases([Case(id="good", query="q"), case])
 
 
+def test_a_report_is_of_the_cases_that_are_there(path: Path) -> None:
+    with Journal(path) as journal:
+        journal.replace_cases(cases("a"))
+        journal.runs.begin(b"setting")
+        journal.runs.keep_report(b"{}")
+        with pytest.raises(DataError):
+            journal.replace_cases(failing())
+        assert journal.runs.report() == b"{}"
+        journal.replace_cases(cases("b"))
+        assert journal.runs.report() is None
+
+
 # --- outcomes
 
 
