@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -236,15 +235,12 @@ class RetrievalEngine:
         score_threshold: float | None,
         filters: Mapping[str, Any] | Filter | None,
     ) -> Search:
-        k = self.settings.top_k if top_k is None else top_k
-        threshold = self.settings.score_threshold if score_threshold is None else score_threshold
-        if k < 1:
-            raise ConfigError(f"top_k must be at least 1, not {k}")
-        if threshold is not None and not math.isfinite(threshold):
-            raise ConfigError(f"score_threshold must be a number, not {threshold}")
+        given = {"top_k": top_k, "score_threshold": score_threshold}
+        asked: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        settings = replace(self.settings, **asked)
         if isinstance(filters, Mapping):
             filters = parse_filters(filters) if filters else None
-        return Search(k=k, threshold=threshold, filters=filters)
+        return Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
 
 
 def open_engine(
