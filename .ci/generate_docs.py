@@ -1,4 +1,4 @@
-"""Writes docs/cli.md and docs/metrics.md from the program itself.
+"""Writes docs/cli.md, docs/metrics.md and two JSON schemas from the program itself.
 
 Run from the root of the project::
 
@@ -10,17 +10,22 @@ Run from the root of the project::
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+VIEWS = ROOT / "ragbench" / "views"
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
+import msgspec  # noqa: E402
 import typer.main  # noqa: E402
 
+from ragbench.core.comparison import Comparison  # noqa: E402
+from ragbench.core.gate_result import GateResult  # noqa: E402
 from ragbench.core.metric import MetricDefinition  # noqa: E402
 from ragbench.metrics.registry import (  # noqa: E402
     default_metrics,
@@ -35,7 +40,19 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "cli.md": "\n".join(cli_page()),
         ROOT / "docs" / "metrics.md": "\n".join(metrics_page()),
+        VIEWS / "verdict.schema.json": schema(GateResult, exit_code={"enum": [0, 1, 3]}),
+        VIEWS / "comparison.schema.json": schema(Comparison),
     }
+
+
+def schema(record: type, **more: dict[str, Any]) -> str:
+    """The JSON schema of a record that is printed as it is, behind the number of its version."""
+    found = msgspec.json.schema(record)
+    own, head = found["$defs"][record.__name__], {"schema_version": {"const": 2}, **more}
+    own["properties"] = head | own["properties"]
+    own["required"] = [*head, *own["required"]]
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return json.dumps({"$schema": draft, **found}, indent=2) + "\n"
 
 
 # --- docs/cli.md

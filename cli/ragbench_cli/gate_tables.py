@@ -112,7 +112,7 @@ def _behind(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
         changes = list(change_lines(verdict.system, most=_FEW))
         title = change_title("the baseline", "this run")
         yield from paragraph(title, ((line, "") for line in changes))
-    lost = verdict.lost
+    lost = verdict.lost_cases
     first = f", the first {_FEW}" if len(lost) > _FEW else ""
     cases = [(_case(change, console.width - 6), "") for change in lost[:_FEW]]
     yield from paragraph(f"cases that lost: {len(lost):,}{first}", cases)

@@ -237,7 +237,7 @@ class GateResult:
     notes: tuple[str, ...] = ()
     system: SystemChange | None = None
     """What differs between the systems of the baseline and of the run; None without a baseline."""
-    lost: tuple[CaseChange, ...] = ()
+    lost_cases: tuple[CaseChange, ...] = ()
     """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
     settings: Mapping[str, float | int | str | bool] = field(
         default_factory=dict[str, float | int | str | bool]

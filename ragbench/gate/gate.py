@@ -198,7 +198,7 @@ def gate(
         system=None if baseline is None else system_change(baseline, run),
         refusals=compared.refusals,
         notes=(*notes, *compared.notes, *_gold_note(run), *notes_on(checks, config)),
-        lost=() if mine is None or other is None else lost_cases(mine, other, comparable),
+        lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
         settings=_settings(config),
     )
 

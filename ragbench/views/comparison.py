@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from ragbench.core.comparison import (
     CaseDifference,
@@ -22,29 +20,6 @@ from ragbench.core.outcome import Status
 from ragbench.safe_text import markdown_table, markdown_text, shown_line
 from ragbench.views.gate import change_lines, change_title, number_text
 from ragbench.views.run_words import flows_markdown
-
-SCHEMA_VERSION = 1
-
-
-def comparison_object(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as a JSON object: the same comparison gives the same object."""
-    found = asdict(comparison)
-    found["changed"] = [_case(case) for case in comparison.changed]
-    return {"schema_version": SCHEMA_VERSION, **found}
-
-
-def _case(case: CaseDifference) -> dict[str, Any]:
-    return {**asdict(case), "ids": None if case.ids is None else _ids(case.ids)}
-
-
-def _ids(change: IdChange) -> dict[str, Any]:
-    return {
-        "gained": [{"id": id_, "rank": rank} for id_, rank in change.gained],
-        "lost": [{"id": id_, "rank": rank} for id_, rank in change.lost],
-        "moved": [{"id": id_, "before": old, "after": new} for id_, old, new in change.moved],
-        "kept": change.kept,
-    }
-
 
 _IDS = 5
 """How many ids of a kind are named."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ragbench.core.gate_result import (
     CaseChange,
@@ -212,37 +213,7 @@ def _case(
     return case
 
 
-SCHEMA_VERSION = 1
-
-
 def verdict_object(verdict: GateResult) -> dict[str, Any]:
-    """The verdict as a JSON object: the same verdict gives the same object."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "outcome": verdict.outcome.value,
-        "exit_code": verdict.outcome.exit_code,
-        "headline": verdict.headline,
-        "run": asdict(verdict.run),
-        "baseline": None if verdict.baseline is None else asdict(verdict.baseline),
-        "system": None if verdict.system is None else _system_object(verdict.system),
-        "checks": [_check(check) for check in verdict.checks],
-        "refusals": [asdict(refusal) for refusal in verdict.refusals],
-        "notes": list(verdict.notes),
-        "lost_cases": [asdict(change) for change in verdict.lost],
-        "settings": dict(verdict.settings),
-    }
-
-
-def _system_object(change: SystemChange) -> dict[str, Any]:
-    return {
-        "changes": list(change.changes),
-        "unseen": list(change.unseen),
-        "unknown": change.unknown,
-    }
-
-
-def _check(check: GateCheck) -> dict[str, Any]:
-    found = asdict(check)
-    for name in ("kind", "outcome", "ground"):
-        found[name] = getattr(check, name).value
-    return {"name": check.name, **found}
+    """The verdict as a JSON object: its fields, by ``verdict.schema.json``."""
+    head = {"schema_version": 2, "exit_code": verdict.outcome.exit_code}
+    return {**head, **msgspec.to_builtins(verdict)}

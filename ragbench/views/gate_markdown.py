@@ -134,15 +134,15 @@ def _check_row(check: GateCheck) -> Sequence[str]:
 
 
 def _cases(verdict: GateResult) -> Iterator[str]:
-    if not verdict.lost:
+    if not verdict.lost_cases:
         return
-    yield f"#### Cases that lost ({len(verdict.lost):,})"
+    yield f"#### Cases that lost ({len(verdict.lost_cases):,})"
     yield ""
-    shown = verdict.lost[:_CASES]
+    shown = verdict.lost_cases[:_CASES]
     yield from markdown_table(
         ("case", "metric", "before", "now", "question"), map(_case_row, shown)
     )
-    yield from _rest(len(verdict.lost), _CASES, "cases")
+    yield from _rest(len(verdict.lost_cases), _CASES, "cases")
 
 
 def _changed(against: Against) -> Iterator[str]:

@@ -147,7 +147,7 @@ def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
     failed = ragbench("gate", "runs/three", "-b", "runs/one", "--json")
     assert failed.code == 1
     verdict = json.loads(failed.out)
-    (rate,) = [check for check in verdict["checks"] if check["name"] == "error rate"]
+    (rate,) = [check for check in verdict["checks"] if check["subject"] == "error rate"]
     assert (rate["outcome"], rate["observed"]) == ("failed", pytest.approx(1 / 3))
     assert verdict["lost_cases"][0]["id"] == "c2"
     assert verdict["lost_cases"][0]["status"] == "failed"
@@ -258,7 +258,7 @@ def test_a_worse_retriever_is_caught_on_the_bundled_dataset(ragbench: Ragbench) 
         )
     worse = ragbench("gate", "top-1", "-b", "top-5", "--json")
     assert worse.code == 1
-    checks = {check["name"]: check for check in json.loads(worse.out)["checks"]}
+    checks = {check["subject"]: check for check in json.loads(worse.out)["checks"]}
     assert {checks[name]["outcome"] for name in ("recall@5", "nDCG@10")} == {"failed"}
     assert checks["recall@5"]["drop"]["clusters"] < checks["recall@5"]["drop"]["cases"]
     assert ragbench("gate", "top-5", "-b", "top-1").code == 0

@@ -90,12 +90,14 @@ def command(
       ragbench compare main branch-1 branch-2 -m recall@5,token_f1
       ragbench compare main branch --md changes.md
     """
+    import msgspec
+
     from ragbench.errors import ConfigError
     from ragbench.gate.compare import compare
     from ragbench.gate.runs import read_run
     from ragbench.io.atomic import written_whole
     from ragbench.metrics.spelling import split_metrics
-    from ragbench.views.comparison import comparison_markdown, comparison_object
+    from ragbench.views.comparison import comparison_markdown
     from ragbench_cli.comparison_tables import print_comparison
 
     if json and md == "-":
@@ -116,7 +118,7 @@ def command(
         page = comparison_page(comparison)
         write_page(page.body, page.title, html=html, html_folder=html_folder)
     if json:
-        console.print_json(comparison_object(comparison))
+        console.print_json({"schema_version": 2, **msgspec.to_builtins(comparison)})
     elif md == "-":
         typer.echo(markdown, nl=False)
     else:

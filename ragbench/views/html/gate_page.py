@@ -39,7 +39,7 @@ def gate_page(result: GateResult, against: Against | None = None) -> Page:
         section(
             "Cases that lost",
             ("Case", "metric", "before", "now", "question"),
-            list(map(_lost, result.lost)),
+            list(map(_lost, result.lost_cases)),
         ),
         section(
             "Settings",

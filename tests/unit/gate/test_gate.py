@@ -415,13 +415,15 @@ def test_cases_that_lost_stand_with_newly_failed_ones_first() -> None:
         n={"max_drop": 0.1},
     )
     verdict = gate(now, before, wanted)
-    found = [(change.id, change.metric, change.status, change.loss) for change in verdict.lost]
+    found = [
+        (change.id, change.metric, change.status, change.loss) for change in verdict.lost_cases
+    ]
     assert found == [
         ("q1", "m", "failed", 0.0),
         ("q2", "m", "abstained", 1.0),
         ("q3", "m", "measured", 0.5),
     ]
-    assert verdict.lost[0].reason == "why failed"
+    assert verdict.lost_cases[0].reason == "why failed"
 
 
 # --- what cannot be demanded
@@ -500,7 +502,7 @@ def test_cases_that_lost_stand_by_the_share_of_their_scale() -> None:
     before = run({"m": [1.0, 1.0, 1.0], "stars": [5, 5, 5], "seconds": [1, 1, 1]}, stars, seconds)
     now = run({"m": [1.0, 0.5, 1.0], "stars": [3, 5, 5], "seconds": [1, 1, 4]}, stars, seconds)
     names = ("m", "stars", "seconds")
-    lost = gate(now, before, config(**{name: {"max_drop": 0.1} for name in names})).lost
+    lost = gate(now, before, config(**{name: {"max_drop": 0.1} for name in names})).lost_cases
     assert [(change.id, change.metric, change.loss) for change in lost] == [
         ("q3", "seconds", 3.0),
         ("q2", "m", 0.5),
