@@ -43,7 +43,7 @@ class DoctorCheck:
     """What was found, or what to do. Never a credential."""
 
 
-_REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)(?P<rest>.*?)(;(?P<marker>.*))?$")
+_REQUIRED = re.compile(r"[\w.-]+")
 _EXTRA = re.compile(r"""extra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
 _NOT_SHOWN = ("all", "dev")
 
@@ -57,12 +57,13 @@ def check_installation() -> list[DoctorCheck]:
         checks = [_passed("ragbench", "run from its source: without its metadata no more is known")]
         requirements = []
     checks.append(_passed("python", f"{platform.python_version()} on {platform.system()}"))
-    core = _names(requirements, None)
-    if core:
-        checks.append(_packages("core", core, "pip install --force-reinstall ragbench", "failed"))
-    for extra in _extras(requirements):
-        remedy = f"pip install 'ragbench[{extra}]'"
-        checks.append(_packages(f"extra {extra}", _names(requirements, extra), remedy, "absent"))
+    for extra, packages in _by_extra(requirements).items():
+        if extra:
+            remedy = f"pip install 'ragbench[{extra}]'"
+            checks.append(_packages(f"extra {extra}", packages, remedy, "absent"))
+        else:
+            remedy = "pip install --force-reinstall ragbench"
+            checks.append(_packages("core", packages, remedy, "failed"))
     checks.append(_passed("ragas telemetry", _telemetry()))
     return checks
 
@@ -92,21 +93,15 @@ def _failed(name: str, detail: str) -> DoctorCheck:
     return DoctorCheck(name=name, state="failed", detail=mask_text(detail))
 
 
-def _extras(requirements: list[str]) -> list[str]:
-    found = {match["extra"] for text in requirements if (match := _EXTRA.search(text))}
-    return sorted(found.difference(_NOT_SHOWN))
-
-
-def _names(requirements: list[str], extra: str | None) -> list[str]:
-    """The packages that an extra, or with None the core, asks for."""
-    found: dict[str, None] = {}
+def _by_extra(requirements: list[str]) -> dict[str, list[str]]:
+    """The packages that each extra asks for; those of the core stand under an empty name."""
+    found: dict[str, list[str]] = {}
     for requirement in requirements:
-        match = _REQUIREMENT.match(requirement)
-        if match is not None:
-            marked = _EXTRA.search(match["marker"] or "")
-            if (marked["extra"] if marked else None) == extra and match["name"] != "ragbench":
-                found[match["name"]] = None
-    return list(found)
+        name, extra = _REQUIRED.match(requirement), _EXTRA.search(requirement)
+        if name is not None and name[0] != "ragbench":
+            listed = found.setdefault(extra["extra"] if extra else "", [])
+            listed += [name[0]] if name[0] not in listed else []
+    return {extra: found[extra] for extra in sorted(found) if extra not in _NOT_SHOWN}
 
 
 def _packages(name: str, packages: list[str], remedy: str, without: State) -> DoctorCheck:
@@ -232,8 +227,7 @@ async def _answers(client: LLMClient, checks: list[DoctorCheck]) -> None:
     started = time.perf_counter()
     reply = await ask_word(client, purpose="doctor")
     seconds = time.perf_counter() - started
-    text = " ".join(reply.text.split())
-    shown = f"'{text[:60]} ...'" if len(text) > 60 else f"'{text}'"
+    shown = f"'{_shortened(reply.text, 60)}'"
     named = f" as {reply.model}" if reply.model not in ("", client.endpoint.model) else ""
     tokens = "" if reply.usage.reported else "; it reports no tokens, so the cost is unknown"
     checks.append(_passed("llm answers", f"{shown}{named} in {seconds:.2f} s{tokens}"))
@@ -335,9 +329,9 @@ async def _called(
     return None
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, most: int = 200) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= 200 else f"{line[:200]} ..."
+    return line if len(line) <= most else f"{line[:most]} ..."
 
 
 def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:

@@ -1,22 +1,32 @@
-"""What goes to stdout and stderr, exit codes, progress."""
+"""What goes to stdout and stderr, exit codes, progress.
+
+Everything that ragbench prints passes here. Credentials are masked, and letters that would move
+the cursor, plant a link or turn the direction of writing are spelled by their numbers: case ids,
+answers and error messages are other people's texts. Only what rich has laid out may carry escape
+sequences of its own, over texts that were escaped before.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 import typer
+
+from ragbench.masking import hidden, hidden_bytes
+from ragbench.safe_text import shown_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,8 +37,6 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Prints a message on standard error; never part of a command's output."""
-    from ragbench.safe_text import shown_text
-
     text = shown_text(text)  # also while a user's code may draw on standard error
     sys.stdout.flush()  # where both go to one file, they stand in the order of what happened
     print(text, file=sys.stderr, flush=True)  # noqa: T201
@@ -64,8 +72,6 @@ def data_console() -> Console:
     """A rich console on standard output; plain when that is not a terminal."""
     import shutil
 
-    from ragbench_cli.streams import safe_console
-
     width = None if sys.stdout.isatty() else shutil.get_terminal_size((100, 24)).columns
     plain = {"highlight": False, "markup": False, "emoji": False, "soft_wrap": False}
     return safe_console(sys.stdout, width=width, **plain)
@@ -79,8 +85,6 @@ def users_code() -> Generator[None]:
     from programs that it starts and from libraries that are not Python. It may draw bars and
     colours; credentials are masked in what Python prints.
     """
-    from ragbench_cli.streams import styled_stream
-
     errors: TextIO = styled_stream(sys.stderr)
     with (
         _output_to_errors(),
@@ -226,14 +230,8 @@ class _Counts:
         self.recorded += event.recorded
 
     def note(self) -> str:
-        notes: list[str] = []
-        if self.failed:
-            notes.append(f"{self.failed:,} failed")
-        if self.reused:
-            notes.append(f"{self.reused:,} from before")
-        if self.recorded:
-            notes.append(f"{self.recorded:,} recorded")
-        return ", ".join(notes)
+        words = {"failed": self.failed, "from before": self.reused, "recorded": self.recorded}
+        return ", ".join(f"{count:,} {word}" for word, count in words.items() if count)
 
 
 @dataclass(slots=True)
@@ -262,23 +260,15 @@ class Lines:
 
 
 def _new_bars() -> Progress:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
-    from ragbench_cli.streams import safe_console
-
-    return Progress(
-        TextColumn("{task.description:<8}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:>9}", style="dim"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[note]}", markup=False),
+    return progress.Progress(
+        progress.TextColumn("{task.description:<8}"),
+        progress.BarColumn(bar_width=24),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]:>9}", style="dim"),
+        progress.TimeRemainingColumn(compact=True),
+        progress.TextColumn("{task.fields[note]}", markup=False),
         console=safe_console(sys.stderr),
     )
 
@@ -299,3 +289,92 @@ class _Bars:
         speed = self._bars.tasks[self._tasks[stage]].speed
         rate = f"{speed:,.1f}/s" if speed else ""
         self._bars.update(self._tasks[stage], advance=event.done, rate=rate, note=counts.note())
+
+
+class _Stream:
+    """A text stream that masks what is written to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        if not isinstance(cast("object", text), str):
+            raise TypeError(f"write() takes a text, not {type(text).__name__}")
+        self._stream.write(self._shown(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    @property
+    def buffer(self) -> _Bytes:
+        return _Bytes(self._stream)
+
+    def _shown(self, text: str) -> str:
+        return hidden(text)
+
+
+class _Guarded(_Stream):
+    def _shown(self, text: str) -> str:
+        return shown_text(hidden(text))
+
+
+_ACTING_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What JSON may hold as it is, and a terminal obeys."""
+
+
+class _Bytes:
+    """Bytes of UTF-8, such as JSON: masked; for a terminal also escaped, as JSON writes it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream.buffer, name)
+
+    def write(self, block: bytes) -> int:
+        data = hidden_bytes(bytes(block))
+        if self._stream.isatty():
+            text = data.decode("utf-8", "surrogateescape")
+            escaped = _ACTING_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+            data = escaped.encode("utf-8", "surrogateescape")
+        self._stream.buffer.write(data)
+        return len(block)
+
+
+@contextmanager
+def guarded_streams() -> Generator[None]:
+    """Puts the guards before standard output and standard error for the length of a block."""
+    before = (sys.stdout, sys.stderr)
+    sys.stdout, sys.stderr = (cast("TextIO", _Guarded(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def styled_stream(stream: IO[str]) -> TextIO:
+    """A stream for who brings escape sequences of its own: rich, and a user's own code."""
+    if isinstance(stream, _Guarded):
+        return cast("TextIO", _Stream(stream._stream))  # pyright: ignore[reportPrivateUsage]
+    return cast("TextIO", stream)
+
+
+def safe_console(stream: IO[str], **settings: Any) -> Console:
+    """A rich console on which no text acts, whatever stands in it."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def render(self, *arguments: Any, **named: Any) -> Iterable[Segment]:
+            for segment in super().render(*arguments, **named):
+                if segment.control or (segment.text.isascii() and segment.text.isprintable()):
+                    yield segment
+                else:
+                    yield Segment(shown_text(segment.text), segment.style)
+
+    return SafeConsole(file=styled_stream(stream), **settings)

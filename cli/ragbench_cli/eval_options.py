@@ -34,10 +34,6 @@ _MATCHINGS = ("auto", "id", "document_id", "text")
 GIVE_UP_AFTER = 100
 
 
-def _matchings(typed: str) -> list[str]:
-    return [name for name in _MATCHINGS if name.startswith(typed)]
-
-
 def complete_metrics(typed: str) -> list[str]:
     from ragbench.metrics.registry import definitions
 
@@ -115,7 +111,7 @@ class Measuring:
     answers without evidence. See docs/validate.md."""
     validator_args: ValidatorArgsOption = None
     calibration: CalibrationOption = None
-    matched: Annotated[str, option("HOW", "--matching", complete=_matchings, rare=True)] = "auto"
+    matched: Annotated[str, option("HOW", "--matching", complete=_MATCHINGS, rare=True)] = "auto"
     """How retrieved chunks are matched with the relevant ones: auto, id, document_id or text."""
     limit: LimitOption = None
     sample: Annotated[int | None, option(panel=CASES)] = None

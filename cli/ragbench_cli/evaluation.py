@@ -13,6 +13,8 @@ from ragbench.core.metric import Metric
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError
 from ragbench.io.read import Selection
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import run_name
 from ragbench.ledger.watch import Watch
 from ragbench.post.build import Resources, load_post_retrieval
 from ragbench.post.stage import PostRetrieval
@@ -64,12 +66,11 @@ def evaluated(
 ) -> Evaluated:
     """Opens what the options name, runs it in its folder, and books what it cost."""
     with _opened(cases, system, models, measuring, quiet=quiet) as parts:
-        identity = _identity(cases, system, parts.system, measuring.selection, asking.top_k)
-        folder = keeping.out or run_folder(
-            cases.dataset,
-            parts.system.name,
-            identity,
-            project_of(
+        folder = run_folder(
+            keeping.out,
+            lambda: _run_name(cases, system, parts.system, measuring.selection, asking.top_k),
+            partial(
+                project_of,
                 parts.system.rag,
                 parts.operators,
                 parts.validator,
@@ -170,21 +171,23 @@ def _operators(file: Path | None, system: System, models: ModelsInUse) -> PostRe
     return load_post_retrieval(file, Resources(service=service, chat=chat))
 
 
-def _identity(
+def _run_name(
     source: SourceChoice,
     choice: SystemChoice,
     system: System,
     selection: Selection,
     top_k: int | None,
-) -> tuple[object, ...]:
+) -> str:
     """What distinguishes this command's run from others of the same dataset and system."""
-    return (
+    identity = (
         choice.named(system),
         selection,
         top_k,
         *([source.identity] if source.identity else []),
         *([str(choice.operators)] if choice.operators is not None else []),
     )
+    digest = fingerprint((source.dataset, identity))
+    return run_name(dataset_name(source.dataset), system.name, digest)
 
 
 def _run(

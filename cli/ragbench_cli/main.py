@@ -237,9 +237,7 @@ def _options(
 
 
 def main(arguments: Sequence[str]) -> int:
-    from ragbench_cli.streams import guarded_streams
-
-    with guarded_streams():
+    with console.guarded_streams():
         return _run(Invocation(arguments=tuple(arguments)))
 
 

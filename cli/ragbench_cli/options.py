@@ -69,7 +69,11 @@ Completion = Callable[[str], list[str]]
 
 def among(names: Sequence[str]) -> Completion:
     """Completes one of some names."""
-    return lambda typed: [name for name in names if name.startswith(typed)]
+
+    def complete(typed: str) -> list[str]:
+        return [name for name in names if name.startswith(typed)]
+
+    return complete
 
 
 def argument(metavar: str, *, help: str | None = None, complete: Completion | None = None) -> Any:
@@ -226,10 +230,6 @@ JsonOption = Annotated[
 ]
 
 
-def _engines(typed: str) -> list[str]:
-    return [name for name in ("local", "processes", "ray", "ray://") if name.startswith(typed)]
-
-
 EngineOption = Annotated[
     str,
     option(
@@ -238,7 +238,7 @@ EngineOption = Annotated[
         "docs/cluster.md.",
         metavar="ENGINE",
         show_default=True,
-        complete=_engines,
+        complete=("local", "processes", "ray", "ray://"),
         panel=ENGINE,
     ),
 ]

@@ -309,27 +309,37 @@ def rag_name(spec: str) -> str:
 
 
 def run_folder(
-    dataset: str, rag: str, identity: object, project: Project, *, stay: bool, quiet: bool
+    named: Path | None,
+    name: Callable[[], str],
+    project: Callable[[], Project],
+    *,
+    stay: bool,
+    quiet: bool,
 ) -> Path:
-    """The folder that the same command always arrives at; another where something changed since."""
-    from ragbench.ledger.fingerprint import fingerprint
-    from ragbench.ledger.folder import run_name
+    """The folder that the same command always arrives at; another where something changed since.
+
+    One that the user names stays: what changed since is shown, as it is about to be asked again.
+    """
+    from ragbench.ledger.folder import RunFolder
     from ragbench.stages.reuse import run_version
 
-    name = run_name(dataset_name(dataset), rag, fingerprint((dataset, identity)))
-    version = run_version(Path("reports") / name, project)
-    if version.earlier is None or stay:
-        return version.earlier or version.folder
-    if not quiet:
-        reasons = [*version.because[:3], *(["..."] if len(version.because) > 3 else [])]
-        known = "changed since" if version.is_changed else "no telling what changed since"
-        console.say(f"{known} {version.earlier}: {'; '.join(reasons)}")
-        console.say(f"This run goes to {version.folder}; --reuse keeps the stored answers instead.")
-        console.say(
-            f"Other metrics of those, asking nothing: ragbench eval {version.earlier} -m ..."
-        )
-        console.say(f"Compare them with: ragbench compare {version.earlier} {version.folder}")
-    return version.folder
+    if named is not None and (stay or quiet or not RunFolder(path=named).exists):
+        return named
+    version = run_version(named or Path("reports") / name(), project())
+    earlier = version.earlier
+    if earlier is None or stay:
+        return named or earlier or version.folder
+    if quiet or named not in (None, earlier):
+        return named or version.folder
+    reasons = [*version.because[:3], *(["..."] if len(version.because) > 3 else [])]
+    known = "changed since" if version.is_changed else "no telling what changed since"
+    console.say(f"{known} {earlier}: {'; '.join(reasons)}")
+    goes = "The RAG is asked again" if named else f"This run goes to {version.folder}"
+    console.say(f"{goes}; --reuse keeps the stored answers instead.")
+    console.say(f"Other metrics of those, asking nothing: ragbench eval {earlier} -m ...")
+    if named is None:
+        console.say(f"Compare them with: ragbench compare {earlier} {version.folder}")
+    return named or version.folder
 
 
 def collection_name(source: str) -> str:

@@ -150,10 +150,6 @@ def _formats(typed: str) -> list[str]:
     return [name for name in form_names() if name.startswith(typed)]
 
 
-def _kinds(typed: str) -> list[str]:
-    return [name for name in _SCORES if name.startswith(typed)]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpChoice:
     """How a dump is read."""
@@ -165,7 +161,7 @@ class DumpChoice:
     map: Annotated[list[str] | None, option("FIELD=PATH")] = None
     """Where a field is found, such as text=payload.content; repeatable. Fields: query, query_id,
     chunks, id, text, score, metadata, relevant, answer_present."""
-    scores: Annotated[str | None, option("KIND", complete=_kinds, rare=True)] = None
+    scores: Annotated[str | None, option("KIND", complete=_SCORES, rare=True)] = None
     """What scores are: similarity or distance. By default inferred from the order of the chunks."""
     query: Annotated[str | None, option("TEXT", rare=True)] = None
     """The query, for a dump that is one response."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragbench.llm.cache import ResponseCache
+from tests.cli.runs import Ragbench
 from tests.unit.llm.builders import reply
-
-Ragbench = Callable[..., Any]
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench
 
 ANSWER = "The {0} of the north has {1} rooms."
 OTHERS = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests import provider_mocks as mocks
+from tests.cli.runs import Ragbench
 from tests.llm_server import FaultServer
 
-Ragbench = Callable[..., Any]
 KEY = "sk-secret-0123456789"
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import pytest
 
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.io import converted
+from tests.cli.runs import Ragbench
 
-Ragbench = Callable[..., Any]
 STORE = ("--store", "memory:store")
 HASHING = ("--embedder", "hashing:256")
 

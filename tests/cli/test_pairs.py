@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,9 +15,9 @@ import pytest
 
 from ragbench_cli.main import main
 
-Ragbench = Callable[..., Any]
 RAG = """
 from ragbench import GenerationResult, RAGInterface, RetrievalResult
+from tests.cli.runs import Ragbench
 
 
 class Moody(RAGInterface):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ragbench.views.report import report_schema
+from tests.cli.runs import Ragbench
 from tests.llm_server import FaultServer
 
-Ragbench = Callable[..., Any]
 RUN = ("eval", "office", "-m", "recall@3,token_f1", "-q")
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench
+
 STAGE = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
 VARIANTS = """variants:
   - name: as retrieved

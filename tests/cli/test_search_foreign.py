@@ -5,17 +5,16 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragbench.embedders.local import HashingEmbedder
+from tests.cli.runs import Ragbench
 
 pytestmark = pytest.mark.extra("qdrant")
-
-Ragbench = Callable[..., Any]
 STORE = ("--store", "qdrant:mine")
 DOCS = (*STORE, "--collection", "docs")
 HASHING = ("--embedder", "hashing:64")

@@ -17,9 +17,9 @@ import pytest
 import ragbench as package
 from ragbench.validators import validator as registry
 from ragbench.validators.lexical import LexicalValidator
+from tests.cli.runs import Ragbench
 
 ROOT = Path(__file__).parents[2]
-Ragbench = Callable[..., Any]
 NOTHING = "No relevant information found in retrieved data."
 
 LEAVE = "Employees get 27 days of paid leave a year. It must be taken by the end of March."

@@ -63,17 +63,13 @@ def write_scaffold(
     return written, kept
 
 
-def _extras(typed: str) -> list[str]:
-    return [name for name in EXTRAS if name.startswith(typed)]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     folder: Annotated[Path, argument("[DIR]")] = Path()
     """Where to write; the current folder by default."""
     force: bool = False
     """Overwrite existing files."""
-    extras: Annotated[list[str] | None, option("--with", complete=_extras)] = None
+    extras: Annotated[list[str] | None, option("--with", complete=tuple(EXTRAS))] = None
     """Also write this; repeatable. Available: pipeline, a file that describes the six stages of a
     RAG."""
     measured: Annotated[list[Path] | None, option("RUN")] = None

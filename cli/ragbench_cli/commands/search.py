@@ -23,16 +23,12 @@ _SNIPPET = 300
 """Characters of a chunk that are shown."""
 
 
-def _strategies(typed: str) -> list[str]:
-    return [name for name in ("dense", "sparse", "hybrid") if name.startswith(typed)]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     store: StoreOption
     query: Annotated[str | None, argument("[QUERY]")] = None
     """The question. Without one, a terminal prompts for it."""
-    strategy: Annotated[str | None, option(complete=_strategies)] = None
+    strategy: Annotated[str | None, option(complete=("dense", "sparse", "hybrid"))] = None
     """dense (by vectors), sparse (by words: BM25) or hybrid (both). By default RETRIEVAL_STRATEGY,
     or hybrid."""
     top_k: Annotated[int | None, option("-k")] = None

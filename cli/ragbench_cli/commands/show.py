@@ -110,11 +110,8 @@ def _summary(definition: MetricDefinition) -> str:
 
 
 def _better(definition: MetricDefinition) -> str:
-    return {
-        "higher": "higher is better",
-        "lower": "lower is better",
-        "neither": "neither way is better",
-    }[definition.direction.value]
+    way = definition.direction.value
+    return "neither way is better" if way == "neither" else f"{way} is better"
 
 
 def _default(parameter: Parameter) -> str:

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from ragbench.verbs.tune import Tuning
 
 
-def _measures(typed: str) -> list[str]:
-    return [name for name in ("ndcg", "recall", "mrr") if name.startswith(typed)]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     store: Annotated[str, argument("STORE")]
@@ -29,7 +25,7 @@ class Asked:
     """Dataset with questions and what should be found for each, in any format."""
     top_k: Annotated[int, option("-k")] = 10
     """How many chunks count."""
-    measure: Annotated[str, option(complete=_measures)] = "ndcg"
+    measure: Annotated[str, option(complete=("ndcg", "recall", "mrr"))] = "ndcg"
     """What is measured of them: ndcg, recall or mrr."""
     margin: float = 0.01
     """How much of the measure a cheaper setting may lose."""
