@@ -44,22 +44,6 @@ def test_it_answers_with_a_sentence_of_the_corpus(query: str, document: str, ans
     assert result.abstained is False
 
 
-@pytest.mark.parametrize("query", ["", "xqzzy wvvk", "?"])
-def test_gibberish_finds_nothing_and_is_not_answered(query: str) -> None:
-    rag = BaselineRAG(DOCUMENTS)
-    found = rag.retrieve_with_metadata(query)
-    assert list(found.contexts) == []
-    assert found.scores == []
-    assert rag.generate_with_metadata(query, []).abstained is True
-
-
-def test_top_k_of_the_call_comes_before_that_of_the_rag() -> None:
-    rag = BaselineRAG((Document(id=str(at), text="apple") for at in range(9)), top_k=4)
-    assert len(rag.retrieve("apple")) == 4
-    assert len(rag.retrieve("apple", top_k=7)) == 7
-    assert rag.config.top_k == 4
-
-
 @pytest.mark.parametrize("top_k", [0, -3])
 def test_top_k_below_one_is_refused(top_k: int) -> None:
     with pytest.raises(ConfigError, match="top_k"):

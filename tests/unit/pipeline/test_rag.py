@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -359,17 +358,3 @@ class Guess:
         Path("rag.yaml").write_text(text + more, "utf-8")
         with load_pipeline("rag.yaml").open() as opened:
             assert opened.rag.retrieve_with_metadata("?").context_ids == expected
-
-
-def test_passages_name_their_documents(place: Path) -> None:
-    text = "Leave is long. It has 27 days. " * 20
-    Path("c.jsonl").write_text(json.dumps({"id": "doc", "text": text}) + "\n", "utf-8")
-    Path("rag.yaml").write_text(
-        "indexing: {corpus: c.jsonl, chunker: {name: sentences, tokens: 16}}", "utf-8"
-    )
-    with load_pipeline("rag.yaml").open() as opened:
-        found = opened.rag.retrieve_with_metadata("leave days")
-    assert found.context_ids is not None
-    assert found.context_ids[0].startswith("doc#")
-    assert found.context_metadata is not None
-    assert found.context_metadata[0]["document_id"] == "doc"
