@@ -85,6 +85,10 @@ class ScoredCase:
     repeats: Mapping[str, Repeats] = field(default_factory=dict[str, Repeats])
     """By metric, where it was measured more than once; the cell of such a metric is the mean."""
 
+    def value(self, metric: str) -> float | None:
+        cell = self.scores.get(metric)
+        return None if cell is None else cell.value
+
     def coverage(self, metric: str) -> float | None:
         """Share of the times that the metric was measured when it applied; None: it never did."""
         repeats = self.repeats.get(metric)
@@ -137,7 +141,7 @@ class RunScores:
 
     def values(self, metric: str) -> dict[str, float | None]:
         """A metric's value by case id; None for a case that was not measured."""
-        return {case.id: _value(case, metric) for case in self.cases}
+        return {case.id: case.value(metric) for case in self.cases}
 
     def clusters(self) -> dict[str, str | None]:
         """What each case shares with others, by case id; None: nothing."""
@@ -177,8 +181,3 @@ def clustered_by_gold(
         replace(case, cluster=name) if name in shared else case
         for case, name in zip(cases, names, strict=True)
     )
-
-
-def _value(case: ScoredCase, metric: str) -> float | None:
-    cell = case.scores.get(metric)
-    return None if cell is None else cell.value

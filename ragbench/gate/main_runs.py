@@ -288,8 +288,8 @@ def _question(
                      for one in (new, old)]  # fmt: skip
             repeats[new.id] = (asked[0].values, asked[1].values)
     sample = pair(
-        {old.id: _value(old, name) for old, _ in shared},
-        {new.id: _value(new, name) for _, new in shared},
+        {old.id: old.value(name) for old, _ in shared},
+        {new.id: new.value(name) for _, new in shared},
         clusters={new.id: new.cluster for _, new in shared},
         higher_is_better=higher_is_better,
         repeats=repeats,
@@ -297,13 +297,8 @@ def _question(
     return RegressionQuestion(sample=sample, largest_drop=column.scale)
 
 
-def _value(case: ScoredCase, metric: str) -> float | None:
-    cell = case.scores.get(metric)
-    return None if cell is None else cell.value
-
-
 def _means(metric: str, shared: Shared) -> tuple[float, float]:
-    both = [(_value(old, metric), _value(new, metric)) for old, new in shared]
+    both = [(old.value(metric), new.value(metric)) for old, new in shared]
     known = [(old, new) for old, new in both if old is not None and new is not None]
     return (
         math.fsum(old for old, _ in known) / len(known),

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 import msgspec
@@ -39,13 +40,13 @@ _CASES = (
     "FROM cases JOIN cells USING (number) LEFT JOIN causes USING (number) "
     "WHERE cases.position IS NOT NULL ORDER BY cases.position"
 )
-_NOTES = "SELECT number, metric, detail FROM notes"
+_NOTES = "SELECT metric, detail FROM notes WHERE number = ?"
 _STAGES = (
-    "SELECT number, stage, status{value} FROM outcomes "
-    "WHERE epoch = (SELECT value FROM meta WHERE key = 'epoch')"
+    "SELECT stage, status, {value} FROM outcomes "
+    "WHERE number = ? AND epoch = (SELECT value FROM meta WHERE key = 'epoch')"
 )
 _TEXTS = (
-    ", CASE WHEN status NOT IN ('failed', 'skipped') THEN json_extract(CAST(body AS TEXT), "
+    "CASE WHEN status NOT IN ('failed', 'skipped') THEN json_extract(CAST(body AS TEXT), "
     "CASE stage WHEN 'generate' THEN '$.response' ELSE '$.context_ids' END) END"
 )
 """The answer, or the ids of the chunks; nothing where the stage gave nothing."""
@@ -86,11 +87,13 @@ class _Row(NamedTuple):
     cells: tuple[Cell, ...]
 
 
-def read_run(path: Path) -> RunScores:
+def read_run(path: Path, *, with_texts: bool = True) -> RunScores:
     """Reads a run from its journal, or the mean of the runs that a baseline file holds.
 
     Args:
         path: a run folder or a file in it, or a baseline file.
+        with_texts: whether answers and the ids of what was retrieved are read: only what is
+            compared case by case needs them.
 
     Raises:
         RunMismatchError: it is none of these, another version of ragbench wrote it, or the run did
@@ -98,7 +101,7 @@ def read_run(path: Path) -> RunScores:
     """
     folder = run_around(path)
     if folder.is_dir():
-        return _from_journal(folder, str(path))
+        return _from_journal(folder, str(path), with_texts)
     content = read_json(path)
     if not is_baseline(content):
         raise RunMismatchError(
@@ -126,7 +129,7 @@ def is_finished(path: Path) -> bool:
         return False
 
 
-def _from_journal(path: Path, source: str) -> RunScores:
+def _from_journal(path: Path, source: str, with_texts: bool) -> RunScores:
     folder = RunFolder(path=path)
     if not folder.exists:
         raise RunMismatchError(f"{path} is not a run folder: it has no {folder.journal.name}")
@@ -134,7 +137,7 @@ def _from_journal(path: Path, source: str) -> RunScores:
     metrics = metrics_of(manifest)
     with read_only(folder.journal) as db:
         figures = _figures(db, path)
-        cases = clustered_by_gold(*_cases(db, path, manifest, metrics))
+        cases = clustered_by_gold(*_cases(db, path, metrics, _Ended(db, manifest, with_texts)))
         (started,) = db.execute(_STARTED).fetchone()
         origins = tuple(Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS))
     judging = figures.judging
@@ -200,10 +203,9 @@ def _columns(
 
 
 def _cases(
-    db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
+    db: sqlite3.Connection, path: Path, metrics: Sequence[Metric], ended: _Ended
 ) -> tuple[list[ScoredCase], list[Sequence[str]]]:
     repeats = [_repeat(folder, metrics) for folder in repeat_folders(path)]
-    ended = _Ended(db, manifest)
     cases: list[ScoredCase] = []
     gold: list[Sequence[str]] = []
     for row in _rows(db, metrics):
@@ -223,11 +225,11 @@ def _cases(
                 language=facts.language,
                 query=facts.query,
                 response=response,
-                retrieved_ids=None if ids is None else tuple(json.loads(ids)),
+                retrieved_ids=None if ids is None else tuple(map(intern, json.loads(ids))),
                 stages=stages,
                 cause=None if row.cause is None else Cause(row.cause),
-                repeats={one.name: asked[one.name] for one in metrics
-                         if _is_shown(one) and one.name in asked},
+                repeats=asked and {one.name: asked[one.name] for one in metrics
+                                   if _is_shown(one) and one.name in asked},
             )
         )  # fmt: skip
     return cases, gold
@@ -240,11 +242,11 @@ def _is_shown(metric: Metric) -> bool:
 def _rows(db: sqlite3.Connection, metrics: Sequence[Metric]) -> Iterator[_Row]:
     numbers = dict(db.execute(_METRICS))
     at = [numbers[metric.name] for metric in metrics]
-    notes = {(number, metric): detail for number, metric, detail in db.execute(_NOTES)}
     query = _CASES.format(values="".join(f", cells.m{number}" for number in at))
     for number, id, digest, body, cause, letters, *values in db.execute(query):
+        notes: dict[int, bytes] = dict(db.execute(_NOTES, (number,))) if None in values else {}
         cells = (
-            _cell(letters[m : m + 1], value, notes.get((number, m)) if value is None else None)
+            _cell(letters[m : m + 1], value, notes.get(m))
             for m, value in zip(at, values, strict=True)
         )
         yield _Row(number, id, digest, body, cause, tuple(cells))
@@ -272,12 +274,15 @@ def _repeat(folder: Path, metrics: Sequence[Metric]) -> dict[str, _Row]:
         return {row.id: row._replace(body=b"") for row in _rows(db, metrics)}
 
 
+_NOT_REPEATED: dict[str, Repeats] = {}
+
+
 def _asked(
     row: _Row, repeats: Sequence[Mapping[str, _Row]], metrics: Sequence[Metric]
 ) -> dict[str, Repeats]:
     """What each metric gave each time; one whose figure is no mean over cases counts once."""
     if not repeats:
-        return {}
+        return _NOT_REPEATED
     found = [repeat.get(row.id) for repeat in repeats]
     same = [other if other is not None and other.digest == row.digest else None for other in found]
     return {
@@ -292,17 +297,17 @@ def _asked(
 class _Ended:
     """How each stage of each case ended, and what answering was given and gave."""
 
-    def __init__(self, db: sqlite3.Connection, manifest: Manifest) -> None:
+    def __init__(self, db: sqlite3.Connection, manifest: Manifest, with_texts: bool) -> None:
         there = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
         self._stages = [stage for stage in STAGES if stage in there]
         self._context = "post_retrieve" if "post_retrieve" in there else "retrieve"
         self._asked = set(manifest.rag.stages) - manifest.absent.keys()
-        self._known: dict[int, dict[str, tuple[Status, str | None]]] = {}
-        for number, stage, status, value in db.execute(_STAGES.format(value=_TEXTS)):
-            self._known.setdefault(number, {})[stage] = (Status(status), value)
+        self._db, self._query = db, _STAGES.format(value=_TEXTS if with_texts else "NULL")
+        self._shared: dict[tuple[Status, ...], dict[str, Status]] = {}
 
     def of(self, number: int) -> tuple[dict[str, Status], str | None, str | None]:
-        known = self._known.pop(number, {})
+        rows = self._db.execute(self._query, (number,))
+        known = {stage: (Status(status), value) for stage, status, value in rows}
         ended: dict[str, Status] = {}
         for stage in self._stages:
             if stage in known:
@@ -315,4 +320,5 @@ class _Ended:
             else:
                 ended[stage] = Status.SKIPPED
         ids = known.get(self._context, (None, None))[1]
+        ended = self._shared.setdefault(tuple(ended.values()), ended)
         return ended, ids, known.get("generate", (None, None))[1]

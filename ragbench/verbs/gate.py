@@ -32,7 +32,7 @@ def gate_run(
         RunMismatchError: a path holds no run.
         ConfigError: what is demanded cannot be judged on this run.
     """
-    run = read_run(path)
+    run = read_run(path, with_texts=False)
     notes: list[str] = []
     baseline: RunScores | None = None
     if config.baseline == AUTO:
@@ -44,7 +44,7 @@ def gate_run(
                 f"beside {path}, nor in {', '.join(map(str, folders))}."
             )
         else:
-            baseline = read_run(found)
+            baseline = read_run(found, with_texts=False)
     elif config.baseline is not None:
         baseline = _baseline(Path(config.baseline))
     age = None if baseline is None else age_note(run, baseline)
@@ -59,4 +59,4 @@ def _baseline(path: Path) -> RunScores:
             f"the baseline {path} does not exist. Keep a run as one with: "
             f"ragbench baseline set RUN -o {path}"
         )
-    return read_run(path)
+    return read_run(path, with_texts=False)
