@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_HELD = 8_000_000
+_HELD = 1_000_000
 """Numbers that are held at once; changes no result."""
 
 Key = tuple[str, str | int]

@@ -31,7 +31,7 @@ _ALL = 14
 else are drawn, about."""
 FINENESS = 20
 """The smallest p-value of drawn signs is at most the level divided by this."""
-_HELD = 4_000_000
+_HELD = 500_000
 """Numbers that are held at once; changes no result."""
 
 
