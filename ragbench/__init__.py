@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ragbench.validators.validator import build_validator
     from ragbench.verbs.ablate import ablate
     from ragbench.verbs.calibrate import calibrate_dump
-    from ragbench.verbs.evaluate import evaluate
+    from ragbench.verbs.evaluate import EvalSettings, evaluate
     from ragbench.verbs.export import export_run
     from ragbench.verbs.gate import gate_run
     from ragbench.verbs.judge_card import judge_card
@@ -74,6 +74,7 @@ __all__ = [
     "Chunk",
     "Document",
     "Entry",
+    "EvalSettings",
     "Evidence",
     "Failure",
     "FigureLimits",
@@ -191,7 +192,7 @@ _PLACES = {
     "validators.validator": ("build_validator",),
     "verbs.ablate": ("ablate",),
     "verbs.calibrate": ("calibrate_dump",),
-    "verbs.evaluate": ("evaluate",),
+    "verbs.evaluate": ("EvalSettings", "evaluate"),
     "verbs.export": ("export_run",),
     "verbs.gate": ("gate_run",),
     "verbs.judge_card": ("judge_card",),

@@ -9,7 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ragbench import Case, Evidence, GenerationResult, RAGInterface, RetrievalResult, evaluate
+from ragbench import (
+    Case,
+    EvalSettings,
+    Evidence,
+    GenerationResult,
+    RAGInterface,
+    RetrievalResult,
+    evaluate,
+)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -113,9 +121,7 @@ def hostile_run(folder: Path, rag: RAGInterface[Any] | None = None) -> None:
         hostile_cases(),
         rag or Hostile(),
         out=folder,
-        name=PAYLOADS[0],
-        rag_name=PAYLOADS[5],
-        notes=(PAYLOADS[6],),
+        settings=EvalSettings(name=PAYLOADS[0], rag_name=PAYLOADS[5], notes=(PAYLOADS[6],)),
         metrics=["recall@5", "token_f1", "exact_match"],
     )
     write_reports(report, folder)

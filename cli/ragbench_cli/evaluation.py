@@ -24,7 +24,8 @@ from ragbench.stages.on_workers import Workers
 from ragbench.stages.rag import chunk_service
 from ragbench.stages.reuse import project_of
 from ragbench.validators.validator import Validator
-from ragbench.verbs.evaluate import evaluate
+from ragbench.verbs.evaluate import EvalSettings, evaluate_entries
+from ragbench.verbs.given import dataset_name
 from ragbench.verbs.rag_repeats import evaluate_repeatedly
 from ragbench.workers.engines import check_engine
 from ragbench_cli import console
@@ -38,7 +39,6 @@ from ragbench_cli.systems import (
     PipelineFile,
     System,
     chosen_system,
-    dataset_name,
     run_folder,
 )
 from ragbench_cli.validator_options import ValidatorChoice, validator_maker
@@ -200,13 +200,7 @@ def _run(
 ) -> Report:
     """Asks as often as is wanted, scores, and puts canaries to the judge."""
     system, source, models = parts.system, parts.source, parts.models
-    once = partial(
-        evaluate,
-        rag=system.rag,
-        post_retrieval=parts.operators,
-        validator=parts.validator,
-        locator=system.locator,
-        metrics=parts.metrics,
+    settings = EvalSettings(
         name=dataset_name(source.choice.dataset),
         source=source.choice.dataset,
         notes=(*(() if source.choice.ask_again else source.source.info.notes), *system.notes),
@@ -216,15 +210,24 @@ def _run(
         selection=measuring.selection,
         limits=asking.limits(system),
         matching=measuring.matching,
-        judging=models.judging,
         corpus=system.documents,
-        workers=workers,
-        fresh=keeping.fresh,
+        locator=system.locator,
         trust_stored=keeping.reuse,
         retry_failed=keeping.retry_failed,
+    )
+    once = partial(
+        evaluate_entries,
+        rag=system.rag,
+        metrics=parts.metrics,
+        post_retrieval=parts.operators,
+        validator=parts.validator,
+        judging=models.judging,
+        settings=settings,
+        workers=workers,
+        fresh=keeping.fresh,
+        advance=parts.bars,
         watch=parts.watch,
         stopped=parts.stopped,
-        advance=parts.bars,
     )
     report = evaluate_repeatedly(
         lambda cases, place: once(cases, out=place), source.entries(), folder, asking.repeats

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from ragbench.core.case import Case
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.core.report import Report
 from ragbench.errors import RagbenchError
 from ragbench.gate.config import demanded
-from ragbench.io.read import read_cases
-from ragbench.metrics.matching import Matching
-from ragbench.metrics.registry import default_metrics, parse_metrics
-from ragbench.rag.adapt import as_rag
-from ragbench.rag.load import load_rag
 from ragbench.safe_text import shown_line
 from ragbench.stages.stage import CallSettings
-from ragbench.verbs.evaluate import evaluate
+from ragbench.verbs.evaluate import EvalSettings, evaluate
 from ragbench.verbs.gate import gate_run
+from ragbench.verbs.given import GivenCases
 from ragbench.views.gate import limit_text
 from ragbench.views.write import write_reports
-from ragbench_cli.systems import dataset_name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,26 +146,15 @@ class Evaluation:
     def __call__(
         self,
         rag: object,
-        cases: str | Path | Iterable[Case],
+        cases: GivenCases,
         *,
-        metrics: str | Iterable[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         top_k: int | None = None,
         limits: CallSettings | None = None,
     ) -> Report:
-        is_path = isinstance(cases, (str, Path))
-        system = load_rag(rag, {}) if isinstance(rag, str) else as_rag(rag)
         folder = next(path for n in count(1) if not (path := self._home / f"ragbench-{n}").exists())
-        report = evaluate(
-            read_cases(str(cases)) if isinstance(cases, (str, Path)) else cases,
-            system,
-            out=folder,
-            metrics=default_metrics() if metrics is None else parse_metrics(metrics),
-            name=dataset_name(str(cases)) if is_path else "dataset",
-            source=str(cases) if is_path else "",
-            top_k=top_k,
-            limits=limits,
-            matching=Matching.AUTO,
-        )
+        settings = EvalSettings(top_k=top_k, limits=limits)
+        report = evaluate(cases, rag, out=folder, metrics=metrics, settings=settings)
         write_reports(report, folder)
         self.folder = folder
         return report

@@ -283,22 +283,6 @@ def _documents_beside(dataset: str) -> str:
     return dataset
 
 
-_GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
-"""File names that say nothing: the folder's name says more."""
-
-
-def dataset_name(source: str) -> str:
-    if source == "-":
-        return "stdin"
-    if source.startswith("hf:"):
-        return source[3:]
-    path = Path(source)
-    name = path.name.split(".")[0]
-    if name in _GENERIC or not name:
-        name = path.resolve().parent.name if name else path.resolve().name
-    return name or "dataset"
-
-
 def rag_name(spec: str) -> str:
     """A short name of a RAG, from how the user names it; without credentials."""
     from ragbench.masking import mask_url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.comparison import (
@@ -27,6 +28,7 @@ from ragbench.gate.cases import (
     run_pair,
 )
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
+from ragbench.gate.runs import read_run
 from ragbench.gate.system_change import system_change
 
 
@@ -67,7 +69,7 @@ MARKS = "abcdefghijklmnop"
 
 
 def compare(
-    runs: Sequence[RunScores],
+    runs: Sequence[RunScores | str | Path],
     *,
     metrics: Sequence[str] | None = None,
     main: Sequence[str] | None = None,
@@ -79,7 +81,7 @@ def compare(
     Smucker, Allan & Carterette 2007, corrected as by Westfall & Young 1993.
 
     Args:
-        runs: two or more; the others are compared with the first.
+        runs: two or more, or the paths of them; the others are compared with the first.
         metrics: names of those that are compared; all when not given. They form the family of the
             correction, so naming the few that matter makes the tests stronger.
         main: names of the metrics that say whether a case passes; see
@@ -92,7 +94,8 @@ def compare(
     """
     if not 2 <= len(runs) <= len(MARKS):
         raise ConfigError(f"{len(runs)} runs: a comparison is of 2 to {len(MARKS)}")
-    cut, note = common_cases(runs, only_common_cases=only_common_cases)
+    scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
+    cut, note = common_cases(scores, only_common_cases=only_common_cases)
     marked = list(zip(MARKS, cut, strict=False))
     columns = _columns(cut)
     shared = [column for column in columns if _in_all(column, cut)]

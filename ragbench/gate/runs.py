@@ -27,7 +27,7 @@ from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_from, is_baseline, read_json, understood
 from ragbench.ledger.codec import case_facts, decode_failure
-from ragbench.ledger.folder import RunFolder, repeat_folders, run_around
+from ragbench.ledger.folder import RunFolder, path_of, repeat_folders, run_around
 from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
 from ragbench.ledger.tables import read_only
 
@@ -87,7 +87,7 @@ class _Row(NamedTuple):
     cells: tuple[Cell, ...]
 
 
-def read_run(path: Path, *, with_texts: bool = True) -> RunScores:
+def read_run(path: str | Path, *, with_texts: bool = True) -> RunScores:
     """Reads a run from its journal, or the mean of the runs that a baseline file holds.
 
     Args:
@@ -99,6 +99,7 @@ def read_run(path: Path, *, with_texts: bool = True) -> RunScores:
         RunMismatchError: it is none of these, another version of ragbench wrote it, or the run did
             not get to its end.
     """
+    path = path_of(path)
     folder = run_around(path)
     if folder.is_dir():
         return _from_journal(folder, str(path), with_texts)

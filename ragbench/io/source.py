@@ -129,7 +129,10 @@ class Source:
             if is_address(source):
                 shown = mask_url(source).partition("?")[0]  # a signature may stand there
                 return cls(name=shown, address=source, split=split, encoding=encoding)
-        path = Path(source)
+        try:
+            path = Path(source)
+        except TypeError as error:
+            raise ConfigError(f"a source is named by its path: {error}") from None
         return cls(name=str(source) or str(path), path=path, split=split, encoding=encoding)
 
     @property

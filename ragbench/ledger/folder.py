@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ragbench.errors import RunError, RunLockedError, RunMismatchError
+from ragbench.errors import ConfigError, RunError, RunLockedError, RunMismatchError
 from ragbench.ledger.manifest import write_atomic
 
 _JOURNAL = "journal.sqlite"
@@ -32,6 +32,18 @@ _WRITTEN = (
     "manifest.json", "report.json", "report.md", "report.html", "cases.csv", "timings.json",
     "corpus_gold.json",
 )  # fmt: skip
+
+
+def path_of(given: object) -> Path:
+    """A path, of a path or its text.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(given, (str, Path)) and str(given):
+        return Path(given)
+    shown = f"{type(given).__name__} {str(given)[:60]!r}"
+    raise ConfigError(f"a file or folder is named by its path, and not by {shown}")
 
 
 def run_around(path: Path) -> Path:

@@ -98,7 +98,10 @@ def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
     Raises:
         ConfigError: some are wrong; the message holds one line for each of those.
     """
-    given = split_metrics(metrics.removeprefix("+")) if isinstance(metrics, str) else list(metrics)
+    try:
+        given = split_metrics(metrics.removeprefix("+")) if isinstance(metrics, str) else [*metrics]
+    except TypeError as error:
+        raise ConfigError(f"metrics are a text or a list: {error}") from None
     if isinstance(metrics, str) and metrics.startswith("+"):
         given = [*default_metrics(), *given]
     parsed: dict[str, Metric] = {}

@@ -17,7 +17,7 @@ from ragbench.core.report import Report
 from ragbench.core.trace import Entry
 from ragbench.errors import InterfaceError, InterruptedRunError, RunError
 from ragbench.io.read import Selection
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.folder import RunFolder, path_of
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import (
     Manifest,
@@ -50,7 +50,8 @@ from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
 from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, RunCase, Running, Stage
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.system import system_of
-from ragbench.validators.validator import Validator
+from ragbench.validators.validator import Validator, build_validator
+from ragbench.verbs.given import GivenCases, cases_of, checked, rag_of
 from ragbench.verbs.report import ReportBuilder, stored_report
 
 if TYPE_CHECKING:
@@ -61,33 +62,59 @@ _SLOTS = 256
 """Cases in flight that the file of them has room for at first."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvalSettings:
+    """How a RAG is evaluated, beyond what nearly every call of `evaluate` says."""
+
+    name: str | None = None
+    """The dataset's name in reports; by default that of the file or folder, else ``"dataset"``."""
+    source: str | None = None
+    """Where the dataset came from, in the report; by default the path that was given."""
+    notes: Sequence[str] = ()
+    """What a reader of scores must know of the source; stands in the report."""
+    rag_name: str | None = None
+    """The system's name in reports; its class when not given."""
+    rag_description: Mapping[str, Any] | None = None
+    """What distinguishes the system; derived from it when not given."""
+    top_k: int | None = None
+    """Handed to retrieval; None leaves it to the system."""
+    selection: Selection | None = None
+    """Which of the cases to take; all when not given."""
+    limits: CallSettings | None = None
+    """Batch size, calls in flight, time limit."""
+    matching: Matching = Matching.AUTO
+    """How retrieved chunks are compared with the relevant ones."""
+    corpus: Callable[[], Iterable[Document]] | None = None
+    """Gives the documents that the system searches, where they are at hand: gold that none of them
+    holds is then distinguished from gold that retrieval missed, and a retrieval that found nothing
+    from one whose ids are of another kind."""
+    locator: Locator | None = None
+    """Says where the gold is that retrieval has missed, such as
+    `ragbench.pipeline.pipeline.OpenPipeline.locator`; nothing when not given."""
+    trust_stored: bool = False
+    """Use stored outcomes even where nobody knows whether something has changed; the report says
+    so."""
+    retry_failed: bool = False
+    """Compute again what failed in an earlier run."""
+
+    def __post_init__(self) -> None:
+        checked("EvalSettings", limits=(self.limits, CallSettings), top_k=(self.top_k, int))
+        checked("EvalSettings", selection=(self.selection, Selection))
+
+
 def evaluate(
-    cases: Iterable[Case | Entry],
-    rag: RAG | None = None,
+    cases: GivenCases,
+    rag: object = None,
     *,
-    out: Path,
+    out: str | Path,
+    metrics: str | Sequence[MetricLike] | None = None,
     post_retrieval: PostRetrieval | None = None,
-    validator: Validator | None = None,
-    locator: Locator | None = None,
-    metrics: Sequence[MetricLike] | None = None,
-    name: str = "dataset",
-    source: str = "",
-    notes: Sequence[str] = (),
-    rag_name: str | None = None,
-    rag_description: Mapping[str, Any] | None = None,
-    top_k: int | None = None,
-    selection: Selection | None = None,
-    limits: CallSettings | None = None,
-    matching: Matching = Matching.AUTO,
+    validator: object = None,
     judging: Judging | None = None,
-    corpus: Callable[[], Iterable[Document]] | None = None,
+    settings: EvalSettings = EvalSettings(),
     workers: Workers | None = None,
-    fresh: bool = False,
-    trust_stored: bool = False,
-    retry_failed: bool = False,
     version: str | None = None,
-    watch: Watch | None = None,
-    stopped: Callable[[], bool] = lambda: False,
+    fresh: bool = False,
     advance: Callable[[Progress], None] | None = None,
 ) -> Report:
     """Evaluates a RAG and leaves everything in a run folder.
@@ -95,43 +122,31 @@ def evaluate(
     Called again with the same arguments it continues. Outcomes of an earlier run in the folder are
     used again where everything that they came from is the same; the report says so.
 
+    Example:
+        >>> evaluate("cases.jsonl", MyRAG(), out="runs/first")  # doctest: +SKIP
+
     Args:
-        cases: the dataset's cases, with what is already known of them; read once, from front to
-            back. A recorded outcome is taken, and its stage is not asked.
-        rag: the system; see `ragbench.rag.adapt.as_rag` for what can be made one. None scores
-            what was recorded.
+        cases: the dataset: the path of a file, folder or earlier run, in any form that `ragbench
+            eval` reads; or records (`Case`, `Entry`, or dicts with the fields of a dataset's
+            line), which are read once, from front to back. A recorded outcome is taken, and its
+            stage is not asked.
+        rag: the system: what `as_rag` takes (an object or class with ``retrieve`` and
+            ``generate``, a function of the query, a retriever or chain), or a text that names one,
+            as ``--rag`` does (``"my_rag.py:MyRAG"``, a URL). None scores what was recorded.
         out: the run folder.
-        post_retrieval: what happens to chunks between the RAG's retrieval and its generation;
-            nothing when not given.
-        validator: what judges the chunks that generation is given, and changes nothing of them;
-            nothing when not given.
-        locator: says where the gold is that retrieval has missed, such as
-            `ragbench.pipeline.pipeline.OpenPipeline.locator`; nothing when not given.
         metrics: what to measure: metrics, their spellings, functions that `ragbench.metric` made
             metrics; `default_metrics` when not given.
-        name: the dataset's name in reports.
-        source: where the dataset came from, as the user named it.
-        notes: what a reader of scores must know of the source; stands in the report.
-        rag_name: the system's name in reports; its class when not given.
-        rag_description: what distinguishes the system; derived from it when not given.
-        top_k: handed to retrieval; None leaves it to the system.
-        selection: which of the cases to take; all when not given.
-        limits: batch size, calls in flight, time limit.
-        matching: how retrieved chunks are compared with the relevant ones.
+        post_retrieval: what happens to chunks between the RAG's retrieval and its generation;
+            nothing when not given.
+        validator: what judges the chunks that generation is given, and changes nothing of them: a
+            validator, or its name; nothing when not given.
         judging: who is asked by metrics that ask models; without it there may be none of those.
-        corpus: gives the documents that the system searches, where they are at hand: gold that
-            none of them holds is then distinguished from gold that retrieval missed, and a
-            retrieval that found nothing from one whose ids are of another kind.
+        settings: all that is rarely said.
         workers: where the work is done; this process when not given.
-        fresh: forget what an earlier run left in the folder.
-        trust_stored: use stored outcomes even where nobody knows whether something has changed;
-            the report says so.
-        retry_failed: compute again what failed in an earlier run.
         version: what the system is, in your words: outcomes are used again exactly as long as it
             stays the same. Without it, nothing is used again that this process was given before:
             a sweep over a variable, a patched method and a changed closure are no files.
-        watch: saw the system being loaded, as a command does; see docs/reuse.md.
-        stopped: asked before each call; once true, what is in flight is finished and the run ends.
+        fresh: forget what an earlier run left in the folder.
         advance: called with progress.
 
     Returns:
@@ -140,28 +155,84 @@ def evaluate(
     Raises:
         DataError: there are no cases or one cannot be used; nothing is run, and an earlier run in
             the folder is left as it was.
-        ConfigError: a metric cannot be computed as it is set, or post-retrieval or validation is
-            asked for a RAG that gives no room for it.
+        ConfigError: an argument is of a wrong type, a metric cannot be computed as it is set, or
+            post-retrieval or validation is asked for a RAG that gives no room for it.
+        InterfaceError: what was given as ``rag`` is no RAG.
         MissingExtraError: a metric needs a package that is not installed.
         RunMismatchError: the folder holds something that is not a run.
-        RunError: the folder cannot be written.
+        RunError: the folder cannot be written, or a stage has failed for all of the first cases;
+            see `CallSettings.give_up_after`.
         RunLockedError: another process works on the folder.
-        InterruptedRunError: `stopped` was true; the same call continues.
-        RunError: a stage has failed for all of the first cases; see `CallSettings.give_up_after`.
         LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
+    checked("evaluate", post_retrieval=(post_retrieval, PostRetrieval), version=(version, str))
+    checked("evaluate", settings=(settings, EvalSettings))
+    with ExitStack() as stack:
+        dataset = cases_of(cases, stack)
+        return evaluate_entries(
+            dataset.entries,
+            rag_of(rag),
+            out=path_of(out),
+            metrics=metrics,
+            post_retrieval=post_retrieval,
+            validator=None if validator is None else build_validator(validator),
+            judging=judging,
+            settings=replace(
+                settings,
+                name=settings.name or dataset.name,
+                source=dataset.path if settings.source is None else settings.source,
+                notes=(*settings.notes, *dataset.notes),
+            ),
+            workers=workers,
+            version=version,
+            fresh=fresh,
+            advance=advance,
+        )
+
+
+def evaluate_entries(
+    cases: Iterable[Case | Entry],
+    rag: RAG | None,
+    *,
+    out: Path,
+    metrics: str | Sequence[MetricLike] | None = None,
+    post_retrieval: PostRetrieval | None = None,
+    validator: Validator | None = None,
+    judging: Judging | None = None,
+    settings: EvalSettings,
+    workers: Workers | None = None,
+    version: str | None = None,
+    fresh: bool = False,
+    advance: Callable[[Progress], None] | None = None,
+    watch: Watch | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Report:
+    """`evaluate` for records and a RAG that are there.
+
+    Args:
+        watch: saw the system being loaded, as a command does; see docs/reuse.md.
+        stopped: asked before each call; once true, what is in flight is finished and the run ends.
+
+    Raises:
+        InterruptedRunError: `stopped` was true; the same call continues.
+    """
+    if workers is not None or judging is not None:
+        from ragbench.stages.judge import Judging
+        from ragbench.stages.on_workers import Workers
+
+        checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     # A metric that cannot be computed is reported before anything runs.
-    Plan([metric for metric in chosen if not metric.is_judged], matching=matching)
-    folder, calls = RunFolder(path=out), limits or CallSettings()
+    Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
+    folder, calls = RunFolder(path=out), settings.limits or CallSettings()
     earlier: Mapping[str, Any] = {} if fresh else earlier_settings(folder.manifest)
     system = system_of(
-        rag, name=rag_name, description=rag_description, top_k=top_k, validator=validator,
-        locator=locator, version=version, 
+        rag, name=settings.rag_name, description=settings.rag_description, top_k=settings.top_k,
+        validator=validator, locator=settings.locator, version=version,
         post_retrieval=dated(post_retrieval, earlier),
     )  # fmt: skip
     asked = Evaluation(
-        system=system, metrics=chosen, matching=matching, judge=_judge(chosen, judging)
+        system=system, metrics=chosen, matching=settings.matching, judge=_judge(chosen, judging)
     )
     with ExitStack() as stack:
         anew = _asked_here(out) if watch is None else ""
@@ -169,14 +240,22 @@ def evaluate(
         if stack.enter_context(folder.locked()):
             # A folder whose cases never came is not left behind.
             stack.callback(_discard_if_empty, folder)
-        draw = Draw(cases, selection or Selection(), source, stopped, GoldSpace())
+        selection, source = settings.selection or Selection(), settings.source or ""
+        draw = Draw(cases, selection, source, stopped, GoldSpace())
         journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
         begun = begin(
-            asked, journal, draw, folder, name=name, watch=watch, trust=trust_stored, anew=anew
+            asked,
+            journal,
+            draw,
+            folder,
+            name=settings.name or "dataset",
+            watch=watch,
+            trust=settings.trust_stored,
+            anew=anew,
         )
-        noted = replace(begun.manifest, notes=(*notes, *draw.notes(), *begun.notes))
+        noted = replace(begun.manifest, notes=(*settings.notes, *draw.notes(), *begun.notes))
         scoring = _scoring(asked, noted, journal, draw.gold, folder, earlier.get("matching"))
-        _look_for_gold(folder, scoring.known.manifest, journal, corpus, matching)
+        _look_for_gold(folder, scoring.known.manifest, journal, settings.corpus, settings.matching)
         stages = [*begun.stages, scoring.stage]
         if asked.judge is not None:
             stages.append(asked.judge.stage(scoring.stage.table))
@@ -186,11 +265,13 @@ def evaluate(
             return stopped() or bool(giving_up.because)
 
         if workers is not None and workers.engine != "local":
-            stages = stack.enter_context(_staffed(stages, workers, calls, top_k, over, rag, watch))
+            stages = stack.enter_context(
+                _staffed(stages, workers, calls, settings.top_k, over, rag, watch)
+            )
         running = Running(
             journal=journal,
             calls=calls,
-            retry_failed=retry_failed,
+            retry_failed=settings.retry_failed,
             stopped=over,
             giving_up=giving_up,
             in_loop=stack.enter_context(_event_loop(rag)),
@@ -198,7 +279,7 @@ def evaluate(
             cases=begun.manifest.dataset.cases,
             in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),
         )
-        builder = scoring.settled(_asked_all(stages, running, scoring), corpus)
+        builder = scoring.settled(_asked_all(stages, running, scoring), settings.corpus)
         begun.reuse.keep(is_last=True)
         journal.complete()
         return _report(builder, folder, journal)

@@ -10,7 +10,7 @@ from ragbench.core.outcome import Cell
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.io.export import EXPORTS, Exported, Scores, export
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.folder import RunFolder, path_of
 from ragbench.ledger.manifest import read_manifest
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.stage import RunCase
@@ -19,7 +19,7 @@ from ragbench.verbs.report import open_traces
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run"}
 
 
-def export_run(run: Path, to: str, out: Path | None = None) -> Exported:
+def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Exported:
     """Writes a stored run in another tool's format.
 
     Args:
@@ -34,6 +34,7 @@ def export_run(run: Path, to: str, out: Path | None = None) -> Exported:
         InputError: the path cannot be written, or a value has no place in the format.
         MissingExtraError: a package that the format needs is not installed.
     """
+    run, out = path_of(run), None if out is None else path_of(out)
     EXPORTS.load(to)  # an unknown name is refused before the run is read
     manifest = read_manifest(RunFolder(path=run).manifest)
     names = tuple(metric.name for metric in manifest.metrics)

@@ -12,11 +12,11 @@ from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
 from ragbench.gate.runs import read_run
-from ragbench.ledger.folder import run_around
+from ragbench.ledger.folder import path_of, run_around
 
 
 def gate_run(
-    path: Path,
+    path: str | Path,
     config: GateConfig,
     *,
     folders: Sequence[Path] = (Path("reports"),),
@@ -32,6 +32,7 @@ def gate_run(
         RunMismatchError: a path holds no run.
         ConfigError: what is demanded cannot be judged on this run.
     """
+    path = path_of(path)
     run = read_run(path, with_texts=False)
     notes: list[str] = []
     baseline: RunScores | None = None

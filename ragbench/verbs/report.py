@@ -20,7 +20,7 @@ from ragbench.core.report import CanaryLine, CaseRow, IndexedCase, Report, Summa
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.codec import question_digest
-from ragbench.ledger.folder import RunFolder, count_repeats, repeat_folders
+from ragbench.ledger.folder import RunFolder, count_repeats, path_of, repeat_folders
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
 from ragbench.masking import hidden_bytes
@@ -44,8 +44,9 @@ _CORRECTNESS = frozenset(
 _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
-def open_traces(path: Path, *, with_texts: bool = True) -> Iterator[RunCase]:
+def open_traces(path: str | Path, *, with_texts: bool = True) -> Iterator[RunCase]:
     """Reads the cases of a stored run, in order."""
+    path = path_of(path)
     manifest = read_manifest(RunFolder(path=path).manifest)
     cases = RunCases(path, manifest, metrics_of(manifest))
     return cases.traces(with_texts=with_texts)
@@ -67,7 +68,7 @@ def _canaries(path: Path, manifest: Manifest) -> tuple[CanaryLine, ...]:
     return read_canaries(path, manifest.fingerprints)
 
 
-def report_of(path: Path) -> Report:
+def report_of(path: str | Path) -> Report:
     """The report of a stored run, as it stands in its journal.
 
     A run that was interrupted, and one that was asked repeatedly, is counted from its cases.
@@ -78,6 +79,7 @@ def report_of(path: Path) -> Report:
     Raises:
         RunMismatchError: there is no run in the folder.
     """
+    path = path_of(path)
     manifest = read_manifest(RunFolder(path=path).manifest)
     metrics, stored = metrics_of(manifest), None
     with open_journal(path) as journal:

@@ -30,6 +30,7 @@ from ragbench.core.validation import (
     Verdict,
 )
 from ragbench.errors import (
+    ConfigError,
     DataError,
     InputError,
     InterruptedRunError,
@@ -39,9 +40,10 @@ from ragbench.errors import (
 )
 from ragbench.io.atomic import written_whole
 from ragbench.io.dumps.pieces import SplitDump
-from ragbench.io.dumps.read import OpenDump
+from ragbench.io.dumps.read import OpenDump, open_dump
 from ragbench.ledger.codec import failed_verdict_object, validation_object
 from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import path_of
 from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
@@ -63,7 +65,7 @@ from ragbench.stages.validate import (
 )
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.validator import Validator
+from ragbench.validators.validator import Validator, build_validator
 from ragbench.workers.engines import Engine, opened_engine
 from ragbench.workers.pool import Task, WorkerPool, one_by_one
 
@@ -96,10 +98,10 @@ class Demands:
 
 
 def validate_dump(
-    dump: OpenDump,
-    make: Callable[[], Validator],
+    dump: OpenDump | str | Path,
+    validator: object,
     *,
-    out: Path | None = None,
+    out: str | Path | None = None,
     emit: Callable[[ValidatedQuery], None] | None = None,
     demands: Demands | None = None,
     against: Path | None = None,
@@ -120,8 +122,9 @@ def validate_dump(
     read it, and its texts never come here.
 
     Args:
-        dump: see `ragbench.io.dumps.read.open_dump`.
-        make: makes the validator; with workers a function of a module, or a partial of one.
+        dump: a path, or what `ragbench.io.dumps.read.open_dump` gives.
+        validator: its name or settings, a validator, or a function that makes one; with workers no
+            validator that is there already, and a function of a module, or a partial of one.
         out: file of the verdicts, a line per query; it appears whole, when all are there.
         emit: given each verdict, in the order of the dump.
         demands: shares that the summary must reach.
@@ -144,16 +147,19 @@ def validate_dump(
         InputError: ``out`` cannot be written.
         InterruptedRunError: `stopped` said so.
     """
-    validator = make()  # what it lacks is reported before anything is written
-    identity = validator_fingerprint(validator)
+    kind = "local" if engine == "processes" and workers == 1 else engine
+    make = _maker(validator, alone=kind == "local")
+    judge = make()  # what it lacks is reported before anything is written
+    identity = validator_fingerprint(judge)
     tally = ValidationTally()
     doctor = DoctorTally()
     if against is not None:
         doctor.earlier, doctor.against = earlier_verdicts(against), str(against)
     with ExitStack() as stack:
-        kind = "local" if engine == "processes" and workers == 1 else engine
+        if not isinstance(dump, OpenDump):
+            dump = stack.enter_context(open_dump(path_of(dump)))
         where = stack.enter_context(opened_engine(kind, workers=workers, threads=threads))
-        store = stack.enter_context(_store(out, fresh=fresh))
+        store = stack.enter_context(_store(None if out is None else path_of(out), fresh=fresh))
         split = dump.split if kind != "local" else None
         pool = stack.enter_context(_pool(make, where, split, stopped))
         if split is not None:
@@ -163,7 +169,7 @@ def validate_dump(
 
         def count(row: RunCase) -> None:
             retrieved = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
-            judged = _judged(row, retrieved, validator.name, tally, split)
+            judged = _judged(row, retrieved, judge.name, tally, split)
             if judged.outcome.value is not None:
                 doctor.add(retrieved, judged.outcome.value)
             store.add(judged.line)
@@ -183,8 +189,26 @@ def validate_dump(
             raise DataError(dump.problems.items or [nothing])
         store.finish()
         return _summary(
-            tally, dump, validator.name, identity, store.journal, demands or Demands(), doctor
+            tally, dump, judge.name, identity, store.journal, demands or Demands(), doctor
         )
+
+
+def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
+    """What makes the validator, here and on workers."""
+    if isinstance(given, Validator):
+        if not alone:
+            raise ConfigError(
+                f"{given.name} is one validator, and each worker needs its own: give its name, or "
+                "a function of a module that makes it"
+            )
+        return lambda: given
+    if isinstance(given, (str, Mapping)):
+        return partial(build_validator, given)
+    if callable(given):
+        return cast("Callable[[], Validator]", given)
+    raise ConfigError(
+        f"a validator is given by its name, such as 'lexical', and not by {type(given).__name__}"
+    )
 
 
 def _running(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,16 @@ from ragbench import (
     AsyncRAGInterface,
     Case,
     Entry,
+    EvalSettings,
     GenerationResult,
     RAGInterface,
     Report,
     RetrievalResult,
-    evaluate,
     parse_metrics,
 )
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow
+from ragbench.verbs.evaluate import evaluate_entries
 
 __all__ = ["METRICS", "AsyncRAG", "NotingRAG", "OnlyGenerates", "cases", "counts", "rows", "run"]
 
@@ -110,7 +112,9 @@ def run(
     """evaluate() with few metrics."""
     chosen: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
     options.setdefault("version", "the same")  # without it nothing is used again in one process
-    return evaluate(data, rag, out=out, metrics=chosen, **options)
+    named = [field.name for field in fields(EvalSettings) if field.name in options]
+    settings = EvalSettings(**{name: options.pop(name) for name in named})
+    return evaluate_entries(data, rag, out=out, metrics=chosen, settings=settings, **options)
 
 
 def rows(report: Report) -> dict[str, CaseRow]:

@@ -21,6 +21,7 @@ from ragbench import (
 )
 from ragbench.errors import DataError, RunMismatchError
 from ragbench.ledger.recorded import entries
+from tests.behaviour import rags
 
 CASES = [
     Case(id="1", query="good", reference="yes", metadata={"n": 1}, tags=("a",)),
@@ -101,7 +102,7 @@ def test_what_was_not_asked_yet_is_not_recorded(tmp_path: Path) -> None:
             return super().generate_with_metadata(query, contexts)
 
     with pytest.raises(Exception, match="stopped"):
-        evaluate(CASES[:2], Once(), out=tmp_path / "run", metrics=[], stopped=stopped)
+        rags.run(CASES[:2], Once(), tmp_path / "run", metrics="", stopped=stopped)
     found = list(entries(tmp_path / "run"))
     assert [sorted(entry.recorded) for entry in found] == [["generate", "retrieve"], ["retrieve"]]
 

@@ -14,8 +14,9 @@ from unittest import mock
 
 import pytest
 
-from ragbench import Case, evaluate, load_rag, metric, parse_metrics
+from ragbench import Case, EvalSettings, evaluate, load_rag, metric, parse_metrics
 from ragbench.ledger.watch import Watch
+from ragbench.verbs.evaluate import evaluate_entries
 
 CASES = [Case(id=str(n), query=f"q{n}", reference="yes") for n in range(3)]
 RAG = '''
@@ -134,7 +135,14 @@ def command(metrics: str = "exact_match", *, source: str = "", **arguments: Any)
         __import__("far_module")
         rag = load_rag("edited_rag.py:Edited", arguments)
         chosen = parse_metrics(metrics)
-        report = evaluate(CASES, rag, out=Path("run"), metrics=chosen, source=source, watch=watch)
+        report = evaluate_entries(
+            CASES,
+            rag,
+            out=Path("run"),
+            metrics=chosen,
+            settings=EvalSettings(source=source),
+            watch=watch,
+        )
     return len(vars(sys)["edit_calls"]) - before, report
 
 

@@ -10,6 +10,7 @@ import pytest
 from ragbench import (
     Case,
     Entry,
+    EvalSettings,
     GenerationResult,
     Known,
     Outcome,
@@ -116,7 +117,7 @@ def test_a_generator_is_given_the_recorded_contexts_and_nothing_made_up(tmp_path
 
 def test_nothing_recorded_and_nobody_to_ask_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing to score in said\.jsonl"):
-        scored([entry("x", None)], tmp_path / "run", source="said.jsonl")
+        scored([entry("x", None)], tmp_path / "run", settings=EvalSettings(source="said.jsonl"))
     assert not (tmp_path / "run").exists()
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, Report, evaluate, load_rag, parse_metrics
+from ragbench import Case, EvalSettings, Report, load_rag
 from ragbench.errors import InterruptedRunError
 from ragbench.ledger.watch import Watch
 from ragbench.stages.reuse import RunVersion, project_of, run_version
+from ragbench.verbs.evaluate import evaluate_entries
 
 CASES = [Case(id=str(n), query=f"q{n}", reference="v1") for n in range(4)]
 RAG = """
@@ -60,8 +61,15 @@ def run(folder: Path, **options: Any) -> tuple[Report, int]:
     before = len(calls_made())
     with Watch() as watch:
         rag = load_rag("reuse_rag.py:R")
-        report = evaluate(
-            CASES, rag, out=folder, metrics=parse_metrics("exact_match"), watch=watch, **options
+        settings = EvalSettings(trust_stored=options.pop("trust_stored", False))
+        report = evaluate_entries(
+            CASES,
+            rag,
+            out=folder,
+            metrics="exact_match",
+            settings=settings,
+            watch=watch,
+            **options,
         )
     return report, len(calls_made()) - before
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import BaselineRAG, Selection, evaluate, read_cases, report_of
+from ragbench import BaselineRAG, EvalSettings, Selection, evaluate, read_cases, report_of
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "run_folder.md").read_text("utf-8")
@@ -19,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = ROOT / "datasets" / "pellorin"
     out = tmp_path_factory.mktemp("docs") / "run"
     rag = BaselineRAG.from_corpus(data)
-    evaluate(read_cases(data), rag, out=out, selection=Selection(limit=20))
+    evaluate(read_cases(data), rag, out=out, settings=EvalSettings(selection=Selection(limit=20)))
     return out
 
 

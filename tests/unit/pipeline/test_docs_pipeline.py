@@ -12,7 +12,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ragbench import PipelineRAG, evaluate, load_pipeline, read_cases
+from ragbench import EvalSettings, PipelineRAG, evaluate, load_pipeline, read_cases
 from ragbench.io.settings import setting_fields
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.schema import pipeline_schema
@@ -107,7 +107,11 @@ def test_the_full_example_works_against_a_server(pages: Path) -> None:
             with pipeline.open() as opened:
                 rag, stage = opened.staged()
                 report = evaluate(
-                    read_cases("data"), rag, out=Path("run"), post_retrieval=stage, top_k=None
+                    read_cases("data"),
+                    rag,
+                    out=Path("run"),
+                    post_retrieval=stage,
+                    settings=EvalSettings(top_k=None),
                 )
                 assert {stage.stage: stage.failed for stage in report.stages} == {
                     "retrieve": 0,

@@ -11,6 +11,7 @@ import pytest
 
 from ragbench import (
     Chunk,
+    EvalSettings,
     PipelineRAG,
     PostRetrieval,
     Transformed,
@@ -219,8 +220,7 @@ def test_a_made_up_for_failure_is_counted_and_tried_again(place: Path) -> None:
             read_cases("data"),
             opened.rag,
             out=Path("run"),
-            rag_name="x",
-            retry_failed=True,
+            settings=EvalSettings(rag_name="x", retry_failed=True),
             version="as the file says",
         )
     assert again.failures == ()

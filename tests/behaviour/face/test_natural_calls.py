@@ -1,0 +1,149 @@
+"""What people type first: paths as text, rows as dicts, classes and functions as systems."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ragbench import (
+    Case,
+    EvalSettings,
+    GateConfig,
+    RagbenchError,
+    Report,
+    as_rag,
+    build_validator,
+    compare,
+    evaluate,
+    export_run,
+    gate_run,
+    open_traces,
+    read_cases,
+    read_documents,
+    read_run,
+    report_of,
+    validate_dump,
+)
+
+ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
+CHUNK = {"id": "leave", "text": "There are 27 days of leave.", "score": 0.9}
+
+
+class Plain:
+    """No base class, plain return values."""
+
+    def retrieve(self, query: str, top_k: int = 5) -> list[dict[str, str]]:
+        return [{"id": "leave", "text": "There are 27 days of leave."}]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return "27"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("ds.jsonl").write_text(json.dumps(ROW) + "\n", "utf-8")
+    Path("dump.jsonl").write_text(json.dumps({"query": "q", "chunks": [CHUNK]}) + "\n", "utf-8")
+    Path("plain_rag.py").write_text(inspect.getsource(Plain), "utf-8")
+    return tmp_path
+
+
+def scores(report: Report) -> dict[str, float | None]:
+    return {one.metric.name: one.score for one in report.summaries}
+
+
+@pytest.mark.parametrize(
+    "cases",
+    ["ds.jsonl", Path("ds.jsonl"), [ROW], [Case(id="1", query="q", reference="27")], iter([ROW])],
+    ids=["text", "path", "dicts", "records", "iterator"],
+)
+@pytest.mark.parametrize(
+    "rag",
+    [
+        Plain(),
+        Plain,
+        "plain_rag.py:Plain",
+        lambda query: {"answer": "27", "contexts": ["There are 27 days of leave."]},
+        as_rag(generate=lambda query, contexts: "27", retrieve=lambda query: ["27 days"]),
+    ],
+    ids=["object", "class", "name", "function", "functions"],
+)
+def test_cases_and_systems_of_any_kind_are_evaluated(cases: Any, rag: object) -> None:
+    cases = [ROW] if not isinstance(cases, str | Path | list) else cases
+    report = evaluate(cases, rag, out="run", metrics="exact_match")
+    assert scores(report) == {"exact_match": 1.0}
+
+
+def test_a_path_names_the_dataset_and_the_settings_overrule_it() -> None:
+    assert evaluate("ds.jsonl", Plain, out="a").manifest["dataset"]["name"] == "ds"
+    settings = EvalSettings(name="leave", top_k=1)
+    report = evaluate("ds.jsonl", Plain, out="b", settings=settings)
+    assert report.manifest["dataset"]["name"] == "leave"
+    assert report.manifest["dataset"]["source"] == "ds.jsonl"
+
+
+def test_stored_runs_are_named_by_their_folder_as_text() -> None:
+    report = evaluate("ds.jsonl", Plain, out="run", metrics="recall@5")
+    assert scores(report_of("run")) == scores(report) == {"recall@5": 1.0}
+    assert read_run("run").values("recall@5") == {case.id: 1.0 for case in read_cases("ds.jsonl")}
+    assert [one.trace.case.query for one in open_traces("run")] == ["How many days?"]
+    assert compare(["run", "run"]).cases == 1
+    assert export_run("run", "ragas", "samples.jsonl").written == 1
+    assert scores(evaluate("run", out="again", metrics="exact_match")) == {"exact_match": 1.0}
+
+
+@pytest.mark.parametrize("validator", ["lexical", {"name": "lexical"}, build_validator("lexical")])
+def test_a_dump_is_validated_by_its_path_and_a_name(validator: object) -> None:
+    assert validate_dump("dump.jsonl", validator).queries == 1
+
+
+WRONG: dict[str, tuple[Any, ...]] = {
+    "cases": (None, 3, [], [3], {"query": "x"}, "nowhere", [{"querry": "x"}], b"x"),
+    "rag": (3, "gone.py:Rag", object(), []),
+    "out": (None, 3, b"x", ""),
+    "metrics": (3, "nope", [3], [None]),
+    "validator": (3, "nope", []),
+    **dict.fromkeys(("settings", "post_retrieval", "judging", "workers", "version"), (5,)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [(name, value) for name, values in WRONG.items() for value in values]
+)
+def test_a_wrong_argument_of_evaluate_is_named(name: str, wrong: Any) -> None:
+    given: dict[str, Any] = {"cases": "ds.jsonl", "rag": Plain(), "out": "run"} | {name: wrong}
+    with pytest.raises(RagbenchError):
+        evaluate(**given)
+    assert not Path("run").exists()
+
+
+READERS: dict[str, Callable[[Any], object]] = {
+    "report_of": report_of,
+    "read_run": read_run,
+    "open_traces": lambda path: list(open_traces(path)),
+    "export_run": lambda path: export_run(path, "ragas"),
+    "compare": lambda path: compare([path, path]),
+    "gate_run": lambda path: gate_run(path, GateConfig()),
+    "validate_dump": lambda path: validate_dump(path, "lexical"),
+    "read_cases": lambda path: list(read_cases(path)),
+    "read_documents": lambda path: list(read_documents(path)),
+    "limits": lambda given: EvalSettings(limits=cast("Any", given or 3)),
+}
+
+
+@pytest.mark.parametrize("wrong", [3, None, "nowhere", []], ids=repr)
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_is_no_path_of_what_is_read_is_named(
+    read: Callable[[Any], object], wrong: Any
+) -> None:
+    with pytest.raises(RagbenchError):
+        read(wrong)
+
+
+def test_evaluate_has_at_most_twelve_parameters() -> None:
+    assert len(inspect.signature(evaluate).parameters) <= 12
