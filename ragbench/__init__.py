@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ragbench.io.joined import join_answers
     from ragbench.io.labels import read_labels
     from ragbench.io.own_form import write_cases
-    from ragbench.io.ragas import prepare, to_dataset
     from ragbench.io.read import Selection, read_cases, read_documents
     from ragbench.io.sources import open_source
     from ragbench.metrics.matching import Matching
@@ -131,14 +130,12 @@ __all__ = [
     "open_traces",
     "pair",
     "parse_metrics",
-    "prepare",
     "read_cases",
     "read_documents",
     "read_labels",
     "read_run",
     "report_of",
     "rerank",
-    "to_dataset",
     "validate_dump",
     "write_cases",
 ]
@@ -161,7 +158,6 @@ _PLACES = {
     "io.joined": ("join_answers",),
     "io.labels": ("read_labels",),
     "io.own_form": ("write_cases",),
-    "io.ragas": ("prepare", "to_dataset"),
     "io.read": ("Selection", "read_cases", "read_documents"),
     "io.sources": ("open_source",),
     "metrics.matching": ("Matching",),

@@ -139,6 +139,13 @@ class InterfaceError(RagbenchError):
     """A RAG implementation breaks the interface."""
 
 
+class NoContextsError(InterfaceError):
+    """A system that retrieves and answers in one call returned its answer alone."""
+
+    def __init__(self, reason: str = "the answer came without contexts") -> None:
+        super().__init__(reason)
+
+
 class RunError(RagbenchError):
     """A run folder cannot be used as asked."""
 

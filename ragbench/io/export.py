@@ -74,7 +74,7 @@ def failed_stage(trace: Trace) -> str | None:
 EXPORTS = Registry(
     kind="exports",
     builtin={
-        "ragas": "ragbench.io.ragas:write",
+        "ragas": "ragbench.prepare:write",
         "jsonl": "ragbench.io.own_form:write",
         "trec": "ragbench.io.trec:write",
         "csv": "ragbench.io.tables:write",

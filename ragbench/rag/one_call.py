@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.errors import InterfaceError
+from ragbench.errors import NoContextsError, warn
 from ragbench.rag.fallback import settled, to_batch
 from ragbench.rag.forms import TopKParameter, pass_top_k
 from ragbench.rag.parts import Parts, is_coroutine_function
@@ -77,16 +77,20 @@ class OneCall:
     def __init__(self, where: str) -> None:
         self.where = where
         self.memo = AnswerMemo()
+        self._warned = False
 
     def retrieval(self, query: str, value: object) -> RetrievalResult[Any]:
         """Reads what the system returned, keeps its answer and returns its retrieval."""
         retrieval, answer = read_answer(value, self.where)
         if retrieval is None:
-            raise InterfaceError(
-                f"{self.where} returned an answer without contexts, so that there is no retrieval "
-                "to measure. Return {'answer': ..., 'contexts': [...]}, or say "
-                "as_rag(generate=...) when it shows none"
-            )
+            self.memo.put(query, (), answer)
+            if not self._warned:
+                self._warned = True
+                warn(
+                    f"{self.where} returns answers without contexts: they are scored, retrieval "
+                    "is not. Return {'answer': ..., 'contexts': [...]} to have it measured"
+                )
+            raise NoContextsError
         self.memo.put(query, retrieval.contexts, answer)
         known = as_mapping(retrieval.metadata)
         if known is None:

@@ -289,7 +289,7 @@ def _recorded(
     try:
         if outcome.value is not None:
             outcome = replace(outcome, status=stage.status(outcome.value))
-        elif outcome.failure is None:
+        elif outcome.status is Status.MEASURED:
             raise InterfaceError("it returned None")
         encoded = encode_outcome(stage.name, outcome)
         if outcome.value is not None:

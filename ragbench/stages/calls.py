@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ragbench.core.calling import with_async_deadline, with_deadline
 from ragbench.core.outcome import Failure, Outcome, Status
-from ragbench.errors import InterfaceError, LLMStoppedError
+from ragbench.errors import InterfaceError, LLMStoppedError, NoContextsError
 from ragbench.rag.fallback import PartialBatchError
 
 ItemT = TypeVar("ItemT")
@@ -119,6 +119,9 @@ def _outcomes(
 
 
 def _outcome(value: Any, stage: str, seconds: float, sharing: int) -> Outcome[Any]:
+    if isinstance(value, NoContextsError):
+        reason = str(value)
+        return Outcome(status=Status.SKIPPED, reason=reason, seconds=seconds, sharing=sharing)
     if isinstance(value, BaseException):
         failure = Failure.of(value, stage=stage)
         return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, sharing=sharing)

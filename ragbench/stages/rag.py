@@ -31,7 +31,14 @@ from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, routes
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
-from ragbench.stages.stage import NO_RETRIEVAL, RunCase, StageOutcome, passed_on, skipped
+from ragbench.stages.stage import (
+    NO_CONTEXTS,
+    NO_RETRIEVAL,
+    RunCase,
+    StageOutcome,
+    passed_on,
+    skipped,
+)
 
 PostRetrieveInput = tuple[str, RetrievalResult[Any]]
 """A query and what was retrieved for it."""
@@ -175,6 +182,8 @@ def _reads_contexts(rag: RAG) -> Callable[[RunCase], Given[GenerateInput] | Stag
         query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
         if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
             contexts, digests = given_contexts(row.case)
+        elif before.outcome.reason == NO_CONTEXTS:  # it answered in the call that was to retrieve
+            contexts, digests = (), b""
         elif before.outcome.value is None:
             return passed_on(before)
         else:

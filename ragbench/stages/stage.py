@@ -16,7 +16,7 @@ from ragbench.core.case import Case
 from ragbench.core.matched import Matched
 from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
 from ragbench.core.trace import STAGES, Trace
-from ragbench.errors import ConfigError, warn
+from ragbench.errors import ConfigError, InterfaceError, NoContextsError, warn
 from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
@@ -29,6 +29,8 @@ InLoop = Callable[[Coroutine[Any, Any, None]], None]
 STOPPED = "stopped; the same command continues"
 NO_RETRIEVAL = "the RAG does not retrieve"
 NO_GENERATION = "the RAG does not generate"
+NO_CONTEXTS = str(NoContextsError())
+_TRIED = 3
 _LONGEST = 300
 """Characters of an error in a warning."""
 _LONGEST_TIMEOUT = 1e6
@@ -166,7 +168,8 @@ class GivingUp:
     """
 
     after: int = 0
-    """Cases that must have failed, with none that was answered; 0: it never gives up."""
+    """Cases that must have failed, with none that was answered; 0: it never gives up. What has
+    another form than the interface asks for will have it for all: three of them are enough."""
     because: str = ""
     """Why no more is asked; empty while there is hope."""
     _failed: Counter[str] = field(default_factory=Counter[str])
@@ -182,8 +185,9 @@ class GivingUp:
                 return
             self._failed[stage] += 1
             last = outcome
-        if self._failed[stage] >= self.after and last is not None:
-            failure = last.failure
+        failure = None if last is None else last.failure
+        broken = failure is not None and failure.type == InterfaceError.__name__
+        if self._failed[stage] >= (min(self.after, _TRIED) if broken else self.after):
             why = "" if failure is None else f"{failure.type}: {failure.message}".rstrip(".")
             self.because = (
                 f"{stage} failed for all of the first {self._failed[stage]:,} cases, so no more "

@@ -11,6 +11,7 @@ from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import Manifest
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.stage import (
+    NO_CONTEXTS,
     NO_GENERATION,
     NO_RETRIEVAL,
     RunCase,
@@ -98,6 +99,10 @@ class StoredTraces:
             is_after = stage in ("validate", "generate")
             before = row.context if is_after else row.settled["retrieve"]
             reason = before.outcome.reason
-            if before.outcome.value is None and reason not in (_INTERRUPTED, NO_RETRIEVAL):
+            if before.outcome.value is None and reason not in (
+                _INTERRUPTED,
+                NO_RETRIEVAL,
+                NO_CONTEXTS,
+            ):
                 return passed_on(before)
         return skipped(_INTERRUPTED)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
-from ragbench.errors import InterfaceError
+from ragbench.errors import InterfaceError, NoContextsError, RagbenchWarning
 from ragbench.rag.one_call import ANSWER_KEY
 
 
@@ -90,8 +90,12 @@ def test_everything_that_a_mapping_names_is_kept() -> None:
 
 def test_an_answer_without_contexts_is_no_empty_retrieval() -> None:
     rag = rag_of(System("only an answer"))
-    with pytest.raises(InterfaceError, match=r"no retrieval to measure.*as_rag\(generate="):
+    with (
+        pytest.warns(RagbenchWarning, match=r"scored, retrieval is not.*'contexts'"),
+        pytest.raises(NoContextsError),
+    ):
         rag.retrieve("q")
+    assert rag.generate("q", []) == "only an answer"
 
 
 def test_a_function_annotated_to_return_a_string_only_generates() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ragbench import prepare, to_dataset
 from ragbench.errors import InputError
 from ragbench.io.export import export
 from ragbench.plugins import import_ragas, require
+from ragbench.prepare import prepare, to_dataset
 from tests.unit.io.traces import ALL, FULL, SCORES, trace_of
 
 pytestmark = pytest.mark.extra("hf")

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, RetrievalResult, prepare, to_dataset
+from ragbench import Case, RetrievalResult
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.io.export import export
 from ragbench.plugins import import_ragas
+from ragbench.prepare import prepare, to_dataset
 from tests.unit.io.traces import (
     ALL,
     BARE,
