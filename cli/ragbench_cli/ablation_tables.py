@@ -7,12 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ragbench.views.ablation import (
-    FactTable,
     ablation_notes,
     answer_table,
     cost_table,
     metric_table,
 )
+from ragbench.views.document import Section
 from ragbench.views.run_words import operator_remarks
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
@@ -49,7 +49,7 @@ def _blocks(ablation: Ablation) -> Iterator[RenderableType]:
     yield ""
     yield styled((ablation.keep, "bold"))
     for table in (cost_table(ablation), answer_table(ablation)):
-        if table is not None:
+        if table.rows:
             yield ""
             yield _drawn(table)
     yield from paragraph("not acted", _idle(ablation))
@@ -59,10 +59,11 @@ def _blocks(ablation: Ablation) -> Iterator[RenderableType]:
     yield from paragraph("notes", ((note, "") for note in ablation_notes(ablation)))
 
 
-def _drawn(facts: FactTable) -> Table:
-    table = bare_table(*facts.columns)
-    for name, *cells in facts.rows:
-        table.add_row(styled(f"  {name}"), *map(styled, cells))
+def _drawn(section: Section) -> Table:
+    places = [place for place, name in enumerate(section.columns) if name][1:]
+    table = bare_table(section.title, *(section.columns[place] for place in places))
+    for row in section.rows:
+        table.add_row(styled(f"  {row[0]}"), *(styled(str(row[place])) for place in places))
     return table
 
 

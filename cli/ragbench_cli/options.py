@@ -12,10 +12,13 @@ from functools import cache, wraps
 from itertools import pairwise
 from keyword import iskeyword
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import OptionInfo
+
+if TYPE_CHECKING:
+    from ragbench.views.document import Document
 
 CASES = "What is evaluated"
 ASKING = "How it is asked"
@@ -348,6 +351,54 @@ def write_page(
         console.say(f"page    {html}")
     if html_folder is not None:
         console.say(f"page    {write_html_folder(html_folder, parts, title=title)}")
+
+
+def check_stdout(*, json: bool, md: str | None) -> None:
+    """Refuses two forms that both want standard output."""
+    from ragbench.errors import ConfigError
+
+    if json and md == "-":
+        raise ConfigError("--json and --md - both want standard output: give --md a file")
+
+
+def show(
+    document: Callable[[], Document],
+    *,
+    data: Callable[[], object] | None,
+    screen: Callable[[], None],
+    md: str | None,
+    html: Path | None,
+    html_folder: Path | None,
+    marker: str = "",
+) -> None:
+    """Writes a document's files, and prints it in the form that was asked for.
+
+    Args:
+        data: what ``--json`` prints; None without it.
+        marker: what Markdown begins with.
+    """
+    from ragbench.io.atomic import written_whole
+    from ragbench.views.document import markdown
+    from ragbench_cli import console
+
+    text = ""
+    if md is not None or html is not None or html_folder is not None:
+        made = document()
+        text = f"{marker}{markdown(made)}"
+        if html is not None or html_folder is not None:
+            from ragbench.views.html.document import document_page
+
+            page = document_page(made)
+            write_page(page.body, page.title, html=html, html_folder=html_folder)
+    if md is not None and md != "-":
+        with written_whole(Path(md)) as file:
+            file.write(text.encode())
+    if data is not None:
+        console.print_json(data())
+    elif md == "-":
+        typer.echo(text, nl=False)
+    else:
+        screen()
 
 
 def amount(text: str | None, option: str) -> Decimal | None:

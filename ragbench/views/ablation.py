@@ -1,13 +1,16 @@
-"""Ablations: JSON, Markdown, and the tables that terminal, Markdown and HTML share."""
+"""Ablations: JSON, and the document that terminal, Markdown and page draw."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
+
+from markupsafe import Markup
 
 from ragbench.core.ablation import Ablation, VariantAnswers, VariantEffect, VariantReport
-from ragbench.safe_text import markdown_table, markdown_text
+from ragbench.views.document import Document, Section
+from ragbench.views.html import charts
 from ragbench.views.report import operator_object
 
 
@@ -73,14 +76,7 @@ def _change(change: VariantEffect) -> dict[str, Any]:
     }
 
 
-class FactTable(NamedTuple):
-    """Columns, the first of which is the title, and rows of text."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-def metric_table(ablation: Ablation, at: int) -> FactTable:
+def metric_table(ablation: Ablation, at: int) -> Section:
     """One metric: a row per variant, and one for the best order of the same chunks."""
     rows = [_metric_row(one, at) for one in ablation.variants]
     ceiling = ablation.ceiling[at] if ablation.ceiling else None
@@ -88,7 +84,14 @@ def metric_table(ablation: Ablation, at: int) -> FactTable:
         rows.append(("best order of the same chunks", f"{ceiling:.3f}", *[""] * 6))
     level = f"{ablation.confidence:.0%} of all"
     name = ablation.metrics[at].name
-    return FactTable((name, "score", "difference", level, "p", "better", "worse", "n"), rows)
+    changes = [variant.changes[at] for variant in ablation.variants]
+    drawn = charts.differences([(one.difference, one.low, one.high) for one in changes])
+    forests = [*drawn, *[Markup()] * (len(rows) - len(drawn))]
+    return Section(
+        title=name,
+        columns=("variant", "score", "difference", "", level, "p", "better", "worse", "n"),
+        rows=[(*row[:3], forest, *row[3:]) for row, forest in zip(rows, forests, strict=True)],
+    )
 
 
 def _metric_row(variant: VariantReport, at: int) -> tuple[str, ...]:
@@ -119,7 +122,7 @@ def _p_value(change: VariantEffect) -> str:
     return "<0.001" if change.p_corrected < 0.001 else f"{change.p_corrected:.3f}"
 
 
-def cost_table(ablation: Ablation) -> FactTable:
+def cost_table(ablation: Ablation) -> Section:
     """What post-retrieval takes and leaves for generation, per case."""
     rows = [
         (
@@ -136,21 +139,20 @@ def cost_table(ablation: Ablation) -> FactTable:
         )
         for one in ablation.variants
     ]
-    columns = ("cost per case", "chunks", "tokens", "tokens p95", "time p50", "time p95", "failed")
-    return FactTable(columns, rows)
+    columns = ("variant", "chunks", "tokens", "tokens p95", "time p50", "time p95", "failed")
+    hint = f"Tokens counted by {ablation.counter}{', an estimate' * ablation.is_estimate}."
+    return Section(title="cost per case", columns=columns, rows=rows, hint=hint)
 
 
-def answer_table(ablation: Ablation) -> FactTable | None:
-    """What generation gave and took; None where nobody was asked."""
+def answer_table(ablation: Ablation) -> Section:
+    """What generation gave and took; empty where nobody was asked."""
     asked = [(one.name, one.answers) for one in ablation.variants if one.answers is not None]
-    if not asked:
-        return None
-    columns = ["answered", "declined", "failed", "time p50", "time p95"]
+    columns = ["variant", "answered", "declined", "failed", "time p50", "time p95"]
     has_cost = any(answers.cost is not None for _, answers in asked)
     if has_cost:
         columns.append(f"{ablation.currency} / 1,000" if ablation.currency else "cost / 1,000")
     rows = [(name, *_answer_cells(answers, has_cost=has_cost)) for name, answers in asked]
-    return FactTable((f"answers of {ablation.generator}", *columns), rows)
+    return Section(title=f"answers of {ablation.generator}", columns=columns, rows=rows)
 
 
 def _answer_cells(answers: VariantAnswers, *, has_cost: bool) -> Iterator[str]:
@@ -176,32 +178,20 @@ def ablation_notes(ablation: Ablation) -> Iterator[str]:
     yield from ablation.notes
 
 
-def ablation_markdown(ablation: Ablation) -> str:
-    """The ablation for people, as report.md is for a run."""
-    return "\n".join(_markdown(ablation)) + "\n"
-
-
-def _markdown(ablation: Ablation) -> Iterator[str]:
-    yield f"# Ablation of {markdown_text(ablation.rag)} on {markdown_text(ablation.dataset)}"
-    yield ""
-    yield (
-        f"{ablation.replayed:,} of {ablation.cases:,} cases replayed, {ablation.depth} chunks "
-        f"each; compared with {markdown_text(ablation.variants[0].name)}."
+def ablation_document(ablation: Ablation) -> Document:
+    """Variants of post-retrieval: what each gives, and what it costs."""
+    return Document(
+        kind="ragbench ablation",
+        title=f"{ablation.rag} on {ablation.dataset}",
+        headline=(
+            f"{len(ablation.variants)} variants of post-retrieval on {ablation.replayed:,} of "
+            f"{ablation.cases:,} cases, {ablation.depth} chunks each; compared with "
+            f"{ablation.variants[0].name}. {ablation.keep}"
+        ),
+        sections=(
+            *(metric_table(ablation, at) for at in range(len(ablation.metrics))),
+            answer_table(ablation),
+            cost_table(ablation),
+        ),
+        notes=list(ablation_notes(ablation)),
     )
-    yield ""
-    yield f"**{markdown_text(ablation.keep)}**"
-    tables = [metric_table(ablation, at) for at in range(len(ablation.metrics))]
-    for table in (*tables, cost_table(ablation), answer_table(ablation)):
-        if table is not None:
-            yield from _table_markdown(table)
-    yield ""
-    yield from (f"- {markdown_text(note)}" for note in ablation_notes(ablation))
-
-
-def _table_markdown(table: FactTable) -> Iterator[str]:
-    title, *columns = table.columns
-    yield ""
-    yield f"## {markdown_text(title)}"
-    yield ""
-    rows = (tuple(map(markdown_text, row)) for row in table.rows)
-    yield from markdown_table(("variant", *columns), rows)

@@ -1,4 +1,4 @@
-"""A comparison as text, Markdown, JSON."""
+"""A comparison in words and numbers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from ragbench.core.comparison import (
     CaseDifference,
-    CaseKind,
     Comparison,
     Difference,
     Flip,
     IdChange,
-    MetricComparison,
-    RunFigure,
     RunPair,
 )
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
-from ragbench.safe_text import markdown_table, markdown_text, shown_line
-from ragbench.views.gate import change_lines, change_title, number_text
-from ragbench.views.run_words import flows_markdown
+from ragbench.safe_text import shown_line
+from ragbench.views.gate import number_text
 
 _IDS = 5
 """How many ids of a kind are named."""
@@ -153,8 +149,8 @@ def family_text(comparison: Comparison) -> str:
     tests = settings["family"]
     corrected = f", corrected (jointly) for {tests} tests" if tests not in (0, 1) else ""
     return (
-        f"p: two-sided, by flipping signs of clusters{corrected}. A raised letter names a "
-        f"run that this one is better than{or_larger} at level {settings['alpha']:g}. Intervals: "
+        f"p: two-sided, by flipping signs of clusters{corrected}. ^ names a run "
+        f"that this one is better than{or_larger} at level {settings['alpha']:g}. Intervals: "
         f"{settings['confidence']:.0%}, each for itself."
     )
 
@@ -165,177 +161,3 @@ def _state(value: float | None, status: Status) -> str:
 
 def _id(id_: str) -> str:
     return shown_line(id_, longest=_LONGEST_ID)
-
-
-_CASES = 20
-"""How many cases of each kind are shown in detail."""
-_TITLES = {
-    CaseKind.FAILING: "Newly failing",
-    CaseKind.MIXED: "Failing in one respect, fixed in another",
-    CaseKind.FIXED: "Newly fixed",
-}
-
-
-def comparison_markdown(comparison: Comparison, *, cases: int = _CASES) -> str:
-    """The comparison as GitHub-flavoured Markdown."""
-    sections = [
-        _title(comparison),
-        _systems(comparison),
-        _metrics(comparison),
-        _differences(comparison),
-        _flows(comparison),
-        _cases(comparison, cases),
-        _notes(comparison),
-    ]
-    parts = ["\n".join(lines) for section in sections if (lines := list(section))]
-    return "\n\n".join(parts) + "\n"
-
-
-def _title(comparison: Comparison) -> Iterator[str]:
-    first = comparison.runs[0]
-    marks = [run.mark for run in comparison.runs]
-    yield f"### {', '.join(marks[:-1])} and {marks[-1]} on {_text(first.dataset)}"
-    yield ""
-    yield from (f"- **{_text(line)}**" for line in result_lines(comparison))
-    yield ""
-    yield from markdown_table(
-        ("run", "system", "dataset", "read from", "commit", "cases"),
-        (
-            (
-                f"**{run.mark}**",
-                _text(run.rag),
-                _text(run.dataset),
-                _text(run.source),
-                _commit(run.commit, run.dirty),
-                f"{run.cases:,}",
-            )
-            for run in comparison.runs
-        ),
-    )
-
-
-def _systems(comparison: Comparison) -> Iterator[str]:
-    for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
-        yield f"**{change_title(pair.first, pair.second).capitalize()}**"
-        yield ""
-        yield from (f"- {_text(line)}" for line in change_lines(change))
-        yield ""
-
-
-def _commit(commit: str | None, dirty: bool) -> str:
-    return "-" if commit is None else f"{_text(commit[:12])}{' with changes' if dirty else ''}"
-
-
-def _metrics(comparison: Comparison) -> Iterator[str]:
-    """With two runs, their difference stands in the same table."""
-    marks = [run.mark for run in comparison.runs]
-    if len(marks) > 2:
-        rows = ((_name(m), *_figures(m)) for m in comparison.metrics)
-        yield from markdown_table(("metric", *marks), rows)
-    else:
-        columns = ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases")
-        rows = ((_name(m), *_figures(m), *_difference(m)) for m in comparison.metrics)
-        yield from markdown_table(columns, rows)
-    yield ""
-    yield f"<sub>{_text(family_text(comparison))}</sub>"
-
-
-def _name(metric: MetricComparison) -> str:
-    """Backticks keep what is between them as it is, but for the bar of a table."""
-    return f"`{shown_line(metric.name).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
-
-
-def _figures(metric: MetricComparison) -> Iterator[str]:
-    for figure in metric.figures:
-        yield _figure(figure, metric.unit)
-
-
-def _figure(figure: RunFigure, unit: str) -> str:
-    marks = f" <sup>{' '.join(figure.better_than)}</sup>" if figure.better_than else ""
-    return f"{number_text(figure.score, unit)}{marks}"
-
-
-def _difference(metric: MetricComparison) -> Sequence[str]:
-    if not metric.differences:
-        return ("-", "-", "-", "-")
-    (found,) = metric.differences
-    return (
-        number_text(found.difference, metric.unit, sign=True),
-        span_text(found, metric.unit),
-        p_text(found),
-        f"{found.cases:,}",
-    )
-
-
-def _differences(comparison: Comparison) -> Iterator[str]:
-    """Every pair of more than two runs."""
-    if len(comparison.runs) == 2:
-        return
-    rows = [
-        (
-            _name(metric),
-            f"{found.second} - {found.first}",
-            number_text(found.difference, metric.unit, sign=True),
-            span_text(found, metric.unit),
-            f"**{p_text(found)}**" if found.is_significant else p_text(found),
-            f"{found.cases:,}",
-        )
-        for metric in comparison.metrics
-        for found in metric.differences
-    ]
-    yield "#### Differences"
-    yield ""
-    yield from markdown_table(("metric", "pair", "difference", "interval", "p", "cases"), rows)
-
-
-def _flows(comparison: Comparison) -> Iterator[str]:
-    lines = [*flows_markdown(comparison.flows)]
-    if lines:
-        yield "#### Causes"
-        yield ""
-        yield from lines
-
-
-def _cases(comparison: Comparison, shown: int) -> Iterator[str]:
-    yield "#### Cases"
-    for pair in comparison.pairs:
-        yield ""
-        yield f"{pair.second} against {pair.first}: {counts_text(pair)}."
-        for kind, title in _TITLES.items():
-            found = [
-                case
-                for case in comparison.changed
-                if case.second == pair.second and case.kind is kind
-            ]
-            yield from _as_bullets(title, found, shown)
-
-
-def _as_bullets(title: str, cases: Sequence[CaseDifference], shown: int) -> Iterator[str]:
-    if not cases:
-        return
-    yield ""
-    yield f"**{title} ({len(cases):,})**"
-    yield ""
-    for case in cases[:shown]:
-        yield f"- {_text(case.id)}"
-        for label, line in what_changed(case):
-            yield f"  - {f'{label}: ' if label else ''}{markdown_text(line)}"
-    if len(cases) > shown:
-        yield f"- ... and {len(cases) - shown:,} more"
-
-
-def _notes(comparison: Comparison) -> Iterator[str]:
-    for note in comparison.notes:
-        yield f"- {_text(note)}"
-    for metric in comparison.metrics:
-        if metric.untested is not None:
-            yield f"- {_name(metric)} is not tested: {metric.untested}."
-    main = ", ".join(f"`{shown_line(name)}`" for name in comparison.main)
-    yield (
-        f"- A case fails when a stage failed{f', or when {main} lies' if main else ''}"
-        f"{' in the lower half of its scale' if main else ''}."
-    )
-
-
-def _text(text: str) -> str:
-    return markdown_text(shown_line(text, longest=300))

@@ -132,29 +132,6 @@ def flow_text(flow: CauseFlow) -> str:
     return f"{flow.before.label} -> {flow.after.label}: {flow.cases:,}"
 
 
-def flows_markdown(flows: Sequence[CauseFlow]) -> Iterator[str]:
-    """Where the cases went that have another cause now, as lines of Markdown."""
-    moved = [flow for flow in flows if flow.before is not flow.after]
-    if not moved:
-        return
-    several = len({flow.second for flow in flows}) > 1
-    yield from markdown_table(
-        ("before", "after", "cases", *(["run"] if several else [])),
-        (
-            (
-                flow.before.label,
-                flow.after.label,
-                f"{flow.cases:,}",
-                *([flow.second] if several else []),
-            )
-            for flow in moved[:_FLOWS]
-        ),
-    )
-    if len(moved) > _FLOWS:
-        yield ""
-        yield f"... and {len(moved) - _FLOWS} more ways."
-
-
 def judge_remarks(judging: JudgeReport) -> tuple[str, ...]:
     """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
     remarks = [sentence for line in judging.lines for sentence in _of(line)]

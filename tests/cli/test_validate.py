@@ -551,7 +551,7 @@ def test_a_page_shows_which_queries_another_retriever_won_and_lost(ragbench: Rag
     assert done.code == 0, done.err
     page = Path("page.html").read_text("utf-8")
     text = " ".join(re.sub("<[^>]+>", " ", page.partition("<main")[2]).split())
-    assert "Against earlier.jsonl Queries in both won lost p 3 1 1 1" in text
+    assert "Against earlier.jsonl queries in both won lost p 3 1 1 1" in text
     lost, won = text.partition("Lost: 1")[2].split("Won: 1")
     assert "q1 " + QUERY in lost and "q2" not in lost
     assert "Chunks: only here: badge; only there: leave, desk." in lost

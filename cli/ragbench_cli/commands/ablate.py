@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ragbench.core.ablation import Ablation
-from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import LimitOption, complete_metrics
@@ -24,9 +24,10 @@ from ragbench_cli.options import (
     JsonOption,
     RunArgument,
     amount,
+    check_stdout,
     option,
+    show,
     takes_records,
-    write_page,
 )
 from ragbench_cli.systems import GeneratorChoice
 
@@ -65,30 +66,21 @@ class Shown:
     json: JsonOption = False
 
     def __post_init__(self) -> None:
-        if self.json and self.md == "-":
-            raise ConfigError("--json and --md - both want standard output: give --md a file")
+        check_stdout(json=self.json, md=self.md)
 
     def show(self, found: Ablation) -> None:
         """Prints the result, and writes the files that were asked for."""
-        from ragbench.io.atomic import written_whole
-        from ragbench.views.ablation import ablation_markdown, ablation_object
+        from ragbench.views.ablation import ablation_document, ablation_object
         from ragbench_cli.ablation_tables import print_ablation
 
-        markdown = ablation_markdown(found)
-        if self.md is not None and self.md != "-":
-            with written_whole(Path(self.md)) as file:
-                file.write(markdown.encode())
-        if self.html is not None or self.html_folder is not None:
-            from ragbench.views.html.ablation_page import ablation_page
-
-            page = ablation_page(found)
-            write_page(page.body, page.title, html=self.html, html_folder=self.html_folder)
-        if self.json:
-            console.print_json(ablation_object(found))
-        elif self.md == "-":
-            typer.echo(markdown, nl=False)
-        else:
-            print_ablation(found)
+        show(
+            partial(ablation_document, found),
+            data=partial(ablation_object, found) if self.json else None,
+            screen=partial(print_ablation, found),
+            md=self.md,
+            html=self.html,
+            html_folder=self.html_folder,
+        )
 
 
 @takes_records

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from ragbench_cli import console
 from ragbench_cli.options import (
     OUTPUT,
     HtmlFolderOption,
     HtmlOption,
     JsonOption,
     argument,
+    check_stdout,
     option,
-    write_page,
+    show,
 )
 
 
@@ -92,34 +90,24 @@ def command(
     """
     import msgspec
 
-    from ragbench.errors import ConfigError
     from ragbench.gate.compare import compare
     from ragbench.gate.runs import read_run
-    from ragbench.io.atomic import written_whole
     from ragbench.metrics.spelling import split_metrics
-    from ragbench.views.comparison import comparison_markdown
+    from ragbench.views.documents import comparison_document
     from ragbench_cli.comparison_tables import print_comparison
 
-    if json and md == "-":
-        raise ConfigError("--json and --md - both want standard output: give --md a file")
+    check_stdout(json=json, md=md)
     comparison = compare(
         [read_run(run) for run in runs],
         metrics=None if metrics is None else split_metrics(metrics),
         main=None if main is None else split_metrics(main),
         only_common_cases=only_common_cases,
     )
-    markdown = comparison_markdown(comparison, cases=20 if cases is None else cases)
-    if md is not None and md != "-":
-        with written_whole(Path(md)) as file:
-            file.write(markdown.encode())
-    if html is not None or html_folder is not None:
-        from ragbench.views.html.comparison_page import comparison_page
-
-        page = comparison_page(comparison)
-        write_page(page.body, page.title, html=html, html_folder=html_folder)
-    if json:
-        console.print_json({"schema_version": 2, **msgspec.to_builtins(comparison)})
-    elif md == "-":
-        typer.echo(markdown, nl=False)
-    else:
-        print_comparison(comparison, named=metrics is not None, cases=cases or 0)
+    show(
+        lambda: comparison_document(comparison, cases=20 if cases is None else cases),
+        data=(lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)}) if json else None,
+        screen=lambda: print_comparison(comparison, named=metrics is not None, cases=cases or 0),
+        md=md,
+        html=html,
+        html_folder=html_folder,
+    )

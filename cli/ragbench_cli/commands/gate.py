@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +18,9 @@ from ragbench_cli.options import (
     HtmlOption,
     JsonOption,
     argument,
+    check_stdout,
     option,
-    write_page,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -204,12 +206,17 @@ def command(
     """
     from ragbench.errors import ConfigError
     from ragbench.gate.config import demanded, with_options
+    from ragbench.gate.runs import reported_causes
+    from ragbench.io.atomic import written_whole
     from ragbench.verbs.gate import gate_run
+    from ragbench.views.documents import comment_marker, gate_document
+    from ragbench.views.gate import github_annotations, junit_report, verdict_object
+    from ragbench_cli.gate_tables import print_verdict
     from ragbench_cli.options import one_of
 
     if annotations is not None:
         one_of(annotations, ["github"], "--annotations")
-    _one_stdout(json=json, md=md)
+    check_stdout(json=json, md=md)
     if not settle and (ask is not None or max_asked is not None):
         raise ConfigError("--ask and --max-asked belong to --settle")
     wanted = with_options(
@@ -218,16 +225,23 @@ def command(
         max_latency=max_latency or (), max_cost=max_cost or (), max_tokens=max_tokens or (),
     )  # fmt: skip
     verdict = _settled(run, wanted, ask, max_asked) if settle else gate_run(run, wanted)
-    has_page = html is not None or html_folder is not None
-    against = _against(verdict) if has_page or md is not None else None
-    markdown = "" if md is None else _markdown(verdict, against)
-    _write(verdict, md=md, markdown=markdown, junit=junit)
-    if has_page:
-        from ragbench.views.html.gate_page import gate_page
-
-        page = gate_page(verdict, against)
-        write_page(page.body, page.title, html=html, html_folder=html_folder)
-    _print(verdict, json=json, markdown=markdown if md == "-" else "", annotations=annotations)
+    if junit is not None:
+        with written_whole(junit) as file:
+            file.write(junit_report(verdict))
+    show(
+        lambda: gate_document(
+            verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
+        ),
+        data=partial(verdict_object, verdict) if json else None,
+        screen=partial(print_verdict, verdict),
+        md=md,
+        html=html,
+        html_folder=html_folder,
+        marker=f"{comment_marker(verdict)}\n\n",
+    )
+    if annotations is not None:
+        # GitHub reads commands from both streams; standard output may be the user's JSON.
+        console.say(github_annotations(verdict).rstrip("\n"))
     if verdict.outcome.exit_code:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
 
@@ -256,44 +270,3 @@ def _against(verdict: GateResult) -> Against | None:
         return cases_beside(run, read_run(Path(verdict.baseline.source)))
     except RunMismatchError:
         return None  # no case in common, which the verdict says; or a folder without a report
-
-
-def _markdown(verdict: GateResult, against: Against | None) -> str:
-    from ragbench.gate.runs import reported_causes
-    from ragbench.views.gate_markdown import verdict_markdown
-
-    return verdict_markdown(verdict, reported_causes(Path(verdict.run.source)), against)
-
-
-def _one_stdout(*, json: bool, md: str | None) -> None:
-    from ragbench.errors import ConfigError
-
-    if json and md == "-":
-        raise ConfigError("--json and --md - both want standard output: give --md a file")
-
-
-def _write(verdict: GateResult, *, md: str | None, markdown: str, junit: Path | None) -> None:
-    from ragbench.io.atomic import written_whole
-    from ragbench.views.gate import junit_report
-
-    if md is not None and md != "-":
-        with written_whole(Path(md)) as file:
-            file.write(markdown.encode())
-    if junit is not None:
-        with written_whole(junit) as file:
-            file.write(junit_report(verdict))
-
-
-def _print(verdict: GateResult, *, json: bool, markdown: str, annotations: str | None) -> None:
-    from ragbench.views.gate import github_annotations, verdict_object
-    from ragbench_cli.gate_tables import print_verdict
-
-    if json:
-        console.print_json(verdict_object(verdict))
-    elif markdown:
-        typer.echo(markdown, nl=False)
-    else:
-        print_verdict(verdict)
-    if annotations is not None:
-        # GitHub reads commands from both streams; standard output may be the user's JSON.
-        console.say(github_annotations(verdict).rstrip("\n"))

@@ -10,9 +10,11 @@ from typing import Any
 
 from ragbench.core.outcome import Outcome
 from ragbench.core.validation import DumpSummary, EarlierRetrieval, PairedDumps, Verdict
+from ragbench.views.document import Document, Section
 from ragbench.views.html import charts
 from ragbench.views.html.case import anchor
-from ragbench.views.html.page import Page, facts_page, section
+from ragbench.views.html.document import document_page
+from ragbench.views.html.page import Page
 from ragbench.views.validation import summary_lines
 
 _WORST = 50
@@ -70,24 +72,24 @@ class DumpPage:
         share = "" if present.share is None else f" ({present.share:.0%})"
         worst = [item for _, item in _least(self._worst, _WORST)]
         compared = summary.doctor.compared
-        return facts_page(
+        document = Document(
             kind="ragbench validation",
             title=summary.dump,
-            tab=f"Validation of {summary.dump}",
             headline=(
                 f"The answer is shown to be in the chunks of {present.count:,} of "
                 f"{present.total:,} queries{share}, by {summary.validator}."
             ),
             notes=summary.problems[:5],
             sections=[
-                section("Summary", ("",), [[line] for line in summary_lines(summary)]),
+                Section(title="Summary", lines=list(summary_lines(summary))),
                 *([] if compared is None else _against(compared, self._changed)),
                 *self._depths(),
-                section("Worst queries", (), [], details=worst),
+                Section(title="Worst queries", details=worst),
             ],
         )
+        return document_page(document)
 
-    def _depths(self) -> Iterator[dict[str, Any]]:
+    def _depths(self) -> Iterator[Section]:
         deepest = min(self._longest, _DEEPEST)
         if self._ranks and deepest:
             now = _shares(self._ranks, deepest)
@@ -110,16 +112,16 @@ def _shares(ranks: Sequence[int | None], deepest: int) -> list[float]:
     return [counts[rank] / len(ranks) for rank in range(1, deepest + 1)]
 
 
-def _depth(first: Sequence[float], then: Sequence[float] | None) -> dict[str, Any]:
+def _depth(first: Sequence[float], then: Sequence[float] | None) -> Section:
     """Where the first relevant chunks stand, as a curve and numbers."""
     shares, before = [*accumulate(first)], [*accumulate(then or ())]
     dashed = " Dashed: the earlier dump, on the queries in both." if before else ""
     label = "Share of queries with a relevant chunk within the first k"
     drawn = charts.curve(shares, before, label=label, across="chunks kept", up="share of queries")
-    return section(
-        "How deep the answers stand",
-        ("Cut-off", "queries with a relevant chunk by then", "first relevant chunk here"),
-        [
+    return Section(
+        title="How deep the answers stand",
+        columns=("cut-off", "queries with a relevant chunk by then", "first relevant chunk here"),
+        rows=[
             [str(k), f"{share:.1%}", f"{here:.1%}"]
             for k, (share, here) in enumerate(zip(shares, first, strict=True), 1)
         ],
@@ -134,13 +136,11 @@ def _depth(first: Sequence[float], then: Sequence[float] | None) -> dict[str, An
     )
 
 
-def _against(
-    compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]
-) -> Iterator[dict[str, Any]]:
-    yield section(
-        f"Against {compared.against}",
-        ("Queries in both", "won", "lost", "p"),
-        [
+def _against(compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]) -> Iterator[Section]:
+    yield Section(
+        title=f"Against {compared.against}",
+        columns=("queries in both", "won", "lost", "p"),
+        rows=[
             [
                 f"{compared.queries:,}",
                 f"{compared.won:,}",
@@ -155,10 +155,8 @@ def _against(
         items = [item for _, item in _least(changed[present], _MOST)]
         if items:
             more = len(changed[present]) - len(items)
-            yield section(
-                f"{title}: {len(changed[present]):,}",
-                (),
-                [],
+            yield Section(
+                title=f"{title}: {len(changed[present]):,}",
                 details=items,
                 hint=f"... and {more:,} more" if more else "",
             )

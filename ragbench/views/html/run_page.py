@@ -12,9 +12,9 @@ from ragbench.core.attribution import Answer, Cause, CauseCount
 from ragbench.core.comparison import Against, CaseKind
 from ragbench.core.report import CaseRow, Report
 from ragbench.views.comparison import counts_text
+from ragbench.views.document import flows_section
 from ragbench.views.html.case import CaseBlocks
 from ragbench.views.html.chunks import Chunks
-from ragbench.views.html.comparison_page import flow_rows
 from ragbench.views.html.page import render
 from ragbench.views.html.run_head import head_values
 
@@ -142,5 +142,5 @@ def _against(against: Against) -> dict[str, Any]:
         "counts": f"{counts_text(against.pair)} cases.",
         "apart": f"Not compared: {', '.join(counts)}." if counts else "",
         "kinds": [kind.value for kind in _ORDER],
-        "flows": flow_rows(against.flows),
+        "flows": flows_section(against.flows),
     }
