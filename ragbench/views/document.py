@@ -48,6 +48,8 @@ class Section:
     """Drawings with a caption, which only the page shows."""
     details: Sequence[dict[str, Any]] = ()
     """What the page unfolds."""
+    folded: str = ""
+    """Under which words the page folds it all."""
 
     @property
     def is_empty(self) -> bool:
@@ -111,7 +113,7 @@ def markdown(document: Document, *, level: int = 3) -> str:
         f"{'#' * level} {document.kind}: {markdown_text(document.title)}",
         f"**{markdown_text(document.headline)}**",
         *("\n".join(_section(each, "#" * (level + 1))) for each in document.shown),
-        *([f"<sub>{markdown_text(document.foot)}</sub>"] if document.foot else []),
+        *([f"*{markdown_text(document.foot)}*"] if document.foot else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -137,7 +139,7 @@ def _section(section: Section, hashes: str) -> Iterator[str]:
         yield from _changes(group, len(group.cases) if section.most is None else section.most)
     if section.hint:
         yield ""
-        yield f"<sub>{markdown_text(section.hint)}</sub>"
+        yield f"*{markdown_text(section.hint)}*"
 
 
 def _changes(group: Changes, most: int) -> Iterator[str]:

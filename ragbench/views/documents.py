@@ -26,7 +26,7 @@ from ragbench.views.gate import (
     observed_text,
 )
 from ragbench.views.html import charts
-from ragbench.views.run_words import waterfall
+from ragbench.views.run_words import causes_section
 
 _CHECKS, _LOST, _CHANGED, _COMPARED = 60, 20, 5, 20
 """Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
@@ -74,7 +74,7 @@ def gate_document(
                 if verdict.system is None
                 else [_system("the baseline", "this run", verdict.system)]
             ),
-            _causes(causes),
+            causes_section(causes),
             flows_section(() if against is None else against.flows),
             Section(
                 title="Cases that went another way",
@@ -141,17 +141,6 @@ def _commit(commit: str | None, dirty: bool | None) -> str:
 def _system(before: str, now: str, change: SystemChange | None) -> Section:
     lines = [] if change is None else list(change_lines(change))
     return Section(title=change_title(before, now).capitalize(), lines=lines)
-
-
-def _causes(causes: Sequence[CauseCount]) -> Section:
-    return Section(
-        title="Where the answers were lost",
-        columns=("what became of the cases", "cases", "share", "left", "by"),
-        rows=[
-            (fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}", fall.note)
-            for fall in (waterfall(causes) if causes else ())
-        ],
-    )
 
 
 def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Document:

@@ -18,8 +18,9 @@ from ragbench.core.report import (
 )
 from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import default_metrics
-from ragbench.safe_text import markdown_table, markdown_text, shown_line
+from ragbench.safe_text import shown_line
 from ragbench.stats.mean import proportion_interval
+from ragbench.views.document import Section
 
 _HEADLINE = (
     *("recall@5", "MRR@10", "nDCG@10", "exact_match", "token_f1"),
@@ -110,22 +111,13 @@ def _note(count: CauseCount) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def causes_markdown(causes: Sequence[CauseCount]) -> Iterator[str]:
-    if not causes:
-        return
-    yield from markdown_table(
-        ("what became of the cases", "cases", "share", "left", ""),
-        (
-            (
-                fall.cause.label,
-                f"{fall.cases:,}",
-                f"{fall.share:.0%}",
-                f"{fall.left:,}",
-                markdown_text(fall.note),
-            )
-            for fall in waterfall(causes)
-        ),
-    )
+def causes_section(causes: Sequence[CauseCount]) -> Section:
+    rows = [
+        (fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}", fall.note)
+        for fall in (waterfall(causes) if causes else ())
+    ]
+    columns = ("what became of the cases", "cases", "share", "left", "by")
+    return Section(title="Where the answers were lost", columns=columns, rows=rows)
 
 
 def flow_text(flow: CauseFlow) -> str:

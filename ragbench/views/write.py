@@ -15,10 +15,11 @@ from ragbench.core.report import CaseRow, Report
 from ragbench.core.validation import Verdict
 from ragbench.io.atomic import written_whole
 from ragbench.ledger.codec import judgement_object
+from ragbench.views.document import markdown
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import RunPage
-from ragbench.views.markdown import markdown_report
 from ragbench.views.report import JsonReport, shown_columns, timings_report
+from ragbench.views.run_document import run_document
 
 _COLUMNS = (
     "id", "query", "language", "cluster", "tags", "reference", "response", "reference_ids",
@@ -158,7 +159,7 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
                 form.case(row)
         for form in by_case:
             form.finish()
-        files[2].writelines(markdown_report(report))
+        files[2].write(markdown(run_document(report), level=1).encode())
         files[3].writelines(timings_report(report))
     write_html(folder / PAGE, page.body(), title=page.title)
     return [*(folder / name for name in names), folder / PAGE]

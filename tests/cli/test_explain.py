@@ -26,7 +26,7 @@ def test_every_case_of_a_run_has_one_cause(ragbench: Ragbench, run: str) -> None
         ("answered_without", 1),
         ("right", 1),
     ]
-    assert "## Causes" in (Path(run) / "report.md").read_text("utf-8")
+    assert "## Where the answers were lost" in (Path(run) / "report.md").read_text("utf-8")
 
 
 def test_the_waterfall_and_the_worst_cases(ragbench: Ragbench, run: str) -> None:

@@ -32,7 +32,7 @@ def test_a_run_with_a_stage_reports_it(ragbench: Ragbench) -> None:
     manifest = json.loads(Path("run/manifest.json").read_text("utf-8"))
     assert manifest["settings"]["post_retrieve"]["operators"][0]["k"] == 1
     assert "post_retrieve" in manifest["rag"]["stages"]
-    assert "- post_retrieve: 3 done" in Path("run/report.md").read_text("utf-8")
+    assert r"- post\_retrieve: 3 done" in Path("run/report.md").read_text("utf-8")
 
 
 def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, RAGInterface, evaluate, parse_metrics
+from ragbench import Case, RAGInterface
 from ragbench.core.report import Report
 from ragbench.errors import (
     InterruptedRunError,
@@ -26,6 +26,7 @@ from ragbench.llm.transport import NoAnswerError
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
 from ragbench.views.write import write_reports
+from tests.behaviour.rags import run as evaluated
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import HastyClock, InMemory, Script, judged_by, model
 
@@ -69,14 +70,8 @@ def judging(
 def run(
     tmp_path: Path, judge: Judging, count: int = 4, metrics: str = METRICS, **changes: Any
 ) -> Report:
-    return evaluate(
-        cases(count),
-        Echo(),
-        out=tmp_path / "run",
-        metrics=parse_metrics(metrics),
-        judging=judge,
-        **changes,
-    )
+    out = tmp_path / "run"
+    return evaluated(cases(count), Echo(), out, metrics=metrics, judging=judge, **changes)
 
 
 def statuses(report: Report) -> dict[str, list[str]]:
