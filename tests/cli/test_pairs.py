@@ -40,8 +40,6 @@ class Moody(RAGInterface):
 
 SAME = "same"
 """The cases, with every outcome."""
-CONTEXT = "context"
-"""The cases, with what generation was given and said."""
 ANSWERED = "answered"
 """The cases that ended well, with what was retrieved and said."""
 ANSWERS = "answers"
@@ -57,66 +55,37 @@ NO_RUN = "is a file, not the folder of a run. Answers that it records are scored
 NO_FOLDER = "is not a run folder"
 NO_SCORES = "neither a run nor a baseline file"
 NO_CHUNKS = "no chunks are recognised"
-FILE = {"report": NO_RUN, "export": NO_RUN, "compare": NO_SCORES}
-FOLDER = {"report": NO_FOLDER, "export": NO_FOLDER, "compare": NO_FOLDER}
-
-PAIRS: dict[str, dict[str, str]] = {
-    "office": {"eval": CASES, "validate": "found a folder", **FOLDER},
-    "cases.jsonl": {"eval": CASES, "validate": NO_CHUNKS, **FILE},
-    "corpus.jsonl": {"eval": "are named with --corpus", "validate": NO_CHUNKS, **FILE},
-    "run": {
-        "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": SCORES,
-    },
-    "run/report.json": {
-        "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": SCORES,
-    },
-    "run/cases.csv": {
-        "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": SCORES,
-    },
-    "run/report.html": {
-        "eval": "the format is not recognised",
-        "validate": "not recognised",
-        "report": SCORES,
-        "export": SAME,
-        "compare": SCORES,
-    },
-    "export.jsonl": {"eval": SAME, "validate": RETRIEVED, **FILE},
-    "export.csv": {"eval": CONTEXT, "validate": RETRIEVED, **FILE},
-    "export.parquet": {"eval": CONTEXT, "validate": RETRIEVED, **FILE},
-    "export.hf": {"eval": CONTEXT, "validate": RETRIEVED, **FOLDER},
-    "samples.jsonl": {"eval": ANSWERED, "validate": RETRIEVED, **FILE},
-    "export.run": {
-        "eval": "name their texts with --corpus PATH",
-        "validate": "name their texts with --corpus PATH",
-        **FILE,
-    },
-    "report.json": {
-        "eval": ANSWERS,
-        "validate": "no retrieval is recorded",
-        **FILE,
-    },
-    "cases.csv": {"eval": ANSWERS, "validate": "no retrieval is recorded", **FILE},
-    "verdicts.jsonl": {
-        "eval": "join it with its dataset, as in: ragbench eval DATASET --answers verdicts.jsonl",
-        "validate": "holds verdicts, not the retrievals that they judge",
-        **FILE,
-    },
-    "verdicts.summary.json": {
-        "eval": "it is a summary of verdicts: it holds no questions", "validate": NO_CHUNKS, **FILE,
-    },
-    "dump.jsonl": {"eval": RETRIEVED, "validate": RETRIEVED, **FILE},
-    "baseline.json": {
-        "eval": "it is a baseline file: it holds scores and no questions",
-        "validate": NO_CHUNKS,
-        "report": NO_RUN,
-        "export": NO_RUN,
-        "compare": SCORES,
-    },
-    "gate.json": {"eval": "a result that ragbench wrote", "validate": NO_CHUNKS, **FILE},
-    "compare.json": {"eval": "a result that ragbench wrote", "validate": NO_CHUNKS, **FILE},
-    "timings.json": {"eval": "a run's timings", "validate": NO_CHUNKS, **FILE},
-    "manifest.json": {"eval": "a run's manifest", "validate": NO_CHUNKS, **FILE},
-}  # fmt: skip
+IDS = "name their texts with --corpus PATH"
+JOIN = "join it with its dataset, as in: ragbench eval DATASET --answers verdicts.jsonl"
+FILE = (NO_RUN, NO_RUN, NO_SCORES)
+FOLDER = (NO_FOLDER, NO_FOLDER, NO_FOLDER)
+RUN = (SCORES, SAME, SCORES)
+READERS = ("eval", "validate", "report", "export", "compare")
+PAIRS: dict[str, tuple[str, ...]] = {
+    "office": (CASES, "found a folder", *FOLDER),
+    "cases.jsonl": (CASES, NO_CHUNKS, *FILE),
+    "corpus.jsonl": ("are named with --corpus", NO_CHUNKS, *FILE),
+    "run": (SAME, RETRIEVED, *RUN),
+    "run/report.json": (SAME, RETRIEVED, *RUN),
+    "run/cases.csv": (SAME, RETRIEVED, *RUN),
+    "run/report.html": ("the format is not recognised", "not recognised", *RUN),
+    "export.jsonl": (SAME, RETRIEVED, *FILE),
+    "export.csv": (SAME, RETRIEVED, *FILE),
+    "export.parquet": (SAME, RETRIEVED, *FILE),
+    "export.hf": (SAME, RETRIEVED, *FOLDER),
+    "samples.jsonl": (ANSWERED, RETRIEVED, *FILE),
+    "export.run": (IDS, IDS, *FILE),
+    "report.json": (ANSWERS, "no retrieval is recorded", *FILE),
+    "cases.csv": (ANSWERS, "no retrieval is recorded", *FILE),
+    "verdicts.jsonl": (JOIN, "holds verdicts, not the retrievals that they judge", *FILE),
+    "verdicts.summary.json": ("it is a summary of verdicts: it holds no", NO_CHUNKS, *FILE),
+    "dump.jsonl": (RETRIEVED, RETRIEVED, *FILE),
+    "baseline.json": ("it is a baseline file: it holds", NO_CHUNKS, NO_RUN, NO_RUN, SCORES),
+    "gate.json": ("a result that ragbench wrote", NO_CHUNKS, *FILE),
+    "compare.json": ("a result that ragbench wrote", NO_CHUNKS, *FILE),
+    "timings.json": ("a run's timings", NO_CHUNKS, *FILE),
+    "manifest.json": ("a run's manifest", NO_CHUNKS, *FILE),
+}
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +164,7 @@ def check(what: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
         return
     assert found.keys() == wanted.keys()
     for id, record in wanted.items():
-        if what in (SAME, CONTEXT):
+        if what == SAME:
             assert found[id] == record
         else:
             assert found[id]["query"] == record["query"]
@@ -213,19 +182,13 @@ def said(record: dict[str, Any]) -> str | None:
     return None if value is None else str(value["response"])
 
 
-@pytest.mark.parametrize(
-    ("name", "reader"), [(name, reader) for name, readers in PAIRS.items() for reader in readers]
-)
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", PAIRS)
 def test_pair(
-    written: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    reader: str,
+    written: Path, tmp_path: Path, monkeypatch: Any, capsys: Any, name: str, reader: str
 ) -> None:
     monkeypatch.chdir(written)
-    expected = PAIRS[name][reader]
+    expected = PAIRS[name][READERS.index(reader)]
     out = str(tmp_path / "out")
     validation = ("--validator", "lexical", "--json", "--max-malformed", "0.4")
     call = {

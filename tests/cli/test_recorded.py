@@ -146,30 +146,6 @@ def test_standard_input_holds_answers_or_needs_a_rag(
     assert "the baseline RAG needs documents" in done.err
 
 
-def test_another_encoding(ragbench: Ragbench) -> None:
-    Path("said.csv").write_bytes(
-        "question,ground_truth,response\nGdzie?,Łódź,Łódź\n".encode("cp1250")
-    )
-    refused = ragbench("eval", "said.csv", "-o", "run")
-    assert refused.code == 2
-    assert "said.csv:2: byte 0xa3 at byte offset" in refused.err
-    assert "--encoding, such as cp1252" in refused.err
-    command = ("eval", "said.csv", "-o", "run", "-m", "exact_match", "--encoding", "cp1250")
-    assert ragbench(*command).code == 0
-    assert score("exact_match") == (1.0, 1)
-
-
-def test_a_recorded_failure_is_a_failure(ragbench: Ragbench) -> None:
-    rows: list[dict[str, Any]] = [
-        {"query": "a", "reference": "x", "response": "x"},
-        {"query": "b", "reference": "x", "response": None, "error": "504 Gateway Timeout"},
-    ]
-    done = ragbench("eval", lines("said.jsonl", rows), "-o", "run", "-m", "exact_match")
-    assert "generate  1 answered, 1 failed, 2 recorded" in done.out
-    assert "RecordedError: 504 Gateway Timeout" in done.out
-    assert score("exact_match") == (1.0, 1)
-
-
 def test_a_recorded_answer_that_declines_is_one_as_if_it_had_been_asked_for(
     ragbench: Ragbench,
 ) -> None:

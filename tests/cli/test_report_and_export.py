@@ -61,13 +61,6 @@ def test_a_run_to_compare_with_needs_a_page(ragbench: Ragbench, run: str) -> Non
     assert done.err == "Error: --against shows cases in a page: name it with --html FILE\n"
 
 
-@pytest.mark.parametrize("command", ["report", "export"])
-def test_a_folder_without_a_run_is_refused(ragbench: Ragbench, command: str) -> None:
-    done = ragbench(command, "office")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == "Error: office is not a run folder: it has no manifest.json\n"
-
-
 def test_an_export_names_what_it_wrote(ragbench: Ragbench, run: str) -> None:
     done = ragbench("export", "run", "--to", "jsonl", "-o", "all.jsonl")
     assert (done.code, done.out) == (0, "all.jsonl\n")
@@ -91,9 +84,3 @@ def test_an_export_says_what_it_left_out(ragbench: Ragbench) -> None:
     done = ragbench("export", "run", "--to", "ragas")
     assert done.err.startswith("2 cases written\n1 left out: ")
     assert sum(json.loads(ragbench("export", "run", "--json").out)["left_out"].values()) == 1
-
-
-def test_an_exported_run_is_a_dataset(ragbench: Ragbench, run: str) -> None:
-    ragbench("export", "run", "--to", "jsonl", "-o", "again.jsonl")
-    done = ragbench("eval", "again.jsonl", "--rag", "rags.py:Plain", "-o", "second")
-    assert done.out.startswith("Plain on again: 3 cases")

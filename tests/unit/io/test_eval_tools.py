@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +36,11 @@ def values(entry: Entry) -> Row:
 
 
 TEST_CASE: Row = {
-    "name": "test_case_0",
-    "input": "Who?",
-    "actualOutput": "Ada",
-    "expectedOutput": "Ada Lovelace",
-    "context": ["Ada wrote it."],
-    "tags": ["people"],
-    "retrievalContext": ["Ada wrote it.", "Bob did not."],
-    "completionTime": 1.5,
-    "inputTokenCount": 7,
+    "name": "test_case_0", "input": "Who?", "actualOutput": "Ada", "context": ["Ada wrote it."],
+    "expectedOutput": "Ada Lovelace", "retrievalContext": ["Ada wrote it.", "Bob did not."],
+    "tags": ["people"], "completionTime": 1.5, "inputTokenCount": 7,
     "metricsData": [{"score": 0.5, "error": None}],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -62,12 +57,9 @@ def test_a_deepeval_run(tmp_path: Path, envelope: Any) -> None:
     path = written(tmp_path / "run.json", envelope([TEST_CASE, silent, empty]))
     first, second, third = entries(path, "deepeval")
     assert first.case == Case(
-        id=first.id,
-        query="Who?",
-        reference="Ada Lovelace",
+        id=first.id, query="Who?", reference="Ada Lovelace", tags=("people",),
         reference_contexts=("Ada wrote it.",),
-        tags=("people",),
-    )
+    )  # fmt: skip
     assert values(first) == {
         "retrieve": RetrievalResult(["Ada wrote it.", "Bob did not."]),
         "generate": GenerationResult("Ada", metadata={"prompt_tokens": 7}),
@@ -77,43 +69,35 @@ def test_a_deepeval_run(tmp_path: Path, envelope: Any) -> None:
     assert values(third) == {"generate": GenerationResult("")}
 
 
-def test_a_deepeval_dataset_and_table_with_joined_lists(tmp_path: Path) -> None:
-    row = {
-        "input": "Who?",
-        "actual_output": "Ada",
-        "context": "one|two",
-        "retrieval_context": "deepeval_source=wiki,deepeval_context=Ada, she wrote it|Bob",
-    }
-    (entry,) = entries(written(tmp_path / "d.jsonl", json.dumps(row)), "deepeval")
-    assert entry.case.reference_contexts == ("one", "two")
-    assert entry.recorded["retrieve"].value == RetrievalResult(
-        ["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]
-    )
-    table = "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n"
-    (entry,) = entries(written(tmp_path / "d.csv", table), "deepeval")
-    assert values(entry) == {
-        "retrieve": RetrievalResult(["a", "b"]),
-        "generate": GenerationResult("Ada"),
-    }
+SOURCED = "deepeval_source=wiki,deepeval_context=Ada, she wrote it|Bob"
+CHECKED = {
+    "query_id": "0", "query": "Who?", "gt_answer": "Ada", "response": "Bob",
+    "retrieved_context": [{"doc_id": "000", "text": "Ada wrote it."}],
+    "response_claims": [["Bob", "wrote", "it"]], "metrics": {"recall": 0.0},
+}  # fmt: skip
 
 
-def test_ragchecker(tmp_path: Path) -> None:
-    result = {
-        "query_id": "0",
-        "query": "Who?",
-        "gt_answer": "Ada",
-        "response": "Bob",
-        "retrieved_context": [{"doc_id": "000", "text": "Ada wrote it."}],
-        "response_claims": [["Bob", "wrote", "it"]],
-        "metrics": {"recall": 0.0},
-    }
-    path = written(tmp_path / "checking_outputs.json", {"results": [result], "metrics": {}})
-    (entry,) = entries(path, "ragchecker")
-    assert entry.case == Case(id="0", query="Who?", reference="Ada")
-    assert values(entry) == {
-        "retrieve": RetrievalResult(["Ada wrote it."], context_ids=["000"]),
-        "generate": GenerationResult("Bob"),
-    }
+@pytest.mark.parametrize(
+    ("name", "content", "form", "gold", "found"),
+    [
+        ("d.jsonl", json.dumps({"input": "Who?", "actual_output": "Ada", "context": "one|two",
+                                "retrieval_context": SOURCED}),
+         "deepeval", {"reference_contexts": ("one", "two")},
+         (RetrievalResult(["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]),
+          GenerationResult("Ada"))),
+        ("d.csv", "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n",
+         "deepeval", {"reference": "Ada"}, (RetrievalResult(["a", "b"]), GenerationResult("Ada"))),
+        ("checking_outputs.json", {"results": [CHECKED], "metrics": {}}, "ragchecker",
+         {"id": "0", "reference": "Ada"},
+         (RetrievalResult(["Ada wrote it."], context_ids=["000"]), GenerationResult("Bob"))),
+    ],
+)  # fmt: skip
+def test_datasets_of_deepeval_and_results_of_ragchecker(
+    tmp_path: Path, name: str, content: object, form: str, gold: Row, found: Any
+) -> None:
+    (entry,) = entries(written(tmp_path / name, content), form)
+    assert entry.case == replace(Case(id=entry.id, query="Who?"), **gold)
+    assert values(entry) == {"retrieve": found[0], "generate": found[1]}
 
 
 # --- promptfoo
@@ -198,10 +182,9 @@ def test_answers_of_several_systems_are_not_mixed(tmp_path: Path) -> None:
     (entry,) = promptfoo(tmp_path, *both, split="two")
     assert values(entry)["generate"].response == "Bob"
     path = tmp_path / "o.json"
-    with open_source(path) as source, pytest.raises(DataError, match="with --split: one, two"):
-        list(source)
-    with open_source(path, split="three") as source, pytest.raises(DataError, match="no 'three'"):
-        list(source)
+    for split, problem in ((None, "with --split: one, two"), ("three", "no 'three'")):
+        with open_source(path, split=split) as source, pytest.raises(DataError, match=problem):
+            list(source)
 
 
 # --- open-rag-eval

@@ -89,14 +89,10 @@ def test_wrong_questions_and_paragraphs_are_reported_with_their_place(tmp_path: 
 
 
 TASK: dict[str, Any] = {
-    "task_id": "a<::>2",
-    "turn": "2",
-    "answerability": ["ANSWERABLE"],
-    "multiturn": ["Follow-up"],
+    "task_id": "a<::>2", "turn": "2", "answerability": ["ANSWERABLE"], "targets": ["1843"],
+    "multiturn": ["Follow-up"], "contexts": [{"pid": "d1", "text": "Ada wrote it in 1843."}],
     "history": [["user", "Who wrote it?"], ["agent", "Ada."], ["user", "When?"]],
-    "contexts": [{"pid": "d1", "text": "Ada wrote it in 1843."}],
-    "targets": ["1843"],
-}
+}  # fmt: skip
 TURNS = [{"speaker": "user", "text": "Who wrote it?"}, {"speaker": "agent", "text": "Ada."}]
 
 
@@ -109,16 +105,10 @@ def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
         cases = [entry.case for entry in source]
     labels = {"turn": "2", "answerability": ["ANSWERABLE"], "multiturn": ["Follow-up"]}
     assert cases[0] == Case(
-        id="a<::>2",
-        query="When?",
-        reference="1843",
-        reference_contexts=("Ada wrote it in 1843.",),
-        reference_context_ids=("d1",),
-        answerable=True,
-        cluster="a",
-        tags=("ANSWERABLE", "Follow-up"),
-        metadata={"history": TURNS, **labels},
-    )
+        id="a<::>2", query="When?", reference="1843", cluster="a", answerable=True,
+        reference_contexts=("Ada wrote it in 1843.",), reference_context_ids=("d1",),
+        tags=("ANSWERABLE", "Follow-up"), metadata={"history": TURNS, **labels},
+    )  # fmt: skip
     assert [case.answerable for case in cases] == [True, True, None, False]
     assert cases[2].reference_context_ids is None
     assert source.info.form == "mtrag"
@@ -131,23 +121,17 @@ def test_a_line_a_task_of_mtrag(tmp_path: Path) -> None:
 
 def test_the_file_of_mtrags_human_evaluation(tmp_path: Path) -> None:
     task = {
-        "task_id": "a<::>2",
-        "task_type": "rag",
+        "task_id": "a<::>2", "task_type": "rag", "Answerability": ["PARTIAL"],
         "input": [*TURNS, {"speaker": "user", "text": "When?"}],
-        "contexts": [{"document_id": "d1"}],
-        "targets": [{"speaker": "agent", "text": "1843"}],
-        "Answerability": ["PARTIAL"],
-    }
+        "contexts": [{"document_id": "d1"}], "targets": [{"speaker": "agent", "text": "1843"}],
+    }  # fmt: skip
     text = "Ada wrote it in 1843." * 5000
     answer = {"task_id": "a<::>2", "model_id": "m", "model_response": "1842"}
     whole = {
-        "name": "Human evaluation",
-        "models": [{"model_id": "m"}],
-        "metrics": [],
-        "documents": [{"document_id": "d1", "text": text}],
-        "tasks": [task],
+        "name": "Human evaluation", "models": [{"model_id": "m"}], "metrics": [],
+        "documents": [{"document_id": "d1", "text": text}], "tasks": [task],
         "evaluations": [answer],
-    }
+    }  # fmt: skip
     with open_source(lines(tmp_path / "eval.json", [whole])) as source:
         ((case,), info) = [entry.case for entry in source], source.info
     assert (info.form, info.recorded) == ("mtrag", {})
@@ -157,15 +141,10 @@ def test_the_file_of_mtrags_human_evaluation(tmp_path: Path) -> None:
 
 
 RAGAS: dict[str, Any] = {
-    "user_input": "Who?",
-    "retrieved_contexts": ["said"],
-    "reference_contexts": ["Ada did.", "It's 1843."],
-    "retrieved_context_ids": None,
-    "reference_context_ids": [1, "b"],
-    "response": "Bob",
-    "reference": "Ada",
-    "rubrics": None,
-}
+    "user_input": "Who?", "retrieved_contexts": ["said"], "response": "Bob", "reference": "Ada",
+    "reference_contexts": ["Ada did.", "It's 1843."], "reference_context_ids": [1, "b"],
+    "retrieved_context_ids": None, "rubrics": None,
+}  # fmt: skip
 
 
 def check_ragas(path: Path) -> None:

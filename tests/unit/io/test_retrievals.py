@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ragbench import Chunk, RetrievalResult
-from ragbench.errors import DataError
 from ragbench.io.export import export
 from ragbench.io.retrievals import open_retrievals
 from tests.unit.io.files import lines
@@ -41,13 +40,6 @@ def test_an_export(tmp_path: Path, form: str) -> None:
         "case 'rf': retrieve: ValueError: boom <- KeyError: 'x'",
         "case 'og': the RAG only generates",
     ]
-
-
-def test_verdicts_are_no_retrievals(tmp_path: Path) -> None:
-    row = {"query_id": "1", "relevant_chunk_ids": [], "retrieval_quality": "Poor"}
-    path = lines(tmp_path / "v.jsonl", [{**row, "answer_probability": 0.1}])
-    with pytest.raises(DataError, match="holds verdicts, not the retrievals that they judge"):
-        open_retrievals(path).__enter__()
 
 
 def test_a_dump_or_its_queries_may_be_in_an_old_encoding(tmp_path: Path) -> None:
