@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 Payload = dict[str, Any]
 
@@ -68,36 +68,31 @@ class Call:
     """None: answered well."""
 
 
+class Answered(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: str
+    whole: bool = True
+    """Whether the connection holds until all of it is sent."""
+
+
 @dataclass(kw_only=True)
-class FaultServer:
+class Served:
     """A server in a thread of its own: ``with FaultServer(...) as server: server.url``."""
 
-    faults: Mapping[str, float] = field(default_factory=dict)
-    """The share of requests that meet each fault: a status (429, 500), hang, cut, garbage,
-    empty_choices; or an answer that is none: bad_json, wrong_schema, refusal, truncated."""
-    seed: int = 0
-    latency: float = 0.0
-    """Seconds before an answer."""
-    retry_after: str = "0.01"
-    """What a 429 asks for."""
-    key: str | None = None
-    """The API key that it asks for."""
-    say: Callable[[Payload], str] = said_by_default
-    """What the model says to a request."""
-    usage: bool = True
-    """Whether answers tell their tokens."""
-    calls: list[Call] = field(default_factory=list)
-    """Every request, in the order of arrival."""
     peak: int = 0
     """The most requests in flight at once."""
-
     url: str = field(init=False, default="")
+    prefix: str = field(init=False, default="/v1")
     _in_flight: int = field(init=False, default=0)
-    _asked: Counter[str] = field(init=False, default_factory=Counter)
+
+    async def answer(self, path: str, headers: dict[str, str], payload: Payload) -> Answered:
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
+        work: Callable[[], None] = lambda: asyncio.run(self._serve(ready))  # noqa: E731
+        self._thread = threading.Thread(target=work, daemon=True)
         self._thread.start()
         ready.wait()
         return self
@@ -105,14 +100,6 @@ class FaultServer:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
-
-    @property
-    def good(self) -> list[Call]:
-        """The requests that were answered well."""
-        return [call for call in self.calls if call.fault is None]
-
-    def _run(self, ready: threading.Event) -> None:
-        asyncio.run(self._serve(ready))
 
     async def _serve(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
@@ -133,7 +120,7 @@ class FaultServer:
                 writer.close()
 
         server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=512)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self.prefix}"
         ready.set()
         await self._stop.wait()
         server.close()
@@ -153,30 +140,49 @@ class FaultServer:
         self._in_flight += 1
         self.peak = max(self.peak, self._in_flight)
         try:
-            return await self._answer(head[0].split()[1], headers, json.loads(body), writer)
+            found = await self.answer(head[0].split()[1], headers, json.loads(body))
         finally:
             self._in_flight -= 1
+        data = found.body.encode()
+        shown = {"content-type": "application/json", **found.headers, "content-length": len(data)}
+        lines = [f"HTTP/1.1 {found.status} X", *(f"{name}: {shown[name]}" for name in shown)]
+        sent = data if found.whole else data[: len(data) // 2]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + sent)
+        await writer.drain()
+        return found.whole
 
-    async def _answer(
-        self, path: str, headers: dict[str, str], payload: Payload, writer: asyncio.StreamWriter
-    ) -> bool:
+
+@dataclass(kw_only=True)
+class FaultServer(Served):
+    faults: Mapping[str, float] = field(default_factory=dict)
+    """The share of requests that meet each fault: a status (429, 500), hang, cut, garbage,
+    empty_choices; or an answer that is none: bad_json, wrong_schema, refusal, truncated."""
+    seed: int = 0
+    latency: float = 0.0
+    """Seconds before an answer."""
+    retry_after: str = "0.01"
+    """What a 429 asks for."""
+    key: str | None = None
+    """The API key that it asks for."""
+    say: Callable[[Payload], str] = said_by_default
+    """What the model says to a request."""
+    usage: bool = True
+    """Whether answers tell their tokens."""
+    calls: list[Call] = field(default_factory=list)
+    """Every request, in the order of arrival."""
+    _asked: Counter[str] = field(init=False, default_factory=Counter)
+
+    @property
+    def good(self) -> list[Call]:
+        """The requests that were answered well."""
+        return [call for call in self.calls if call.fault is None]
+
+    async def answer(self, path: str, headers: dict[str, str], payload: Payload) -> Answered:
         fault = self._rejected(headers, payload) or self._drawn(payload)
         self.calls.append(Call(path=path, payload=payload, headers=headers, fault=fault))
-        if self.latency:
-            await asyncio.sleep(self.latency)
-        if fault == "hang":
-            await asyncio.sleep(3600)
-        status, extra, text = self._made(fault, payload)
-        data = text.encode()
-        lines = [f"HTTP/1.1 {status} X", "content-type: application/json", *extra]
-        lines += [f"content-length: {len(data)}", "", ""]
-        if fault == "cut":
-            writer.write("\r\n".join(lines).encode() + data[: len(data) // 2])
-            await writer.drain()
-            return False
-        writer.write("\r\n".join(lines).encode() + data)
-        await writer.drain()
-        return True
+        if self.latency or fault == "hang":
+            await asyncio.sleep(3600 if fault == "hang" else self.latency)
+        return self._made(fault, payload)
 
     def _rejected(self, headers: dict[str, str], payload: Payload) -> str | None:
         if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
@@ -193,23 +199,25 @@ class FaultServer:
                 return fault
         return None
 
-    def _made(self, fault: str | None, payload: Payload) -> tuple[int, list[str], str]:
-        """Status, headers and body of an answer."""
-        if fault == "429":
-            return 429, [f"retry-after: {self.retry_after}"], _error("slow down")
-        if fault == "500":
-            return 500, [], _error("the server had an error")
+    def _made(self, fault: str | None, payload: Payload) -> Answered:
         if fault == "401":
             sent = self.calls[-1].headers.get("authorization", "none").removeprefix("Bearer ")
-            return 401, [], _error(f"Incorrect API key: {sent}")
-        if fault == "400":
-            return 400, [], _error("response_format is not supported")
-        if fault == "garbage":
-            return 200, [], "<html>bad gateway</html>"
-        if fault == "empty_choices":
-            return 200, [], json.dumps({"choices": [], "data": [], "model": payload["model"]})
+            return Answered(401, {}, _error(f"Incorrect API key: {sent}"))
+        empty = {"choices": [], "data": [], "model": payload["model"]}
+        known = {
+            "429": Answered(429, {"retry-after": self.retry_after}, _error("slow down")),
+            "500": Answered(500, {}, _error("the server had an error")),
+            "400": Answered(400, {}, _error("response_format is not supported")),
+            "garbage": Answered(200, {}, "<html>bad gateway</html>"),
+            "empty_choices": Answered(200, {}, json.dumps(empty)),
+        }
+        if fault in known:
+            return known[fault]
+        return Answered(200, {}, json.dumps(self._body(fault, payload)), whole=fault != "cut")
+
+    def _body(self, fault: str | None, payload: Payload) -> Payload:
         if "input" in payload:
-            return 200, [], json.dumps(self._embedded(payload["input"]))
+            return self._embedded(payload["input"])
         message: dict[str, Any] = {"role": "assistant", "content": self._said(fault, payload)}
         if fault == "refusal":
             message = {"role": "assistant", "content": None, "refusal": "I will not."}
@@ -224,7 +232,7 @@ class FaultServer:
             prompt = sum(len(shown["content"]) // 4 + 4 for shown in payload["messages"])
             answer = len(message["content"] or "") // 4 + 1
             body["usage"] = {"prompt_tokens": prompt, "completion_tokens": answer}
-        return 200, [], json.dumps(body)
+        return body
 
     def _embedded(self, texts: list[str]) -> Payload:
         """Vectors that are equal for equal texts; told in reverse, as the interface allows."""

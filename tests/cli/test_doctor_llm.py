@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import provider_mocks as mocks
 from tests.cli.runs import Ragbench
 from tests.llm_server import FaultServer
+from tests.provider_mocks import KEY as JUDGE_KEY
+from tests.provider_mocks import PROVIDERS
 
 KEY = "sk-secret-0123456789"
 
@@ -21,7 +22,7 @@ KEY = "sk-secret-0123456789"
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("JUDGE_KEY", mocks.KEY)
+    monkeypatch.setenv("JUDGE_KEY", JUDGE_KEY)
 
 
 @pytest.fixture
@@ -140,10 +141,10 @@ def test_fix_writes_what_the_endpoint_needs_and_leaves_the_rest(ragbench: Ragben
     def fixed(url: str, *more: str) -> str:
         key = ("--llm-api-key-env", "JUDGE_KEY")
         done = ragbench("doctor", "--fix", "--llm-base-url", url, *key, *more)
-        assert mocks.KEY not in done.out
+        assert JUDGE_KEY not in done.out
         return " ".join(done.out.split())
 
-    with mocks.OpenAIReasoning() as provider:
+    with PROVIDERS["o3"]() as provider:
         out = fixed(provider.url, "--llm-model", "o3")
         assert "fixed llm temperature" in out and "Only the default (1) value is supported" in out
         section = yaml.safe_load(path.read_text("utf-8"))["llm"]

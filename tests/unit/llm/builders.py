@@ -21,7 +21,7 @@ from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import NoAnswerError, Transport
 from ragbench.stages.judge import Judging
-from tests.llm_server import Call, FaultServer
+from tests.llm_server import FaultServer
 
 PRICE = Price(input=Decimal(1), output=Decimal(2))
 """A dollar a million tokens of the prompt, two of the answer."""
@@ -134,15 +134,11 @@ class InMemory:
         pass
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        shown = dict(payload)
-        fault = self.server._rejected({}, shown) or self.server._drawn(shown)
-        self.server.calls.append(Call(path=path, payload=shown, headers={}, fault=fault))
-        await asyncio.sleep(3600.0 if fault == "hang" else self.latency)
-        if fault == "cut":
+        found = await self.server.answer(path, {}, dict(payload))
+        await asyncio.sleep(self.latency)
+        if not found.whole:
             raise NoAnswerError("lost", "the connection broke")
-        status, lines, text = self.server._made(fault, shown)
-        headers = dict(line.split(": ", 1) for line in lines)
-        return Answer(status=status, headers=headers, body=text)
+        return Answer(status=found.status, headers=found.headers, body=found.body)
 
     def masked(self, text: str) -> str:
         return text

@@ -20,14 +20,13 @@ from ragbench.errors import (
 from ragbench.llm.client import LLMClient
 from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
-from tests import provider_mocks as mocks
-from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider
+from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider, Server
 from tests.unit.llm.builders import VERDICT, FastClock, Verdict, asked
 
 pytestmark = pytest.mark.extra("llm")
 
 ValueT = TypeVar("ValueT")
-EVERY = pytest.mark.parametrize("kind", PROVIDERS, ids=lambda kind: kind.name)
+EVERY = pytest.mark.parametrize("kind", PROVIDERS.values(), ids=lambda kind: kind.name)
 EACH_HOSTED = pytest.mark.parametrize("kind", HOSTED, ids=lambda kind: kind.name)
 
 
@@ -42,7 +41,7 @@ class CountingClock(FastClock):
 
 
 def using(
-    server: Provider,
+    server: Server,
     work: Callable[[LLMClient], Awaitable[ValueT]],
     *,
     key: str | None = None,
@@ -50,10 +49,9 @@ def using(
     **settings: Any,
 ) -> ValueT:
     """Asks a provider as a user would set it up: address, model and key, the rest by itself."""
-    theirs = server.TOKEN if isinstance(server, mocks.AzureDated) else KEY
-    secret = theirs if key is None else key
+    row, secret = server.row, server.row.key if key is None else key
     environ = {"RAGBENCH_LLM_API_KEY": secret, "GATEWAY_KEY": secret}
-    known = {"base_url": server.url, "model": server.model, **server.settings, **settings}
+    known = {"base_url": server.url, "model": row.model, **row.settings, **settings}
     found = resolve({}, environ, section=known, file="ragbench.yaml")
     transport = OpenAITransport(found.endpoint, timeout=30.0, environ=environ)
 
@@ -71,7 +69,7 @@ def long_prompt(count: int) -> list[Message]:
 
 
 @EVERY
-def test_text_and_structure_come_at_the_defaults(kind: type[Provider]) -> None:
+def test_text_and_structure_come_at_the_defaults(kind: Provider) -> None:
     with kind() as server:
 
         async def work(client: LLMClient) -> None:
@@ -89,7 +87,7 @@ def test_text_and_structure_come_at_the_defaults(kind: type[Provider]) -> None:
 
 
 @EVERY
-def test_the_books_are_the_servers_own(kind: type[Provider]) -> None:
+def test_the_books_are_the_servers_own(kind: Provider) -> None:
     """Hidden reasoning included, wherever it is told."""
     with kind() as server:
 
@@ -108,7 +106,7 @@ def test_the_books_are_the_servers_own(kind: type[Provider]) -> None:
 
 
 @EVERY
-def test_a_minutes_limit_is_waited_for(kind: type[Provider]) -> None:
+def test_a_minutes_limit_is_waited_for(kind: Provider) -> None:
     clock = CountingClock()
     with kind(limited=4) as server:
 
@@ -121,13 +119,13 @@ def test_a_minutes_limit_is_waited_for(kind: type[Provider]) -> None:
 
 
 @EVERY
-def test_an_overload_is_waited_for(kind: type[Provider]) -> None:
+def test_an_overload_is_waited_for(kind: Provider) -> None:
     with kind(overloaded=3) as server:
         assert using(server, lambda client: client.ask(asked("A word?"))).text
 
 
 @EACH_HOSTED
-def test_without_money_all_calls_stop_at_once(kind: type[Provider]) -> None:
+def test_without_money_all_calls_stop_at_once(kind: Provider) -> None:
     clock = CountingClock()
     with kind(is_out_of_money=True) as server:
 
@@ -142,7 +140,7 @@ def test_without_money_all_calls_stop_at_once(kind: type[Provider]) -> None:
 
 
 @EACH_HOSTED
-def test_a_wrong_key_stops_all_calls_and_is_not_quoted(kind: type[Provider]) -> None:
+def test_a_wrong_key_stops_all_calls_and_is_not_quoted(kind: Provider) -> None:
     wrong = "sk-wrong-9876543210fedcba"
     with kind() as server, pytest.raises(LLMAccessError) as caught:
         using(server, lambda client: client.ask(asked("A word?")), key=wrong)
@@ -150,10 +148,10 @@ def test_a_wrong_key_stops_all_calls_and_is_not_quoted(kind: type[Provider]) -> 
 
 
 @EVERY
-def test_a_prompt_that_is_too_long_is_never_measured(kind: type[Provider]) -> None:
+def test_a_prompt_that_is_too_long_is_never_measured(kind: Provider) -> None:
     """Some refuse it, some cut it without a word; both cost this call alone."""
     with kind() as server:
-        count = max(server.context * 2, 12_000)
+        count = max(kind.context * 2, 12_000)
 
         async def work(client: LLMClient) -> LLMError | None:
             await client.ask(asked("A word?"))
@@ -165,12 +163,11 @@ def test_a_prompt_that_is_too_long_is_never_measured(kind: type[Provider]) -> No
             return None
 
         found = using(server, work)
-    cuts = isinstance(server, (mocks.Ollama, mocks.LlamaCppOld))
-    assert isinstance(found, LLMPromptCutError if cuts else LLMRequestError)
+    assert isinstance(found, LLMPromptCutError if kind.keeps else LLMRequestError)
 
 
 def test_a_cut_prompt_names_its_numbers_and_the_remedy_and_the_check_can_be_left_out() -> None:
-    with mocks.Ollama() as server:
+    with PROVIDERS["ollama"]() as server:
         with pytest.raises(LLMPromptCutError, match=r"read 2,050 tokens .* 12,000 words") as caught:
             using(server, lambda client: client.ask(long_prompt(12_000)))
         assert "OLLAMA_CONTEXT_LENGTH" in str(caught.value)
@@ -180,7 +177,7 @@ def test_a_cut_prompt_names_its_numbers_and_the_remedy_and_the_check_can_be_left
 
 
 def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
-    with mocks.OpenAIReasoning() as server:
+    with PROVIDERS["o3"]() as server:
 
         async def work(client: LLMClient) -> Mapping[str, str]:
             reply = await client.ask(asked("Good?"), schema=VERDICT)
@@ -195,27 +192,30 @@ def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
     last = server.seen[-1].payload
     assert "temperature" not in last and "max_tokens" not in last
     assert last["max_completion_tokens"] == 4_096 + 16_384  # room to think
-    with mocks.OpenAIReasoning() as server:
+    with PROVIDERS["o3"]() as server:
         using(server, lambda client: client.ask(asked("Good?")), reasoning_effort="low")
         assert server.seen[-1].usage is not None
         assert server.seen[-1].usage["completion_tokens_details"]["reasoning_tokens"] == 512
 
 
 def test_a_model_that_is_cut_off_while_it_thinks_is_given_room_once() -> None:
-    with mocks.ReasoningInText() as server:
+    with PROVIDERS["thinks in tags"]() as server:
 
         async def work(client: LLMClient) -> list[int]:
             replies = [await client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(3)]
             return [reply.attempts for reply in replies]
 
         assert using(server, work) == [2, 1, 1]
-    with mocks.ReasoningInText() as server, pytest.raises(LLMTruncatedError, match="thinking"):
+    with (
+        PROVIDERS["thinks in tags"]() as server,
+        pytest.raises(LLMTruncatedError, match="thinking"),
+    ):
         using(server, lambda client: client.ask(asked("Good?")), reasoning_tokens=0)
 
 
 def test_what_a_call_cost_is_taken_from_the_endpoint() -> None:
-    for kind, cost in ((mocks.OpenRouter, "0.000125"), (mocks.LiteLLM, "0.00042")):
-        with kind() as server:
+    for name, cost in (("openrouter", "0.000125"), ("litellm", "0.00042")):
+        with PROVIDERS[name]() as server:
 
             async def work(client: LLMClient) -> tuple[str, str, str | None]:
                 reply = await client.ask(asked("A word?"))
@@ -226,9 +226,9 @@ def test_what_a_call_cost_is_taken_from_the_endpoint() -> None:
 
 
 def test_headers_travel_and_their_values_stay_unseen() -> None:
-    with mocks.Gateway() as server:
+    with PROVIDERS["gateway"]() as server:
         assert using(server, lambda client: client.ask(asked("A word?"))).text
-    settings = resolve({}, {}, section={"model": "m", **mocks.Gateway.settings}, file="f")
+    settings = resolve({}, {}, section={"model": "m", **PROVIDERS["gateway"].settings}, file="f")
     shown = str(settings.endpoint.identity())
     assert "${GATEWAY_KEY}" in shown and KEY not in shown
     other = replace(settings.endpoint, headers={"X-Provider": "groq"})
