@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 from ragbench.errors import LLMError, LLMPromptCutError, LLMRequestError  # noqa: E402
 from ragbench.llm.client import LLMClient  # noqa: E402
-from tests.provider_mocks import HOSTED, PROVIDERS, Provider  # noqa: E402
+from tests.provider_mocks import PROVIDERS, Provider  # noqa: E402
 from tests.unit.llm.builders import VERDICT, asked  # noqa: E402
 from tests.unit.llm.test_providers import CountingClock, long_prompt, using  # noqa: E402
 
@@ -34,7 +34,7 @@ async def verdicts(client: LLMClient) -> int:
     return sum(not isinstance(one, BaseException) for one in done)
 
 
-def defaults(kind: type[Provider]) -> tuple[str, str, str]:
+def defaults(kind: Provider) -> tuple[str, str, str]:
     """Answers and requests; whether the books agree; what was left out."""
     with kind() as server:
 
@@ -56,7 +56,7 @@ def defaults(kind: type[Provider]) -> tuple[str, str, str]:
     return f"{answered} of {CALLS}", books, ", ".join(left_out) or "-"
 
 
-def ended(kind: type[Provider], work: Callable[[LLMClient], Awaitable[Any]], **more: Any) -> str:
+def ended(kind: Provider, work: Callable[[LLMClient], Awaitable[Any]], **more: Any) -> str:
     """What becomes of some work, in a word, with the requests that it took."""
     clock = CountingClock()
     with kind(**more) as server:
@@ -67,7 +67,7 @@ def ended(kind: type[Provider], work: Callable[[LLMClient], Awaitable[Any]], **m
         return f"{done}, {len(server.seen)} requests, {clock.waited:.0f} s waited"
 
 
-def too_long(kind: type[Provider]) -> str:
+def too_long(kind: Provider) -> str:
     """What becomes of a prompt of twice the context."""
     prompt = long_prompt(max(2 * kind.context, 12_000))
     with kind() as server:
@@ -83,11 +83,11 @@ def too_long(kind: type[Provider]) -> str:
 def main() -> None:
     heads = ("provider", "defaults", "requests/in/out", "left out", "limit per minute", "no money")
     print(" | ".join((*heads, "prompt too long")))
-    for kind in PROVIDERS:
+    for kind in PROVIDERS.values():
         answered, books, left_out = defaults(kind)
         limited = ended(kind, verdicts, limited=4)
         money = ended(kind, lambda client: client.ask(asked("A word?")), is_out_of_money=True)
-        paid = money if kind in HOSTED else "-"
+        paid = "-" if kind.is_local else money
         row = (kind.name, answered, books, left_out, limited, paid, too_long(kind))
         print(" | ".join(row), flush=True)
 

@@ -34,12 +34,11 @@ def killed(folder: Path, *keys: str, answered: int = 0) -> None:
             ledger.call("support", "m")
 
 
-def test_who_asks_nobody_writes_nothing(tmp_path: Path) -> None:
+def test_a_command_that_ends_leaves_one_line_and_none_where_nobody_was_asked(
+    tmp_path: Path,
+) -> None:
     CallBook(tmp_path).close(Ledger(PRICE).receipt())
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_command_that_ends_leaves_one_line(tmp_path: Path) -> None:
     book = CallBook(tmp_path)
     ledger = Ledger(PRICE, book)
     ledger.billed(ledger.request("support", "m", key="k"), TEN, Decimal("0.002"))

@@ -15,6 +15,7 @@ from ragbench.llm.endpoint import ApiKey, Endpoint, Price
 from ragbench.llm.settings import LLMSettings, resolve
 
 KEY = "sk-0123456789-secret"
+OWN = "RAGBENCH_LLM_API_KEY"
 
 
 def origins(settings: LLMSettings) -> dict[str, tuple[str, str]]:
@@ -22,11 +23,8 @@ def origins(settings: LLMSettings) -> dict[str, tuple[str, str]]:
 
 
 def test_options_go_before_the_file_before_the_environment() -> None:
-    environ = {
-        "RAGBENCH_LLM_MODEL": "from-environment",
-        "RAGBENCH_LLM_SEED": "1",
-        "RAGBENCH_LLM_TIMEOUT": "7.5",
-    }
+    given = {"MODEL": "from-environment", "SEED": "1", "TIMEOUT": "7.5"}
+    environ = {f"RAGBENCH_LLM_{name}": value for name, value in given.items()}
     section = {"model": "from-file", "seed": 2}
     settings = resolve({"model": "from-option"}, environ, section=section, file="ragbench.yaml")
     assert (settings.endpoint.model, settings.endpoint.seed) == ("from-option", 2)
@@ -39,21 +37,13 @@ def test_options_go_before_the_file_before_the_environment() -> None:
 
 
 def test_everything_can_be_said_in_the_environment() -> None:
-    environ = {
-        "RAGBENCH_LLM_MODEL": "m",
-        "RAGBENCH_LLM_BASE_URL": "http://localhost:8000/v1/",
-        "RAGBENCH_LLM_TEMPERATURE": "none",
-        "RAGBENCH_LLM_MAX_TOKENS": "99",
-        "RAGBENCH_LLM_EXTRA": '{"top_p": 0.5}',
-        "RAGBENCH_LLM_STRUCTURED": "json_object",
-        "RAGBENCH_LLM_PRICE_INPUT": "0.10",
-        "RAGBENCH_LLM_PRICE_OUTPUT": "0",
-        "RAGBENCH_LLM_RETRIES": "1",
-        "RAGBENCH_LLM_DEADLINE": "60",
-        "RAGBENCH_LLM_CACHE": "off",
-        "RAGBENCH_LLM_CACHE_MAX_MB": "5",
-    }
-    settings = resolve({}, environ)
+    given = {
+        "MODEL": "m", "BASE_URL": "http://localhost:8000/v1/", "TEMPERATURE": "none",
+        "MAX_TOKENS": "99", "EXTRA": '{"top_p": 0.5}', "STRUCTURED": "json_object",
+        "PRICE_INPUT": "0.10", "PRICE_OUTPUT": "0", "RETRIES": "1", "DEADLINE": "60",
+        "CACHE": "off", "CACHE_MAX_MB": "5",
+    }  # fmt: skip
+    settings = resolve({}, {f"RAGBENCH_LLM_{name}": value for name, value in given.items()})
     judge = settings.endpoint
     assert judge.base_url == "http://localhost:8000/v1"
     assert judge.host == "localhost"
@@ -71,16 +61,13 @@ def test_everything_can_be_said_in_the_environment() -> None:
     [
         ({"OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
         ({}, "OPENAI_API_KEY"),  # OpenAI's own address needs one; its absence is told later
-        ({"RAGBENCH_LLM_API_KEY": KEY, "OPENAI_API_KEY": KEY}, "RAGBENCH_LLM_API_KEY"),
+        ({OWN: KEY, "OPENAI_API_KEY": KEY}, OWN),
         ({"OPENAI_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
         ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", "OPENAI_API_KEY": KEY}, "MINE"),
         # A key must not travel to a host that it is not for.
         ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, None),
-        (
-            {"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", "RAGBENCH_LLM_API_KEY": KEY},
-            "RAGBENCH_LLM_API_KEY",
-        ),
-        ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", "RAGBENCH_LLM_API_KEY": KEY}, "MINE"),
+        ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", OWN: KEY}, OWN),
+        ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", OWN: KEY}, "MINE"),
     ],
 )
 def test_which_key_is_used(environ: dict[str, str], variable: str | None) -> None:

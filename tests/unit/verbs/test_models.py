@@ -6,20 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import Case, RAGInterface, evaluate, open_chat, open_judge, parse_metrics
+from ragbench import open_chat
 from ragbench.core.chat import Message
 from ragbench.errors import ConfigError
 from tests.llm_server import FaultServer
 
 pytestmark = pytest.mark.extra("llm")
-
-
-class Bees(RAGInterface):
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return ["Bees fly."]
-
-    def generate(self, query: str, contexts: list[str]) -> str:
-        return "Yes, bees fly."
 
 
 @pytest.fixture(autouse=True)
@@ -50,18 +42,3 @@ def test_a_cap_needs_a_price() -> None:
         open_chat(**settings, max_cost="much")
     with pytest.raises(ConfigError, match="there is no setting 'modle'"):
         open_chat(**settings, modle="x")
-
-
-def test_a_judge_judges_for_the_length_of_a_block() -> None:
-    with FaultServer() as server:
-        with open_judge(base_url=server.url, model="m", preflight=False) as judge:
-            report = evaluate(
-                [Case(id="bees", query="Can bees fly?")],
-                Bees(),
-                out=Path("run"),
-                metrics=parse_metrics("support"),
-                judging=judge,
-            )
-            receipt = judge.session.receipt()
-        assert (report.summaries[0].score, report.summaries[0].measured) == (1.0, 1)
-        assert sum(line.calls for line in receipt.lines) == len(server.calls) == 1
