@@ -1,20 +1,35 @@
 """A server that answers as Elasticsearch and OpenSearch document it, as far as ragbench asks.
 
 No real one can be started where these tests run (their registries carry neither). The server keeps
-documents in memory, refuses what is not documented, and computes scores by the documented formulas.
+documents in memory, refuses what is not documented, and computes the scores of vectors by the
+documented formulas; by words it counts.
 """
 
 from __future__ import annotations
 
-import json
 import math
+import operator
 import re
-import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.json_server import serving_json
+
+COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le,
+}  # fmt: skip
+SPACES = {
+    "elasticsearch": ("dense_vector", "dims", "similarity",
+                      {"cosine": "cosine", "dot": "max_inner_product", "euclid": "l2_norm"}),
+    "opensearch": ("knn_vector", "dimension", "space_type",
+                   {"cosine": "cosinesimil", "dot": "innerproduct", "euclid": "l2"}),
+}  # fmt: skip
+TEXT = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
+KINDS: dict[object, dict[str, Any]] = {
+    str: TEXT, bool: {"type": "boolean"}, int: {"type": "long"}, float: {"type": "float"},
+}  # fmt: skip
 
 
 class Refused(Exception):
@@ -35,166 +50,133 @@ class Server:
         self.indices[name] = {"properties": dict(properties), "rows": dict(rows)}
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        path = path.partition("?")[0].replace("%2A", "*")
         self.asked.append((path, body))
         name, _, action = path.strip("/").partition("/")
         if not name:
             return 200, {"version": {"number": "9.5.0"}, "tagline": "You Know, for Search"}
         if name != "*" and name not in self.indices:
-            reason = {"type": "index_not_found_exception", "reason": f"no such index [{name}]"}
-            return 404, {"error": {**reason, "root_cause": [reason]}, "status": 404}
+            return failed(404, "index_not_found_exception", f"no such index [{name}]")
         if method == "HEAD":
             return 200, None
         if action == "_mapping":
             shown = self.indices if name == "*" else {name: self.indices[name]}
-            return 200, {at: {"mappings": {"properties": one["properties"]}}
-                         for at, one in shown.items()}  # fmt: skip
+            kept = {at: {"properties": one["properties"]} for at, one in shown.items()}
+            return 200, {at: {"mappings": one} for at, one in kept.items()}
+        index = self.indices[name]
         if action == "_count":
-            return 200, {"count": len(self.indices[name]["rows"])}
-        if action != "_search":
-            raise Refused(action)
-        return 200, self.search(self.indices[name], body)
+            return 200, {"count": len(index["rows"])}
+        try:
+            return 200, self.search(index, body)
+        except Refused as error:
+            return failed(400, "parsing_exception", str(error))
 
     def search(self, index: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-        unknown = body.keys() - {"size", "_source", "query", "knn"}
-        if unknown or body["size"] > 10_000:
-            raise Refused(f"unknown key {unknown}")
-        scores = self.ranked(index, body)
-        order = sorted(scores, key=lambda at: -scores[at])[: body["size"]]
-        excluded = body["_source"]["excludes"]
+        if body.keys() - {"size", "_source", "query", "knn"} or body["size"] > 10_000:
+            raise Refused(f"unknown key or size {body.keys()}")
+        scores, excluded = self.ranked(index, body), body["_source"]["excludes"]
         hits = [
             {
                 "_id": at,
                 "_score": scores[at],
                 "_source": {k: v for k, v in index["rows"][at].items() if k not in excluded},
             }
-            for at in order
+            for at in sorted(scores, key=lambda at: -scores[at])[: body["size"]]
         ]
-        return {
-            "timed_out": False,
-            "_shards": {"total": 1, "failed": self.shards_failed},
-            "hits": {"hits": hits},
-        }
+        shards = {"total": 1, "failed": self.shards_failed}
+        return {"timed_out": False, "_shards": shards, "hits": {"hits": hits}}
 
     def ranked(self, index: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, float]:
-        query = body.get("query", {})
-        if self.kind == "elasticsearch" and "knn" in body:
-            asked = body["knn"]
-            known = {"field", "query_vector", "k", "num_candidates", "filter"}
-            if asked.keys() - known or not asked["k"] <= asked["num_candidates"] <= 10_000:
-                raise Refused("knn")
-            filters = asked.get("filter", [])
-            return self.near(index, asked["field"], asked["query_vector"], filters, asked["k"])
-        if self.kind == "opensearch" and "knn" in query:
-            [(field, asked)] = query["knn"].items()
-            if asked.keys() - {"vector", "k", "filter", "method_parameters"}:
-                raise Refused("knn")
-            filters = [asked["filter"]] if "filter" in asked else []
-            return self.near(index, field, asked["vector"], filters, asked["k"])
-        if "knn" in body or "knn" in query:
-            raise Refused("this server has no such search")
+        rows, query = index["rows"], body.get("query", {})
         if query == {"match_all": {}}:
-            return dict.fromkeys(index["rows"], 1.0)
-        [match] = query["bool"]["must"]
-        [(field, said)] = match["match"].items()
-        filters = query["bool"].get("filter", [])
-        return self.bm25(index, field, said["query"], filters)
-
-    def near(
-        self, index: Mapping[str, Any], field: str, query: list[float], filters: Any, k: int
-    ) -> dict[str, float]:
+            return dict.fromkeys(rows, 1.0)
+        if self.kind == "elasticsearch" and "knn" in body:
+            asked = dict(body["knn"])
+            field, vector, filters = asked["field"], asked["query_vector"], asked.get("filter", [])
+            known = {"field", "query_vector", "k", "num_candidates", "filter"}
+            if not asked["k"] <= asked["num_candidates"] <= 10_000:
+                raise Refused("num_candidates")
+        elif self.kind == "opensearch" and "knn" in query:
+            [(field, asked)] = query["knn"].items()
+            vector, filters = asked["vector"], [asked["filter"]] if "filter" in asked else []
+            known = {"vector", "k", "filter", "method_parameters"}
+        else:
+            [match] = query["bool"]["must"]
+            [(field, said)] = match["match"].items()
+            wanted, filters = words(said["query"]), query["bool"].get("filter", [])
+            counts = {at: sum(map(words(row.get(field, "")).count, wanted))
+                      for at, row in rows.items()}  # fmt: skip
+            return {at: float(one) for at, one in counts.items()
+                    if one and all(passes(index, rows[at], part) for part in filters)}  # fmt: skip
+        if asked.keys() - known:
+            raise Refused("knn")
+        _, length, how, _ = SPACES[self.kind]
         settings = index["properties"][field]
-        if len(query) != settings.get("dims", settings.get("dimension")):
+        if len(vector) != settings[length]:
             raise Refused("the query vector has a different number of dimensions")
-        how = settings.get("similarity") or settings.get("space_type", "l2")
         found = {
-            at: score(how, query, row[field])
-            for at, row in index["rows"].items()
-            if field in row and all(self.passes(index, row, at, one) for one in filters)
+            at: score(settings.get(how, "l2"), vector, row[field])
+            for at, row in rows.items()
+            if field in row and all(passes(index, row, one) for one in filters)
         }
-        best = sorted(found, key=lambda at: -found[at])[:k]
-        return {at: found[at] for at in best}
+        return {at: found[at] for at in sorted(found, key=lambda at: -found[at])[: asked["k"]]}
 
-    def bm25(
-        self, index: Mapping[str, Any], field: str, query: str, filters: Any
-    ) -> dict[str, float]:
-        texts = {at: words(row.get(field, "")) for at, row in index["rows"].items()}
-        average = sum(map(len, texts.values())) / len(texts)
-        found: dict[str, float] = {}
-        for word in words(query):
-            holding = [at for at, text in texts.items() if word in text]
-            idf = math.log(1 + (len(texts) - len(holding) + 0.5) / (len(holding) + 0.5))
-            for at in holding:
-                times = texts[at].count(word)
-                norm = 1.2 * (0.25 + 0.75 * len(texts[at]) / average)
-                found[at] = found.get(at, 0.0) + idf * times / (times + norm)
-        rows = index["rows"]
-        return {
-            at: one
-            for at, one in found.items()
-            if all(self.passes(index, rows[at], at, part) for part in filters)
-        }
 
-    def passes_all(self, index: Mapping[str, Any], row: Any, at: str, said: Any) -> bool:
-        if said.keys() - {"filter", "should", "must_not", "minimum_should_match"}:
-            raise Refused("bool")
+def failed(status: int, kind: str, why: str) -> tuple[int, Any]:
+    reason = {"type": kind, "reason": why}
+    return status, {"error": {**reason, "root_cause": [reason]}, "status": status}
+
+
+def passes(index: Mapping[str, Any], row: Any, query: Any) -> bool:
+    [(kind, said)] = query.items()
+    if kind not in ("bool", "exists", "range", "term", "terms", "prefix"):
+        raise Refused(f"unknown query [{kind}]")
+    if kind == "bool":
         parts = {
-            name: [self.passes(index, row, at, one) for one in said.get(name, [])]
-            for name in ("filter", "should", "must_not")
+            name: [passes(index, row, one) for one in inner]
+            for name, inner in said.items()
+            if name != "minimum_should_match"
         }
-        either = any(parts["should"]) or "should" not in said
-        return all(parts["filter"]) and either and not any(parts["must_not"])
-
-    def passes(self, index: Mapping[str, Any], row: Any, at: str, query: Any) -> bool:
-        [(kind, said)] = query.items()
-        if kind == "bool":
-            return self.passes_all(index, row, at, said)
-        if kind == "exists":
-            return bool(values(row, said["field"]))
-        if kind not in ("range", "term", "terms", "prefix"):
-            raise Refused(f"unknown query [{kind}]")
-        [(field, wanted)] = said.items()
-        name = field.removesuffix(".keyword")
-        stored, found = settings_of(index, name).get("type"), values(row, name)
-        if kind == "range":
-            return within(wanted, stored == "date", found)
-        if stored == "text" and name == field:
-            return False  # as words, no whole value is found
-        if kind != "prefix":
-            return any(one in (wanted if kind == "terms" else [wanted]) for one in found)
-        if stored not in ("text", "keyword", None):
-            raise Refused(f"Can only use prefix queries on keyword and text, not on [{field}]")
+        needed, denied = all(parts.pop("filter", [])), any(parts.pop("must_not", []))
+        return needed and any(parts.pop("should", [True])) and not denied and not parts
+    if kind == "exists":
+        return bool(values(row, said["field"]))
+    [(field, wanted)] = said.items()
+    name = field.removesuffix(".keyword")
+    settings: Any = index
+    for part in name.split("."):
+        settings = settings.get("properties", {}).get(part, {})
+    stored, found = settings.get("type"), values(row, name)
+    if kind == "range":
+        limits = dict(wanted)
+        if (limits.pop("format", None) == "epoch_millis") != (stored == "date"):
+            raise Refused("failed to parse date")
+        numbers = [millis(one) if stored == "date" else one for one in found]
+        return any(all(COMPARED[at](one, end) for at, end in limits.items()) for one in numbers)
+    if stored == "text" and name == field:
+        return False  # as words, no whole value is found
+    if kind == "prefix" and stored not in ("text", "keyword", None):
+        raise Refused(f"Can only use prefix queries on keyword and text, not on [{field}]")
+    if kind == "prefix":
         return any(str(one).startswith(wanted["value"]) for one in found)
+    return any(one in (wanted if kind == "terms" else [wanted]) for one in found)
 
 
 def mapped(row: Mapping[str, Any]) -> dict[str, Any]:
     """The mapping that a document of this kind gets where nobody has made one."""
-    text = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
-    kinds: dict[object, dict[str, Any]] = {
-        str: text, bool: {"type": "boolean"}, int: {"type": "long"}, float: {"type": "float"},
-    }  # fmt: skip
     found = dict[str, Any]()
     for name, value in row.items():
         one = value[0] if isinstance(value, list) and value else value
         if isinstance(one, dict):
             found[name] = {"properties": mapped(one)}
-        elif type(one) in kinds:
-            found[name] = kinds[type(one)]
+        elif type(one) in KINDS:
+            found[name] = KINDS[type(one)]
     return found
 
 
 def vector_field(kind: str, dimension: int, metric: str) -> dict[str, Any]:
-    if kind == "elasticsearch":
-        space = {"cosine": "cosine", "dot": "max_inner_product", "euclid": "l2_norm"}[metric]
-        return {"type": "dense_vector", "dims": dimension, "similarity": space}
-    space = {"cosine": "cosinesimil", "dot": "innerproduct", "euclid": "l2"}[metric]
-    return {"type": "knn_vector", "dimension": dimension, "space_type": space}
-
-
-def settings_of(index: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    found: Any = {"properties": index["properties"]}
-    for name in field.split("."):
-        found = found.get("properties", {}).get(name, {})
-    return dict(found)
+    name, length, how, spaces = SPACES[kind]
+    return {"type": name, length: dimension, how: spaces[metric]}
 
 
 def millis(date: str) -> float:
@@ -212,67 +194,18 @@ def words(text: str) -> list[str]:
 
 
 def score(how: str, query: list[float], row: list[float]) -> float:
-    product = sum(one * other for one, other in zip(query, row, strict=True))
+    product = float(sum(map(operator.mul, query, row)))
     if how in ("cosine", "cosinesimil"):
-        lengths = math.sqrt(sum(x * x for x in query) * sum(x * x for x in row))
-        return (1 + product / lengths) / 2
+        return (1 + product / (math.hypot(*query) * math.hypot(*row))) / 2
     if how in ("l2_norm", "l2"):
-        return 1 / (1 + sum((x - y) ** 2 for x, y in zip(query, row, strict=True)))
+        return 1 / (1 + math.dist(query, row) ** 2)
     return 1 + product if product >= 0 else 1 / (1 - product)
 
 
 @contextmanager
 def serving(kind: str) -> Generator[Server]:
     server = Server(kind)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def respond(self) -> None:
-            size = int(self.headers.get("content-length") or 0)
-            body = json.loads(self.rfile.read(size)) if size else None
-            path = self.path.partition("?")[0].replace("%2A", "*")
-            try:
-                status, answer = server.answer(self.command, path, body)
-            except Refused as error:
-                reason = {"type": "parsing_exception", "reason": str(error)}
-                status, answer = 400, {"error": {**reason, "root_cause": [reason]}, "status": 400}
-            content = b"" if answer is None else json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            if kind == "elasticsearch":
-                self.send_header("x-elastic-product", "Elasticsearch")
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = do_HEAD = respond
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing."""
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"{kind}+http://127.0.0.1:{http.server_port}"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    known = {"x-elastic-product": "Elasticsearch"} if kind == "elasticsearch" else None
+    with serving_json(server.answer, known) as url:
+        server.url = f"{kind}+{url}"
         yield server
-    finally:
-        http.shutdown()
-        thread.join()
-        http.server_close()
-
-
-def within(wanted: Mapping[str, Any], is_date: bool, found: Any) -> bool:
-    """Whether any of the values lies in a range."""
-    limits = dict(wanted)
-    if (limits.pop("format", None) == "epoch_millis") != is_date:
-        raise Refused("failed to parse date")
-    sign: dict[str, Callable[[Any, Any], bool]] = {
-        "gt": lambda a, b: a > b, "gte": lambda a, b: a >= b,
-        "lt": lambda a, b: a < b, "lte": lambda a, b: a <= b,
-    }  # fmt: skip
-    return any(
-        all(sign[name](millis(one) if is_date else one, limit) for name, limit in limits.items())
-        for one in found
-    )

@@ -75,8 +75,7 @@ def fill(place: Place, name: str, *fields: dict[str, Any], metric: str = "cosine
 def test_what_a_framework_wrote_is_found_and_left_as_it_was(
     place: Place, name: str, layout: str
 ) -> None:
-    fill = place.filled_elsewhere if layout == LAYOUTS[0] else place.fill_as
-    name = fill(layout, name, ROWS)
+    name = place.fill_as(layout, name, ROWS)
     before = place.everything(name)
     wanted = scores("cosine", squared=False)
     with place.open(name) as collection:
@@ -291,7 +290,7 @@ TEXTS = [
 
 
 def test_words_are_ranked_by_the_store(place: Place, name: str) -> None:
-    place.words_filled_elsewhere(name, TEXTS)
+    place.fill_words(name, TEXTS)
     before = place.everything(name) if place.kind == "postgresql" else None
     mapping = FieldMapping(text="text", language="english" if place.kind == "qdrant" else None)
     with place.open(name, mapping) as collection:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from ragbench import Chunk
-from ragbench.core.filter_form import parse_filters
 from ragbench.stores.record import chunk_digest
 from ragbench.stores.registry import create_store
 from tests.contract.store_engines import POSTGRES, postgres
@@ -98,41 +97,3 @@ def test_another_program_reads_and_filters_the_plain_fields(pattern: str, tmp_pa
     assert expected.items() <= found.items()
     assert found["digest"] == chunk_digest(NEW)
     assert found["metadata"] == METADATA
-
-
-ODD = Chunk(
-    id="odd",
-    text="a\x00b",
-    metadata={"n": -0.0, "s": "\ud83c", "b": 10**400, "u": 2**64, "f": 1e22, "nul\x00": "x\x00y"},
-)
-
-
-@pytest.mark.parametrize("pattern", READERS)
-def test_what_plain_fields_cannot_keep_is_kept_and_filtered(pattern: str, tmp_path: Path) -> None:
-    with (
-        started(pattern, tmp_path) as address,
-        create_store(address, "Library", dimension=2) as store,
-    ):
-        store.upsert([ODD, OLD], np.eye(2))
-        assert repr(store.get(["odd"])) == repr({"odd": ODD})
-        for wanted in (
-            {"n": 0},
-            {"s": "\ud83c"},
-            {"s": {"prefix": "\ud83c"}},
-            {"u": 2**64},
-            {"u": {"gte": 2**63}},
-            {"f": 10**22},
-            {"b": {"exists": True}},
-            {"nul\x00": {"prefix": "x\x00"}},
-            {"nul\x00": "x\x00y"},
-        ):
-            found = store.search(np.eye(2)[:1], k=9, filters=parse_filters(wanted))[0]
-            assert [chunk.id for chunk in found] == ["odd"], wanted
-        for unwanted in (
-            {"s": "\ufdd0d83c"},
-            {"b": {"gt": 0}},
-            {"b": 1e308},
-            {"s": {"prefix": "d"}},
-        ):
-            found = store.search(np.eye(2)[:1], k=9, filters=parse_filters(unwanted))[0]
-            assert found == [], unwanted

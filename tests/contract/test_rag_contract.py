@@ -12,7 +12,6 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 import pytest
@@ -22,6 +21,7 @@ from ragbench.errors import InterfaceError
 from ragbench.rag.adapt import AnyRAG
 from ragbench.rag.fallback import to_generation_result, to_retrieval_result
 from ragbench.rag.load import describe_rag
+from tests.json_server import serving_json
 
 QUERIES = ["Do bees fly?", "蜜蜂会飞吗?", "Do bees fly?", "x" * 500]
 
@@ -147,38 +147,20 @@ async def ask_later(query: str, top_k: int | None = None) -> dict[str, Any]:
     return ask(query, top_k)
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        results = [self.result(query, body.get("top_k")) for query in body["queries"]]
-        data = json.dumps({"results": results}).encode()
-        self.send_response(200)
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def result(self, query: str, top_k: int | None) -> dict[str, Any]:
-        if self.path == "/retrieve":
-            return {"contexts": find(query, top_k)}
-        if self.path == "/generate":
+def respond(_: str, path: str, body: Any) -> tuple[int, Any]:
+    def result(query: str) -> dict[str, Any]:
+        found = {"contexts": find(query, body.get("top_k"))}
+        if path == "/generate":
             return {"response": answer_of(query)}
-        return {"contexts": find(query, top_k), "response": answer_of(query)}
+        return found if path == "/retrieve" else {**found, "response": answer_of(query)}
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+    return 200, {"results": [result(query) for query in body["queries"]]}
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serving_json(respond) as address:
+        yield address
 
 
 IMPLEMENTATIONS: dict[str, Callable[[str], AnyRAG]] = {

@@ -1,0 +1,48 @@
+"""A server on this machine that answers each request by a function."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answering = Callable[[str, str, Any], tuple[int, Any]]
+"""Of a method, a path and the body's JSON: the status, and what is sent as JSON (bytes as is)."""
+
+
+@contextmanager
+def serving_json(answer: Answering, headers: Mapping[str, str] | None = None) -> Generator[str]:
+    """The server's address; every answer carries the headers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def respond(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            status, said = answer(self.command, self.path, json.loads(body) if body else None)
+            if said is None:
+                content = b""
+            else:
+                content = said if isinstance(said, bytes) else json.dumps(said).encode()
+            self.send_response(status)
+            known = {"content-type": "application/json", "content-length": str(len(content))}
+            for name, value in {**known, **(headers or {})}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_HEAD = respond
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
