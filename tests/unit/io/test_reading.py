@@ -240,18 +240,17 @@ def test_lists_of_ids_in_a_cell(tmp_path: Path, cell: str, ids: tuple[str, ...] 
 
 
 def test_other_fields_of_cells(tmp_path: Path) -> None:
-    long = "x" * 3_000_000
     text = (
         "query;answer;grades;answerable;tags;evidence;metadata;note\n"
         'q;[citation needed];"{""d1"": 2}";no;a, b;"[{""text"": ""x""}]";"{""n"": 1}";hi\n'
-        f"r;{long};;;;;;\n"
+        f"r;{'x' * 3_000_000};;;;;;\n"
     )
-    (case, other), problems = read(write(tmp_path, text, "x.csv"))
-    assert problems == []
-    assert (case.reference, case.grades, case.answerable) == ("[citation needed]", {"d1": 2}, False)
-    assert (case.tags, case.evidence[0].text) == (("a", "b"), "x")
-    assert case.metadata == {"n": 1, "note": "hi"}
-    assert other.reference == long
+    (case, other), _ = read(write(tmp_path, text, "x.csv"))
+    assert other.reference is not None and len(other.reference) == 3_000_000
+    assert case == Case(
+        id=case.id, query="q", reference="[citation needed]", grades={"d1": 2}, answerable=False,
+        tags=("a", "b"), evidence=(Evidence(text="x"),), metadata={"n": 1, "note": "hi"},
+    )  # fmt: skip
 
 
 @pytest.mark.extra("hf")
@@ -310,18 +309,6 @@ def test_elements_are_those_of_the_array_in_blocks_of_any_size(
         found = list(array_elements(Source.of(path), "rows" if nested else None, problems))
     assert not len(problems)
     assert [json.loads(element.raw) for element in found] == rows
-
-
-def test_elements_know_their_line_and_bad_ones_hide_no_others(tmp_path: Path) -> None:
-    path, problems = (
-        write(tmp_path, '\ufeff[\n{"a": 1},\n5, {"b": oops},\n{"c": 3},\n{"d": ['),
-        Problems(),
-    )
-    found = [tuple(element) for element in array_elements(Source.of(path), None, problems)]
-    assert found == [(2, b'{"a": 1}'), (2, b"5"), (3, b'{"b": oops}'), (4, b'{"c": 3}')]
-    assert [str(problem) for problem in problems] == [
-        f"{path}:5: the JSON is cut off: the array of records never ends"
-    ]
 
 
 # --- encodings that are guessed

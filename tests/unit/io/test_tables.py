@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragbench import read_cases, read_documents
-from ragbench.errors import DataError, MissingExtraError
+from ragbench.errors import DataError
 from ragbench.io.source import Problems
 from tests.unit.io.files import lines
 
@@ -50,16 +49,6 @@ def test_parquet(tmp_path: Path, name: str) -> None:
     check(tmp_path / name)
 
 
-def test_pandas_keys_are_ids_even_with_gaps(tmp_path: Path) -> None:
-    pd: Any = import_module("pandas")
-    frame = pd.DataFrame({"qid": [1.0, 2.0], "query": ["a", "b"], "answer": [None, "x"]})
-    frame.to_parquet(tmp_path / "cases.parquet")
-    assert [(case.id, case.reference) for case in read_cases(tmp_path / "cases.parquet")] == [
-        ("1", None),
-        ("2", "x"),
-    ]
-
-
 def test_parquet_problems(tmp_path: Path) -> None:
     path = tmp_path / "cases.parquet"
     pq.write_table(pa.table({"query": ["a", None, "c"]}), path)
@@ -71,15 +60,6 @@ def test_parquet_problems(tmp_path: Path) -> None:
         list(read_cases(path))
     with pytest.raises(DataError, match="no such file"):
         list(read_cases(tmp_path / "none.parquet", format="parquet"))
-
-
-def test_without_the_package_the_pip_line_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pq.write_table(pa.table({"query": ["a"]}), tmp_path / "cases.parquet")
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[hf\]'"):
-        list(read_cases(tmp_path / "cases.parquet"))
 
 
 @pytest.mark.filterwarnings("ignore")

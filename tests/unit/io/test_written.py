@@ -24,6 +24,13 @@ STAGES = {
 }  # fmt: skip
 
 
+UNASKED = Trace(
+    case=Case(id="new", query="q"),
+    retrieval=skipped("not recorded"),
+    generation=skipped("not asked yet: the run was interrupted"),
+)
+
+
 def expected(trace: Trace) -> Entry:
     """A trace as a source that has it recorded."""
     outcomes = {stage: getattr(trace, name) for stage, name in STAGES.items()}
@@ -46,21 +53,17 @@ def test_an_export_comes_back_as_it_was(tmp_path: Path, form: str) -> None:
     if form in ("parquet", "hf"):
         pytest.importorskip("pyarrow")
     path = tmp_path / f"o.{form}"
-    export(form, ALL, path, scores=SCORES)
+    export(form, (*ALL, UNASKED), path, scores=SCORES)
+    wanted = [*map(expected, ALL), Entry(case=UNASKED.case, recorded={})]
     # As JSON: a table knows lists alone, and no tuples.
-    assert [json_bytes(entry) for entry in read(path, "export")] == [
-        json_bytes(expected(trace)) for trace in ALL
-    ]
+    assert [*map(json_bytes, read(path, "export"))] == [*map(json_bytes, wanted)]
 
 
 def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
-    traces = [
-        trace_of(
-            ["x", "y"], case="q 1", ids=["a b", "50%25"], scores=[2.5, 1.5], grades={"a b": 2}
-        ),
-        trace_of([], case="none", ids=[], grades={"z": 1}),
-    ]
-    export("trec", traces, tmp_path / "o.run", scores=SCORES)
+    ids = ["a b", "50%25"]
+    some = trace_of(["x", "y"], case="q 1", ids=ids, scores=[2.5, 1.5], grades={"a b": 2})
+    none = trace_of([], case="none", ids=[], grades={"z": 1})
+    export("trec", [some, none], tmp_path / "o.run", scores=SCORES)
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"id": "a b", "text": "x"}\n{"id": "50%25", "text": "y"}\n', "utf-8")
     queries = tmp_path / "queries.tsv"
@@ -73,14 +76,6 @@ def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
     )
     # In our run a query that is judged alone is one for which nothing was found.
     assert second.recorded["retrieve"].value == RetrievalResult([], context_ids=[], scores=[])
-
-
-def test_what_was_never_asked_is_not_recorded(tmp_path: Path) -> None:
-    silent = skipped("not recorded"), skipped("not asked yet: the run was interrupted")
-    trace = Trace(case=Case(id="1", query="q"), retrieval=silent[0], generation=silent[1])
-    for form in ("jsonl", "csv"):
-        export(form, [trace], tmp_path / f"o.{form}", scores=SCORES)
-        assert read(tmp_path / f"o.{form}", "export") == [Entry(case=trace.case, recorded={})]
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
@@ -120,24 +115,12 @@ def test_a_file_of_another_version_is_a_problem_and_no_crash(tmp_path: Path) -> 
         list(source)
 
 
-VERDICT: dict[str, object] = {
-    "query_id": "q1", "relevant_chunk_ids": ["a"], "relevance": {"a": 0.9},
-    "answer_present": True, "answer_probability": 0.93,
-    "evidence": [{"chunk_id": "a", "start": 0, "end": 3, "text": "Ada"}],
-    "retrieval_quality": "Good", "message": "The answer is there.", "warnings": [],
-    "validator": "lexical",
-}  # fmt: skip
-
-
-def test_verdicts_are_joined_and_not_asked_for_questions(tmp_path: Path) -> None:
-    failure = {"retrieval_quality": None, "message": "Failed: ValueError: no luck"}
-    path = lines(tmp_path / "v.jsonl", [VERDICT, {**VERDICT, "query_id": "q2", **failure}])
-    with pytest.raises(DataError, match="ragbench eval DATASET --answers"):
-        open_source(path)
-    with open_source(path, is_join=True) as source:
-        first, second = source
-    verdict = first.recorded["validate"].value
-    assert verdict is not None
-    assert (verdict.answer_present, verdict.retrieval_quality) == (True, "Good")
-    assert verdict.evidence[0].text == "Ada"
-    assert str(second.recorded["validate"].failure) == "validate: ValueError: no luck"
+def test_a_verdict_that_failed_comes_back_as_a_failure(tmp_path: Path) -> None:
+    verdict = {
+        "query_id": "q2", "relevant_chunk_ids": ["a"], "relevance": {"a": 0.9},
+        "answer_present": True, "answer_probability": 0.93, "evidence": [], "warnings": [],
+        "retrieval_quality": None, "message": "Failed: ValueError: no luck", "validator": "lexical",
+    }  # fmt: skip
+    with open_source(lines(tmp_path / "v.jsonl", [verdict]), is_join=True) as source:
+        (entry,) = source
+    assert str(entry.recorded["validate"].failure) == "validate: ValueError: no luck"
