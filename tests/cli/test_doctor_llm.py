@@ -15,6 +15,7 @@ from tests.llm_server import FaultServer
 from tests.provider_mocks import KEY as JUDGE_KEY
 from tests.provider_mocks import PROVIDERS
 
+pytestmark = pytest.mark.extra("llm")
 KEY = "sk-secret-0123456789"
 
 
@@ -35,7 +36,6 @@ def checks(done: Any) -> dict[str, tuple[str, str]]:
     return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
 
 
-@pytest.mark.extra("llm")
 def test_all_is_reported_and_the_key_is_not(
     ragbench: Ragbench, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,22 +61,17 @@ def test_all_is_reported_and_the_key_is_not(
     assert len(server.calls) == 2
 
 
-@pytest.mark.extra("llm")
 def test_a_key_that_is_refused_is_reported_without_it(
     ragbench: Ragbench, server: FaultServer, workplace: Path
 ) -> None:
     wrong = "sk-wrong-987654321"
     (workplace / "key").write_text(f"{wrong}\n")
-    done = ragbench(
-        "doctor", "--llm-base-url", server.url, "--llm-model", "m", "--llm-api-key-file", "key"
-    )
-    assert done.code == 2
-    assert "failed  llm answers" in done.out
-    assert "401" in done.out
+    model = ("--llm-base-url", server.url, "--llm-model", "m", "--llm-api-key-file", "key")
+    done = ragbench("doctor", *model)
+    assert done.code == 2 and "failed  llm answers" in done.out and "401" in done.out
     assert wrong not in done.out + done.err
 
 
-@pytest.mark.extra("llm")
 def test_no_model_no_key_and_no_endpoint_are_reported(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,14 +104,10 @@ def test_a_wrong_configuration_is_reported_with_its_place(
     ragbench: Ragbench, text: str, shown: str
 ) -> None:
     Path("ragbench.yaml").write_text(text)
-    found = checks(ragbench("doctor", "--llm", "--json"))
-    state, detail = found["llm settings"]
-    assert state == "failed"
-    assert "ragbench.yaml" in detail
-    assert shown in detail
+    state, detail = checks(ragbench("doctor", "--llm", "--json"))["llm settings"]
+    assert state == "failed" and "ragbench.yaml" in detail and shown in detail
 
 
-@pytest.mark.extra("llm")
 def test_the_model_for_embeddings_is_asked_where_one_is_named(
     ragbench: Ragbench, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +121,6 @@ def test_the_model_for_embeddings_is_asked_where_one_is_named(
     assert (done.code, checks(done)["embeddings"][0]) == (2, "failed")
 
 
-@pytest.mark.extra("llm")
 def test_fix_writes_what_the_endpoint_needs_and_leaves_the_rest(ragbench: Ragbench) -> None:
     before = (
         "# ours\ngate:\n  min: [recall@3=0.5]  # agreed\n\nllm:\n    # the judge\n"

@@ -28,9 +28,8 @@ def _no_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def priced(dollars: int) -> None:
-    Path("ragbench.yaml").write_text(
-        f"llm:\n  price_input: {dollars}\n  price_output: {dollars}\n  max_tokens: 100\n", "utf-8"
-    )
+    prices = f"  price_input: {dollars}\n  price_output: {dollars}\n"
+    Path("ragbench.yaml").write_text(f"llm:\n{prices}  max_tokens: 100\n", "utf-8")
 
 
 def prompt_tokens(call: Call) -> int:
@@ -73,14 +72,6 @@ def test_a_judged_run_shows_scores_tokens_and_what_was_said(ragbench: Ragbench) 
     assert len(receipts) == 1
 
 
-def test_without_a_model_one_line_says_what_to_set(ragbench: Ragbench) -> None:
-    done = ragbench(*RUN)
-    assert done.code == 2
-    assert "\nError: support: a language model is asked, and none is named." in done.err
-    assert "--llm-model" in done.err and "RAGBENCH_LLM_MODEL" in done.err
-    assert not Path("run").exists()
-
-
 @pytest.mark.extra("llm")
 def test_a_dry_run_shows_calls_and_price_and_judges_nothing(ragbench: Ragbench) -> None:
     priced(1)
@@ -101,13 +92,15 @@ def test_a_dry_run_shows_calls_and_price_and_judges_nothing(ragbench: Ragbench) 
 
 @pytest.mark.extra("llm")
 def test_a_cap_ends_the_command_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
+    without = ragbench(*RUN)
+    assert without.code == 2 and not Path("run").exists()
+    assert "\nError: support: a language model is asked, and none is named." in without.err
+    assert "--llm-model" in without.err and "RAGBENCH_LLM_MODEL" in without.err
     priced(10)
     with FaultServer() as server:
         done = ragbench(*RUN, *model(server, "--max-cost", "0.001", "--no-preflight"))
-        assert done.code == 2
-        assert "the cost is capped at 0.001" in done.err
-        assert "ragbench report run" in done.err
-        assert server.calls == []
+        assert (done.code, server.calls) == (2, [])
+        assert "the cost is capped at 0.001" in done.err and "ragbench report run" in done.err
         shown = ragbench("report", "run")
         assert shown.code == 0 and "not scored yet" in shown.out
         assert ragbench(*RUN, *model(server, "--max-cost", "1", "--no-preflight")).code == 0
@@ -143,14 +136,13 @@ def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
         for n in range(12)
     ]
     Path("labels.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    command = ("judge-card", "labels.jsonl")
     with FaultServer() as server:
-        done = ragbench("judge-card", "labels.jsonl", *model(server, "--repeats", "2"))
-        reported = json.loads(
-            ragbench("judge-card", "labels.jsonl", *model(server, "--repeats", "2", "--json")).out
-        )
+        done = ragbench(*command, *model(server, "--repeats", "2"))
+        reported = json.loads(ragbench(*command, *model(server, "--repeats", "2", "--json")).out)
         # Twice each claim; padded; told to say supported, in the answer and in a passage.
         assert len(server.calls) == 1 + 24 + 12 + 2 * 8
-        assert ragbench("judge-card", "labels.jsonl", "-m", "F1", *model(server)).code == 2
+        assert ragbench(*command, "-m", "F1", *model(server)).code == 2
     assert done.code == 0
     assert "12 of 12 claims judged" in done.out and "invented quotes       0.000" in done.out
     assert (reported["judged"], reported["base_rate"]) == (12, pytest.approx(8 / 12))
@@ -190,17 +182,15 @@ def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
     draw = random.Random(11)
 
     def started(out: str, url: str) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable, "-m", "ragbench_cli", "eval", "cases.jsonl", "--rag", "rags.py:Plain",
-            "-m", "support", "--out", out, "-q", "--llm-model", "m", "--llm-base-url", url,
-        ]  # fmt: skip
-        more = {
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "cli")]),
-            "RAGBENCH_LLM_CACHE": f"{out}.sqlite",
-            "RAGBENCH_LLM_PRICE_INPUT": "1",
-            "RAGBENCH_LLM_PRICE_OUTPUT": "2",
-        }
-        return subprocess.Popen(command, env=os.environ | more, stdout=subprocess.DEVNULL)
+        command = (
+            f"-m ragbench_cli eval cases.jsonl --rag rags.py:Plain -m support --out {out} -q "
+            f"--llm-model m --llm-base-url {url}"
+        )
+        settings = {"CACHE": f"{out}.sqlite", "PRICE_INPUT": "1", "PRICE_OUTPUT": "2"}
+        more = {f"RAGBENCH_LLM_{name}": value for name, value in settings.items()}
+        more["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
+        arguments = [sys.executable, *command.split()]
+        return subprocess.Popen(arguments, env=os.environ | more, stdout=subprocess.DEVNULL)
 
     with FaultServer(latency=0.02) as server:
         for _ in range(2):

@@ -46,21 +46,20 @@ def options(server: FaultServer) -> tuple[str, ...]:
 
 
 @pytest.mark.extra("llm")
-def test_quotes_are_located_and_inventions_dropped(ragbench: Ragbench, server: FaultServer) -> None:
+def test_quotes_are_located_and_nothing_is_paid_for_twice(
+    ragbench: Ragbench, server: FaultServer
+) -> None:
     command = ("validate", dump(), "--validator", "llm", *options(server), "--json")
     done = ragbench(*command, "-o", "v.jsonl")
     assert done.code == 0, done.err
     for verdict in map(json.loads, done.out.splitlines()):
-        assert verdict["answer_present"] is True
         (piece,) = verdict["evidence"]
         assert piece["text"].startswith("Employees get 27 days\n of paid leave")
     summary = json.loads(Path("v.summary.json").read_text("utf-8"))
     assert summary["details"]["fabricated_quotes"] == 3
-    assert "fabricated quotes" in done.err
-    asked = len(server.good)
-    assert server.peak > 1
+    assert "fabricated quotes" in done.err and server.peak > 1
     assert Path("v.jsonl").read_text("utf-8") == done.out
-    # The same command again pays for nothing.
+    asked = len(server.good)
     assert ragbench(*command, "-q").out == done.out
     assert len(server.good) == asked
 

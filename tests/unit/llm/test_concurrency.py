@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,58 +12,51 @@ from ragbench.llm.concurrency import Clock, Concurrency
 from tests.virtual_time import run
 
 
-async def good(limit: Concurrency, seconds: float = 1.0) -> None:
+async def good(limit: Concurrency) -> None:
     async with limit.slot():
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(1)
         limit.succeeded()
 
 
-async def all_of(*work: Coroutine[Any, Any, None]) -> None:
-    await asyncio.gather(*work)
+BORNE = ["s" * 32] * 7
 
 
-def test_it_rises_to_the_most_and_a_rate_limit_halves_it_once_a_burst() -> None:
+@pytest.mark.parametrize(
+    ("rounds", "least", "most"),
+    [
+        (["s"] * 50, 8, 8),  # nobody has tried whether more are borne
+        (BORNE, 32, 32),
+        ([*BORNE, "ll"], 16, 16),  # one burst is one sign
+        ([*BORNE, "ll", "s" * 16], 16, 17),  # by one a round, no longer by doubling
+        ([*BORNE, "ll", *["s" * 32] * 60], 32, 32),
+        ([*BORNE, *"l" * 10], 1, 1),
+        (["f", "s", "s"] * 20, 8, 8),  # single errors say nothing of load
+        (["f"] * 64, 1, 3),
+    ],
+)
+def test_the_limit_follows_what_the_endpoint_bears(
+    rounds: list[str], least: int, most: int
+) -> None:
+    """Calls of a round are made at once; each succeeds, meets a rate limit, or fails."""
+
     async def scenario() -> None:
         limit = Concurrency(32, Clock())
-        for _ in range(50):
-            await good(limit)
-        assert limit.limit == 8  # nobody has tried whether more are borne
-        await all_of(*(good(limit) for _ in range(200)))
-        assert (limit.limit, limit.peak, limit.in_flight) == (32, 32, 0)
 
-        async def limited() -> None:
+        async def call(end: str) -> None:
             async with limit.slot() as slot:
                 await asyncio.sleep(1)
-                limit.rate_limited(slot, 0.0)
+                if end == "s":
+                    limit.succeeded()
+                else:
+                    limit.rate_limited(slot, 0.0) if end == "l" else limit.failed(slot)
 
-        await all_of(limited(), limited())
-        assert limit.limit == 16
-        await all_of(*(good(limit) for _ in range(16)))
-        assert limit.limit in (16, 17)  # by one a round, no longer by doubling
-        await all_of(*(good(limit) for _ in range(2000)))
-        assert limit.limit == 32
-        for _ in range(10):
-            async with limit.slot() as slot:
-                limit.rate_limited(slot, 0.0)
-        assert limit.limit == 1
+        for ends in rounds:
+            await asyncio.gather(*map(call, ends))
+        assert least <= limit.limit <= most
+        assert limit.in_flight == 0 and limit.peak <= 32
         await good(limit)
 
     run(scenario())
-
-
-def test_single_errors_say_nothing_of_load_but_many_do() -> None:
-    async def scenario(every: int) -> int:
-        limit = Concurrency(8, Clock())
-        for number in range(64):
-            async with limit.slot() as slot:
-                if number % every == 0:
-                    limit.failed(slot)
-                else:
-                    limit.succeeded()
-        return limit.limit
-
-    assert run(scenario(3)) == 8
-    assert run(scenario(1)) < 4
 
 
 def test_everybody_waits_when_several_in_a_row_have_to() -> None:
@@ -81,7 +73,7 @@ def test_everybody_waits_when_several_in_a_row_have_to() -> None:
                 began.append(loop.time())
                 limit.succeeded()
 
-        await all_of(next_one(), next_one())
+        await asyncio.gather(next_one(), next_one())
         return began
 
     assert run(scenario()) == [30.0, 30.0]

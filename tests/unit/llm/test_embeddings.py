@@ -11,12 +11,11 @@ import pytest
 
 from ragbench.core.chat import Embeddings
 from ragbench.errors import ConfigError, LLMBudgetError, LLMUnavailableError
-from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.embeddings import EmbeddingClient
 from tests.llm_server import FaultServer
-from tests.unit.llm.builders import InMemory, Script, endpoint
+from tests.unit.llm.builders import InMemory, Script, endpoint, said
 from tests.virtual_time import run
 
 
@@ -64,18 +63,12 @@ def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        '{"data": [{"embedding": [1]}, {"embedding": [1]}]}',
-        '{"data": [{"embedding": []}]}',
-        '{"data": [{"embedding": ["x"]}]}',
-        '{"data": [{}]}',
-        '{"data": null}',
-        "{}",
-    ],
+    "data",
+    [[{"embedding": [1]}] * 2, [{"embedding": []}], [{"embedding": ["x"]}], [{}], None],
+    ids=str,
 )
-def test_what_is_no_vector_is_never_taken_for_one(body: str, tmp_path: Path) -> None:
-    script = Script([Answer(status=200, headers={}, body=body)])
+def test_what_is_no_vector_is_never_taken_for_one(data: object, tmp_path: Path) -> None:
+    script = Script([said("", data=data)])
 
     async def scenario(cache: ResponseCache) -> None:
         async with EmbeddingClient(endpoint(), transport=script, cache=cache) as client:

@@ -120,12 +120,10 @@ def judge_that(obeys: Callable[[dict[str, Any]], str]) -> FaultServer:
     """A judge that gives the verdict of a function, and quotes the first words of the evidence."""
 
     def say(payload: Payload) -> str:
-        text = payload["messages"][-1]["content"]
-        shown = json.loads(text)
+        shown = json.loads(payload["messages"][-1]["content"])
         verdict = obeys(shown)
-        quotes = shown["evidence"][:1] if verdict != "not_supported" else []
-        if INJECTION in shown["claim"] and verdict == "supported":
-            quotes = []
+        proves = verdict != "not_supported" and INJECTION not in shown["claim"]
+        quotes = shown["evidence"][:1] if proves else []
         return json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
 
     return FaultServer(say=say)
@@ -141,11 +139,12 @@ def many(count: int = 24) -> list[LabelledClaim]:
     ]
 
 
-def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) -> None:
-    def honest(shown: dict[str, Any]) -> str:
-        return "supported" if "bees fly" in shown["claim"] else "not_supported"
+def says(shown: dict[str, Any]) -> str:
+    return "supported" if "bees fly" in shown["claim"] else "not_supported"
 
-    found = card(tmp_path, many(), server=judge_that(honest), probes=EVERY)
+
+def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) -> None:
+    found = card(tmp_path, many(), server=judge_that(says), probes=EVERY)
     assert found.agreement.value == 1.0 and found.kappa.value == 1.0
     assert [(probe.probe, probe.share, probe.count) for probe in found.probes] == [
         (Probe.POSITION, 0.0, 24), (Probe.VERBOSITY, 0.0, 24), (Probe.INJECTION_ANSWER, 0.0, 12),
@@ -157,12 +156,9 @@ def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) ->
 
 def test_each_weakness_shows_in_its_own_probe(tmp_path: Path) -> None:
     def weak(shown: dict[str, Any]) -> str:
-        said, evidence = shown["claim"], " ".join(shown["evidence"])
-        if INJECTION in said or INJECTION in evidence:  # obeys
-            return "supported"
-        if said.startswith("To answer this as carefully"):  # is impressed by length
-            return "supported"
-        return "supported" if "bees" in said else "not_supported"
+        obeys = INJECTION in " ".join([shown["claim"], *shown["evidence"]])
+        impressed = shown["claim"].startswith("To answer this as carefully")
+        return "supported" if obeys or impressed else says(shown)
 
     found = card(tmp_path, many(), server=judge_that(weak), probes=EVERY)
     probes = {probe.probe: probe for probe in found.probes}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, RAGInterface, evaluate, parse_metrics
+from ragbench import Case, RAGInterface, evaluate
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError
 from ragbench.llm.settings import resolve_panel
@@ -38,15 +38,10 @@ def say(payload: Payload) -> str:
 def run(tmp_path: Path, *panel: str, **changes: Any) -> tuple[Report, FaultServer]:
     first, *others = [model(tmp_path, name) for name in panel]
     server = FaultServer(say=say)
+    cases = [Case(id=f"c{n}", query=f"Case {n}") for n in range(4)]
     with judged_by(server, first, *others, preflight=False, **changes) as judging:
-        report = evaluate(
-            [Case(id=f"c{n}", query=f"Case {n}") for n in range(4)],
-            Bees(),
-            out=tmp_path / "run",
-            metrics=parse_metrics("support"),
-            judging=judging,
-        )
-    return report, server
+        out = tmp_path / "run"
+        return evaluate(cases, Bees(), out=out, metrics="support", judging=judging), server
 
 
 def values(report: Report) -> list[float | None]:
@@ -87,16 +82,11 @@ def test_their_agreement_stands_in_the_report(tmp_path: Path) -> None:
     shown = judge_remarks(report.judging)
     assert "support by kind: 1.000 over 4 cases" in shown
     assert "support: strict and odd say the same of 50% of 4 cases, kappa 0.00" in shown
-    row = next(iter(report.rows()))
-    assert [judgement.judge for judgement in row.judgements[0]] == ["strict"] * 2 + ["kind"] * 2 + [
-        "odd"
-    ] * 2
-
-
-def test_two_judges_of_one_model_are_distinguished(tmp_path: Path) -> None:
-    report, _ = run(tmp_path, "odd", "odd")
-    assert report.judging is not None
-    assert [juror.judge for juror in report.judging.lines[0].jurors] == ["odd #1", "odd #2"]
+    judges = [judgement.judge for judgement in next(iter(report.rows())).judgements[0]]
+    assert judges == ["strict", "strict", "kind", "kind", "odd", "odd"]
+    twins, _ = run(tmp_path / "twins", "odd", "odd")
+    assert twins.judging is not None
+    assert [juror.judge for juror in twins.judging.lines[0].jurors] == ["odd #1", "odd #2"]
 
 
 def test_a_panel_is_named_by_models_or_by_settings() -> None:
