@@ -35,8 +35,10 @@ from ragbench.rag.fallback import to_generation_result, to_retrieval_result
 from ragbench.rag.load import describe_rag
 from tests.json_server import serving_json
 
-QUERIES = ["Do bees fly?", "蜜蜂会飞吗?", "Do bees fly?", "x" * 500]
-QUERIES += ["Where is the red house?", "Who owns the blue house?", "", "ｒｅｄ  house"]
+QUERIES = [
+    *("Do bees fly?", "蜜蜂会飞吗?", "Do bees fly?", "x" * 500, ""),
+    *("Where is the red house?", "Who owns the blue house?", "ｒｅｄ  house"),
+]
 
 
 def contexts_of(query: str) -> list[str]:

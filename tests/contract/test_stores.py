@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -343,84 +343,67 @@ def test_a_missing_collection_is_named(subject: Subject) -> None:
         subject.database.open("no such")
 
 
-def test_vectors_of_another_length_are_refused(subject: Subject) -> None:
-    store = subject.fresh()
-    store.upsert(CHUNKS[:1], VECTORS[:1])
-    message = f"the {{}} has 3 dimensions, the collection {DIMENSION}"
-    with pytest.raises(StoreError, match=message.format("vector")):
-        store.upsert(CHUNKS[1:2], VECTORS[1:2, :3])
-    with pytest.raises(StoreError, match=message.format("query vector")):
-        store.search(VECTORS[:1, :3], k=1)
-    with pytest.raises(StoreError, match="2 chunks came with 1 vectors"):
-        store.upsert(CHUNKS[:2], VECTORS[:1])
-    assert store.count() == 1
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_vectors_that_are_not_finite_are_refused(subject: Subject, bad: float) -> None:
-    store = subject.fresh()
-    vectors = VECTORS[:2].copy()
-    vectors[1, 2] = bad
-    with pytest.raises(StoreError, match="vector 1 holds NaN or infinity"):
-        store.upsert(CHUNKS[:2], vectors)
-    with pytest.raises(StoreError, match="query vector 1 holds NaN or infinity"):
-        store.search(vectors, k=1)
-    assert store.count() == 0
-
-
 NESTED: Any = functools.reduce(lambda inner, _: {"x": inner}, range(2000), dict[str, Any]())
+LENGTH = f"the {{}} has 3 dimensions, the collection {DIMENSION}"
+NOT_FINITE = "{} 1 holds NaN or infinity"
+BAD = [VECTORS[:2] * [[1.0], [bad]] for bad in (np.nan, np.inf, -np.inf)]
+REFUSED: list[tuple[Callable[[Any], object], str]] = [
+    (lambda store: store.upsert(CHUNKS[1:2], VECTORS[1:2, :3]), LENGTH.format("vector")),
+    (lambda store: store.search(VECTORS[:1, :3], k=1), LENGTH.format("query vector")),
+    (lambda store: store.upsert(CHUNKS[:2], VECTORS[:1]), "2 chunks came with 1 vectors"),
+    *((lambda store, b=b: store.upsert(CHUNKS[:2], b), NOT_FINITE.format("vector")) for b in BAD),
+    *((lambda store, b=b: store.search(b, k=1), NOT_FINITE.format("query vector")) for b in BAD),
+    *(
+        (lambda store, k=k: store.search(QUERIES[:1], k=k), "k, the number of results, is a whole")
+        for k in (0, -1, 1.5, True, None)
+    ),
+    *((lambda store, id=id: store.get(["c00", id]), "chunk's id") for id in (3, None, "")),
+    *((lambda store, id=id: store.delete([id]), "chunk's id") for id in (3, None, "")),
+    (lambda store: store.get("c00"), "expected a list of ids"),
+    *(
+        (
+            lambda store, said=said: store.upsert(
+                [CHUNKS[0], replace(Chunk(id="a", text=""), **said)], VECTORS[:2]
+            ),
+            message,
+        )
+        for said, message in (
+            ({"id": 3}, "a chunk's id is a text, found int 3"),
+            ({"id": ""}, "a chunk's id is empty"),
+            ({"id": "ü" * 1025}, "chunk's id .*longer than 2048 bytes"),
+            ({"id": "a\x00"}, "chunk's id .*holds a NUL character"),
+            ({"id": "a\ud800"}, "chunk's id .*is not valid Unicode"),
+            ({"text": None}, "chunk 'a': the text is a NoneType"),
+            ({"metadata": {"at": date(2023, 5, 1)}}, "chunk 'a': metadata.at: a date is not a JSO"),
+            ({"metadata": {"x": [np.nan]}}, r"chunk 'a': metadata.x\[\]: nan is not a JSON number"),
+            ({"metadata": {"x": {1: 2}}}, "chunk 'a': metadata.x: the key 1 is not a text"),
+            ({"metadata": NESTED}, "nested more than 100 levels deep"),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"id": 3}, "a chunk's id is a text, found int 3"),
-        ({"id": ""}, "a chunk's id is empty"),
-        ({"id": "ü" * 1025}, "chunk's id .*longer than 2048 bytes"),
-        ({"id": "a\x00"}, "chunk's id .*holds a NUL character"),
-        ({"id": "a\ud800"}, "chunk's id .*is not valid Unicode"),
-        ({"text": None}, "chunk 'a': the text is a NoneType"),
-        ({"metadata": {"at": date(2023, 5, 1)}}, "chunk 'a': metadata.at: a date is not a JSON"),
-        ({"metadata": {"x": [np.nan]}}, r"chunk 'a': metadata.x\[\]: nan is not a JSON number"),
-        ({"metadata": {"x": {1: 2}}}, "chunk 'a': metadata.x: the key 1 is not a text"),
-        ({"metadata": NESTED}, "nested more than 100 levels deep"),
-    ],
-)
-def test_what_cannot_be_stored_is_named_and_nothing_is_written(
-    subject: Subject, fields: dict[str, Any], message: str
-) -> None:
+def test_what_is_wrong_is_named_and_nothing_is_written(subject: Subject) -> None:
     store = subject.fresh()
-    with pytest.raises(StoreError, match=message):
-        store.upsert([CHUNKS[0], replace(Chunk(id="a", text=""), **fields)], VECTORS[:2])
+    for call, message in REFUSED:
+        with pytest.raises((StoreError, ConfigError), match=message):
+            call(store)
     assert store.count() == 0
-
-
-def test_what_is_no_id_is_refused(subject: Subject) -> None:
-    store = subject.fresh()
-    for wrong in (3, None, ""):
-        with pytest.raises(StoreError, match="chunk's id"):
-            store.get(["c00", wrong])  # type: ignore[list-item]
-        with pytest.raises(StoreError, match="chunk's id"):
-            store.delete([wrong])  # type: ignore[list-item]
-    with pytest.raises(StoreError, match="expected a list of ids"):
-        store.get("c00")
-
-
-@pytest.mark.parametrize("k", [0, -1, 1.5, True, None])
-def test_k_below_one_is_refused(filled: OwnCollection, k: Any) -> None:
-    with pytest.raises(ConfigError, match="k, the number of results, is a whole number from 1"):
-        filled.search(QUERIES[:1], k=k)
 
 
 def test_what_no_collection_can_be_is_refused(subject: Subject) -> None:
-    for dimension in (0, -1, 2.5, True):
-        with pytest.raises(StoreError, match="vectors have a length of at least 1"):
-            subject.database.create("wrong", dimension=dimension)  # type: ignore[arg-type]
-    for name in ("", " ", "a\x00", "x" * 201, 3):
-        with pytest.raises(StoreError, match="name"):
-            subject.database.create(name, dimension=2)  # type: ignore[arg-type]
-    with pytest.raises(StoreError, match="the identity of a collection is JSON"):
-        subject.database.create("wrong", dimension=2, identity={"x": {1}})
+    wrong: list[tuple[dict[str, Any], str]] = [
+        *(
+            ({"dimension": one}, "vectors have a length of at least 1")
+            for one in (0, -1, 2.5, True)
+        ),
+        *(({"name": one}, "name") for one in ("", " ", "a\x00", "x" * 201, 3)),
+        ({"identity": {"x": {1}}}, "the identity of a collection is JSON"),
+    ]
+    create: Any = subject.database.create
+    for given_, message in wrong:
+        with pytest.raises(StoreError, match=message):
+            create(**{"name": "wrong", "dimension": 2, **given_})
     assert "wrong" not in subject.database.collections()
 
 
