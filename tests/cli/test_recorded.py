@@ -12,19 +12,11 @@ import pytest
 from tests.cli.runs import Ragbench, calls, lines, report, score
 
 SAID: list[dict[str, Any]] = [
-    {
-        "user_input": "How many days of paid leave are there?",
-        "retrieved_contexts": ["Everyone has 27 days of paid leave."],
-        "response": "27 days",
-        "reference": "27 days",
-    },
-    {
-        "user_input": "When is the help desk open?",
-        "retrieved_contexts": ["The help desk is open from 8 to 17."],
-        "response": None,
-        "reference": "from 8 to 17",
-    },
-]
+    {"user_input": "How many days of paid leave are there?", "response": "27 days",
+     "retrieved_contexts": ["Everyone has 27 days of paid leave."], "reference": "27 days"},
+    {"user_input": "When is the help desk open?", "response": None,
+     "retrieved_contexts": ["The help desk is open from 8 to 17."], "reference": "from 8 to 17"},
+]  # fmt: skip
 
 
 def test_recorded_answers_are_scored_and_nobody_is_asked(ragbench: Ragbench) -> None:
@@ -61,10 +53,8 @@ def test_the_rag_can_be_asked_for_everything_again(ragbench: Ragbench) -> None:
     assert calls() == 2
     # The recorded answers are not part of the cases: the two runs can be compared.
     ragbench("eval", "said.jsonl", "-o", "recorded", "-m", "token_f1")
-    fingerprints = [
-        report(run)["manifest"]["fingerprints"]["dataset"] for run in ("run", "recorded")
-    ]
-    assert fingerprints[0] == fingerprints[1]
+    first, second = (report(run)["manifest"]["fingerprints"] for run in ("run", "recorded"))
+    assert first["dataset"] == second["dataset"]
 
 
 def test_a_newcomer_sees_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> None:
@@ -112,9 +102,8 @@ def test_a_retrieval_run_is_scored_on_its_dataset(ragbench: Ragbench) -> None:
 def test_verdicts_join_a_run(ragbench: Ragbench) -> None:
     ragbench("eval", "office", "-o", "first", "-q")
     ragbench("validate", "first", "-o", "verdicts.jsonl", "-q")
-    done = ragbench(
-        "eval", "office", "--answers", "verdicts.jsonl", "-o", "run", "-m", "answer_rate"
-    )
+    answers = ("--answers", "verdicts.jsonl", "-m", "answer_rate")
+    done = ragbench("eval", "office", *answers, "-o", "run")
     assert done.code == 0
     assert "validate  3 done, 3 recorded" in done.out
     assert report()["validation"]["verdicts"] == 3
@@ -149,10 +138,7 @@ def test_standard_input_holds_answers_or_needs_a_rag(
 def test_a_recorded_answer_that_declines_is_one_as_if_it_had_been_asked_for(
     ragbench: Ragbench,
 ) -> None:
-    said = ("27", "", "I do not know.")
-    rows: list[dict[str, Any]] = [
-        {"id": number, "query": "a", "response": text} for number, text in enumerate(said)
-    ]
+    rows = [{"query": "a", "response": text} for text in ("27", "", "I do not know.")]
     done = ragbench("eval", lines("said.jsonl", rows), "-o", "run", "-m", "answer_rate")
     assert "generate  1 answered, 2 abstained, 3 recorded" in done.out
 

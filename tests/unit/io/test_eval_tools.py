@@ -105,18 +105,14 @@ def test_datasets_of_deepeval_and_results_of_ragchecker(
 
 def result(output: object, *, provider: str = "openai:gpt", **more: Any) -> Row:
     return {
-        "promptIdx": 0,
-        "testIdx": 0,
+        "promptIdx": 0, "testIdx": 0, "success": True, "failureReason": 0, "latencyMs": 1200,
         "provider": {"id": provider, "label": ""},
         "vars": {"query": "Who?", "context": "Ada wrote it."},
-        "success": True,
         "prompt": {"raw": "Answer {{query}}", "label": "Answer {{query}}"},
         "testCase": {"vars": {}, "assert": [{"type": "factuality", "value": "Ada"}]},
         "response": {"output": output, "tokenUsage": {"total": 10, "prompt": 7, "completion": 3}},
-        "failureReason": 0,
-        "latencyMs": 1200,
         **more,
-    }
+    }  # fmt: skip
 
 
 def promptfoo(folder: Path, *results: Row, **options: Any) -> list[Entry]:
