@@ -50,7 +50,7 @@ def defaults(kind: Provider) -> tuple[str, str, str]:
             sum(usage["prompt_tokens"] for usage in told),
             sum(usage["total_tokens"] - usage["prompt_tokens"] for usage in told),
         )
-        ours = (line.requests, line.usage.prompt_tokens, line.usage.completion_tokens)
+        ours = (line.requests, line.prompt_tokens, line.completion_tokens)
     books = f"{ours[0]}/{ours[1]}/{ours[2]}"
     books += " equal" if ours == theirs else f" DIFFER {theirs}"
     return f"{answered} of {CALLS}", books, ", ".join(left_out) or "-"

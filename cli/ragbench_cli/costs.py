@@ -187,9 +187,9 @@ def say_receipt(
     cached = sum(line.cached for line in receipt.lines)
     failed = sum(line.failed for line in receipt.lines)
     requests = sum(line.requests for line in receipt.lines)
-    prompt = sum(line.usage.prompt_tokens for line in receipt.lines)
-    answer = sum(line.usage.completion_tokens for line in receipt.lines)
-    thought = sum(line.usage.reasoning_tokens for line in receipt.lines)
+    prompt = sum(line.prompt_tokens for line in receipt.lines)
+    answer = sum(line.completion_tokens for line in receipt.lines)
+    thought = sum(line.reasoning_tokens for line in receipt.lines)
     hidden = f" ({thought:,} of them hidden reasoning)" if thought else ""
     # What may have been billed at an unknown price is no cost of 0.
     is_known = receipt.cost is not None and receipt.unconfirmed is not None
@@ -202,10 +202,10 @@ def say_receipt(
     if receipt.unconfirmed:
         lost = f"{receipt.unconfirmed:.4f} for requests whose answer never came"
         console.say(f"        and up to {lost}")
-    if book is not None and book.asked_again:
+    if book is not None and book.ledger.asked_again:
         console.say(
-            f"        {book.asked_again:,} requests were in flight when an earlier command was "
-            f"killed and were sent again: {book.cost_again:.4f} of the cost"
+            f"        {book.ledger.asked_again:,} requests were in flight when an earlier command "
+            f"was killed and were sent again: {book.ledger.cost_again:.4f} of the cost"
         )
     for name, text in (not_sent or {}).items():
         console.say(f"        {name} is not sent: the endpoint says: {text}")

@@ -7,16 +7,17 @@ process that is killed leaves behind what it did, and the next command makes its
 
 from __future__ import annotations
 
-import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
 
 from ragbench.core.chat import Usage
 from ragbench.errors import LLMCacheError
@@ -26,10 +27,6 @@ CALLS = "calls.jsonl"
 """Of the command that runs, or was killed."""
 RECEIPTS = "receipts.jsonl"
 """One line per command."""
-_DOLLARS = "USD"
-"""In which endpoints report what they charge."""
-REPORTED = "as the endpoint reports"
-"""Where a cost comes from that no price decides."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -47,8 +44,10 @@ class ReceiptLine:
     """Of those, that ended in an error."""
     requests: int = 0
     """Requests sent, repetitions included."""
-    usage: Usage = field(default_factory=Usage)
-    """Tokens of all requests that were answered; not of cached calls."""
+    prompt_tokens: int = 0
+    """Of all requests that were answered; not of cached calls."""
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
     cost: Decimal | None = Decimal(0)
     """None when the cost of any answer is unknown: that is not 0."""
     unconfirmed: Decimal | None = Decimal(0)
@@ -71,25 +70,21 @@ class Receipt:
         known = tuple(receipts)
         lines = [line for receipt in known for line in receipt.lines]
         currencies = {receipt.currency for receipt in known if receipt.currency is not None}
-        origins = {receipt.price_origin: None for receipt in known if receipt.price_origin}
+        origins = dict.fromkeys(receipt.price_origin for receipt in known if receipt.price_origin)
         return cls(
-            lines=_sorted(lines),
+            lines=tuple(sorted(lines, key=lambda line: (line.purpose, line.model))),
             currency=currencies.pop() if len(currencies) == 1 else None,
-            price_origin="; ".join(origin for origin in origins if origin) or None,
+            price_origin="; ".join(filter(None, origins)) or None,
         )
 
     @property
     def cost(self) -> Decimal | None:
         """All together; None when the price of anything is not known."""
-        return _sum([line.cost for line in self.lines])
+        return _sum(line.cost for line in self.lines)
 
     @property
     def unconfirmed(self) -> Decimal | None:
-        return _sum([line.unconfirmed for line in self.lines])
-
-
-def _sorted(lines: Iterable[ReceiptLine]) -> tuple[ReceiptLine, ...]:
-    return tuple(sorted(lines, key=lambda line: (line.purpose, line.model)))
+        return _sum(line.unconfirmed for line in self.lines)
 
 
 def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
@@ -99,108 +94,118 @@ def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
     return total
 
 
-def _receipt_object(receipt: Receipt) -> dict[str, Any]:
-    """A receipt as a JSON object; amounts are exact numbers as text, null when not known.
-
-    Receipts show what was paid when, repetitions and lost answers included, and so differ from run
-    to run: the report shows what the answers took that its scores rest on.
-    """
-    return {
-        "currency": receipt.currency,
-        "price_origin": receipt.price_origin,
-        "cost": _amount_text(receipt.cost),
-        "unconfirmed": _amount_text(receipt.unconfirmed),
-        "lines": [
-            {
-                "purpose": line.purpose,
-                "model": line.model,
-                "calls": line.calls,
-                "cached": line.cached,
-                "failed": line.failed,
-                "requests": line.requests,
-                "prompt_tokens": line.usage.prompt_tokens,
-                "completion_tokens": line.usage.completion_tokens,
-                "reasoning_tokens": line.usage.reasoning_tokens,
-                "cost": _amount_text(line.cost),
-                "unconfirmed": _amount_text(line.unconfirmed),
-                "unconfirmed_requests": line.unconfirmed_requests,
-            }
-            for line in receipt.lines
-        ],
-    }
-
-
-def _amount_text(amount: Decimal | None) -> str | None:
-    return None if amount is None else f"{amount:f}"
-
-
-class BookedRequest(NamedTuple):
-    purpose: str
-    model: str
-    most: Decimal | None
-    """The most that it can cost; None when nobody knows."""
-    number: int = 0
-    """In the book; 0 without one."""
-
-
 class Ledger:
-    def __init__(self, price: Price | None, book: CallBook | None = None) -> None:
+    """Adds up what is sent, answered and asked: as it happens, or from a book's lines."""
+
+    def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
         self._price = price
         self._book = book
         self._reported = False
         self._lines: dict[tuple[str, str], ReceiptLine] = {}
+        self._open: dict[int, tuple[ReceiptLine, Decimal | None, str]] = {}
+        self._again: set[int] = set()
+        self.lost: set[str] = set()
+        """Keys of requests that were in flight when a command was killed, and were not asked again
+        since."""
+        self.asked_again = 0
+        """Requests that a killed command had in flight, and that were sent again."""
+        self.cost_again = Decimal(0)
+        """What the answers to those cost."""
 
     @property
     def is_kept(self) -> bool:
         return self._book is not None
 
+    @property
+    def in_flight(self) -> int:
+        return len(self._open)
+
     def request(
         self, purpose: str, model: str, *, key: str = "", most: Decimal | None = None
-    ) -> BookedRequest:
-        self._line(purpose, model).requests += 1
-        number = 0 if self._book is None else self._book.sent(purpose, model, key, most)
-        return BookedRequest(purpose, model, most, number)
+    ) -> int:
+        """A request is sent that costs ``most`` at most; gives its number."""
+        number = next(_NUMBERS)
+        self._happened("s", number, purpose, model, key, most, False)
+        return number
 
-    def billed(self, request: BookedRequest, usage: Usage, cost: Decimal | None) -> None:
+    def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
         """A request was answered, and its tokens or its cost reported."""
-        if self._book is not None:
-            self._book.answered(request.number, usage, cost)
-        line = self._line(request.purpose, request.model)
-        line.usage += usage
-        line.cost = _sum([line.cost, cost])
+        cached, thought = usage.cached_prompt_tokens, usage.reasoning_tokens
+        tokens = (usage.prompt_tokens, usage.completion_tokens, cached, thought)
         self._reported = self._reported or (self._price is None and cost is not None)
+        self._happened("a", number, tokens, cost)
 
-    def unconfirmed(self, request: BookedRequest) -> None:
-        """A request may have been billed; how much is unknown."""
-        if self._book is not None:
-            self._book.ended(request.number, billed=True)
-        line = self._line(request.purpose, request.model)
-        line.unconfirmed = _sum([line.unconfirmed, request.most])
-        line.unconfirmed_requests += 1
-
-    def free(self, request: BookedRequest) -> None:
-        """A request was not answered, and cost nothing."""
-        if self._book is not None:
-            self._book.ended(request.number, billed=False)
+    def ended(self, number: int, *, billed: bool) -> None:
+        """A request may have been billed, and how much is unknown; or it cost nothing."""
+        self._happened("e", number, billed)
 
     def call(self, purpose: str, model: str, *, cached: bool = False, failed: bool = False) -> None:
-        if self._book is not None:
-            self._book.question(purpose, model, cached=cached, failed=failed)
-        line = self._line(purpose, model)
-        line.calls += 1
-        line.cached += cached
-        line.failed += failed
+        """A question is over; it took no request, one or several."""
+        self._happened("q", purpose, model, cached, failed)
 
     def receipt(self) -> Receipt:
         price = self._price
-        return Receipt(
-            lines=_sorted(replace(line) for line in self._lines.values()),
-            currency=(_DOLLARS if self._reported else None) if price is None else price.currency,
-            price_origin=(REPORTED if self._reported else None) if price is None else price.origin,
-        )
+        found = ("USD", "as the endpoint reports") if self._reported else (None, None)
+        currency, origin = found if price is None else (price.currency, price.origin)
+        lines = tuple(replace(line) for line in self._lines.values())
+        return Receipt.of([Receipt(lines=lines, currency=currency, price_origin=origin)])
+
+    def _happened(self, *event: Any) -> None:
+        self.add(*event)
+        if self._book is not None:
+            self._book.note(*event)
+
+    def add(self, kind: str, *event: Any) -> None:
+        if kind == "l":
+            self.lost.update(event[0])
+        elif kind == "s":
+            number, purpose, model, key, most, again = event
+            amount = _decimal(most)
+            line = self._line(purpose, model)
+            line.requests += 1
+            self.lost.discard(key)
+            self._open[number] = (line, amount, key)
+            if again is True:
+                self._again.add(number)
+                self.asked_again += 1
+        elif kind == "a":
+            number, (prompt, completion, _, thought), reported = event
+            cost = _decimal(reported)
+            line, *_ = self._open.pop(number)
+            line.prompt_tokens += prompt
+            line.completion_tokens += completion
+            line.reasoning_tokens += thought
+            line.cost = _sum((line.cost, cost))
+            if number in self._again:
+                self.cost_again += cost or Decimal(0)
+        elif kind == "e":
+            number, billed = event
+            line, most, _ = self._open.pop(number)
+            if billed:
+                line.unconfirmed = _sum((line.unconfirmed, most))
+                line.unconfirmed_requests += 1
+        elif kind == "q":
+            purpose, model, cached, failed = event
+            line = self._line(purpose, model)
+            line.calls += 1
+            line.cached += bool(cached)
+            line.failed += bool(failed)
+
+    def cut_off(self) -> None:
+        """What is in flight never ends: its command was killed."""
+        for number, (*_, key) in list(self._open.items()):
+            self.lost.add(key)
+            self.add("e", number, True)
 
     def _line(self, purpose: str, model: str) -> ReceiptLine:
         return self._lines.setdefault((purpose, model), ReceiptLine(purpose=purpose, model=model))
+
+
+_NUMBERS = count(1)
+
+
+def _decimal(amount: Decimal | str | None) -> Decimal | None:
+    return None if amount is None else Decimal(amount)
 
 
 class CallBook:
@@ -208,17 +213,12 @@ class CallBook:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._file: int | None = None
-        self._numbers = count(1)
-        self._lost: set[str] = set()
-        self._again: set[int] = set()
+        self.ledger = Ledger()
+        """Of all who write into it."""
         self.spent_before = Decimal(0)
         """What earlier commands of the run spent, or may have spent; known when it is open."""
-        self.asked_again = 0
-        """Requests that a killed command had in flight, and that were sent again."""
-        self.cost_again = Decimal(0)
-        """What the answers to those cost."""
 
     def open(self) -> None:
         """Begins the book, where it has not begun; closes that of a command that was killed."""
@@ -231,155 +231,75 @@ class CallBook:
                     raise LLMCacheError(text) from error
 
     def _begin(self) -> None:
-        earlier = _Replay()
-        if earlier.read(self._folder / CALLS):
-            _append_line(self._folder / RECEIPTS, earlier.receipt_object())
-            self._lost = earlier.lost
-        self.spent_before = _spent(self._folder / RECEIPTS)
+        calls, receipts = self._folder / CALLS, self._folder / RECEIPTS
+        if calls.exists():
+            earlier = Ledger()
+            for line in _lines(calls):
+                # A line that was cut, or that something else wrote, is skipped.
+                with suppress(ValueError, TypeError, KeyError, InvalidOperation):
+                    earlier.add(*cast("list[Any]", line))
+            in_flight = earlier.in_flight
+            earlier.cut_off()
+            more = {"ended": "killed", "in_flight": in_flight}
+            _append(receipts, earlier.receipt(), earlier, more)
+            self.ledger.lost = earlier.lost
+        self.spent_before = _spent(receipts)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        self._file = os.open(self._folder / CALLS, flags, 0o644)
-        if self._lost:
-            self._write(["l", sorted(self._lost)])
+        self._file = os.open(calls, flags, 0o644)
+        if self.ledger.lost:
+            self._write(("l", sorted(self.ledger.lost)))
 
-    def sent(self, purpose: str, model: str, key: str, most: Decimal | None) -> int:
-        self.open()
-        number = next(self._numbers)
+    def note(self, *event: Any) -> None:
         with self._lock:
-            again = key in self._lost
-            if again:
-                self._lost.discard(key)
-                self._again.add(number)
-                self.asked_again += 1
-        self._write(["s", number, purpose, model, key, _amount_text(most), again])
-        return number
-
-    def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
-        tokens = [
-            usage.prompt_tokens,
-            usage.completion_tokens,
-            usage.cached_prompt_tokens,
-            usage.reasoning_tokens,
-        ]
-        if number in self._again:
-            self.cost_again += cost or Decimal(0)
-        self._write(["a", number, tokens, _amount_text(cost)])
-
-    def ended(self, number: int, *, billed: bool) -> None:
-        self._write(["e", number, billed])
-
-    def question(self, purpose: str, model: str, *, cached: bool, failed: bool) -> None:
-        """A question is over; it took no request, one or several."""
-        self.open()
-        self._write(["q", purpose, model, cached, failed])
+            if event[0] in "sq":
+                self.open()
+            if event[0] == "s":
+                event = (*event[:-1], event[4] in self.ledger.lost)
+            self.ledger.add(*event)
+            self._write(event)
 
     def close(self, receipt: Receipt) -> None:
         """Ends the book: its lines become one receipt; none where nobody was asked."""
         with self._lock:
             file, self._file = self._file, None
         if receipt.lines:
-            again = _again_object(self.asked_again, self.cost_again)
-            _append_line(
-                self._folder / RECEIPTS, {**_receipt_object(receipt), "ended": "done", **again}
-            )
+            _append(self._folder / RECEIPTS, receipt, self.ledger, {"ended": "done"})
         if file is not None:
             os.close(file)
             with suppress(OSError):
                 (self._folder / CALLS).unlink()
 
-    def _write(self, line: list[Any]) -> None:
+    def _write(self, event: tuple[Any, ...]) -> None:
         if self._file is not None:
             # One write a line: a process that dies leaves whole lines.
-            os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+            os.write(self._file, msgspec.json.encode(event) + b"\n")
 
 
-def _again_object(requests: int, cost: Decimal) -> dict[str, Any]:
-    """What was asked a second time, since a kill had cut off its answer."""
-    return {"asked_again": {"requests": requests, "cost": f"{cost:f}"}} if requests else {}
+def _append(path: Path, receipt: Receipt, ledger: Ledger, more: dict[str, Any]) -> None:
+    """Writes a receipt as a line; amounts are exact numbers as text, null when not known.
 
-
-def _append_line(path: Path, value: Mapping[str, Any]) -> None:
+    Receipts show what was paid when, repetitions and lost answers included, and so differ from run
+    to run: the report shows what the answers took that its scores rest on.
+    """
+    if ledger.asked_again:  # what a kill had cut off
+        more |= {"asked_again": {"requests": ledger.asked_again, "cost": ledger.cost_again}}
+    line = {
+        "currency": receipt.currency,
+        "price_origin": receipt.price_origin,
+        "cost": receipt.cost,
+        "unconfirmed": receipt.unconfirmed,
+        "lines": receipt.lines,
+        **more,
+    }
     with path.open("ab") as file:
-        file.write(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
-
-
-class _Replay:
-    """The book that a killed command left, put together again."""
-
-    def __init__(self) -> None:
-        self.lost: set[str] = set()
-        """Keys of requests that were in flight then, or when an earlier command was killed, and
-        were not asked again since."""
-        self._ledger = Ledger(None)
-        self._open: dict[int, tuple[BookedRequest, str]] = {}
-        self._again: set[int] = set()
-        self._cost_again = Decimal(0)
-        self._in_flight = 0
-
-    def read(self, path: Path) -> bool:
-        """Whether there is one. A line that was cut, or that something else wrote, is skipped."""
-        try:
-            for line in _lines(path):
-                with suppress(ValueError, TypeError, KeyError, InvalidOperation):
-                    self._add(cast("list[Any]", line))
-        except FileNotFoundError:
-            return False
-        self._in_flight = len(self._open)
-        for request, key in self._open.values():
-            self._ledger.unconfirmed(request)
-            self.lost.add(key)
-        return True
-
-    def receipt_object(self) -> dict[str, Any]:
-        # Its currency is in no line of the book.
-        receipt = replace(self._ledger.receipt(), currency=None, price_origin=None)
-        return {
-            **_receipt_object(receipt),
-            "ended": "killed",
-            "in_flight": self._in_flight,
-            **_again_object(len(self._again), self._cost_again),
-        }
-
-    def _add(self, line: list[Any]) -> None:
-        kind, *rest = line
-        if kind == "l":
-            self.lost.update(rest[0])
-        elif kind == "s":
-            number, purpose, model, key, most, again = rest
-            amount = None if most is None else Decimal(most)
-            self.lost.discard(key)
-            request = self._ledger.request(purpose, model, most=amount)
-            self._open[number] = (request, key)
-            if again is True:
-                self._again.add(number)
-        elif kind == "a":
-            number, (prompt, completion, cached, reasoning), reported = rest
-            cost = None if reported is None else Decimal(reported)
-            usage = Usage(
-                prompt_tokens=prompt,
-                completion_tokens=completion,
-                cached_prompt_tokens=cached,
-                reasoning_tokens=reasoning,
-            )
-            self._ledger.billed(self._open.pop(number)[0], usage, cost)
-            if number in self._again:
-                self._cost_again += cost or Decimal(0)
-        elif kind == "e":
-            number, billed = rest
-            request, _ = self._open.pop(number)
-            if billed:
-                self._ledger.unconfirmed(request)
-        elif kind == "q":
-            purpose, model, cached, failed = rest
-            self._ledger.call(purpose, model, cached=bool(cached), failed=bool(failed))
+        file.write(msgspec.json.encode(line) + b"\n")
 
 
 def _lines(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:
         for raw in file:
-            try:
-                yield json.loads(raw)
-            except ValueError:
-                continue
+            with suppress(ValueError):
+                yield msgspec.json.decode(raw)
 
 
 def _spent(path: Path) -> Decimal:

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import threading
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
-from typing import Any, cast
 
 from ragbench.errors import ConfigError, LLMBudgetError
 from ragbench.llm.book import CallBook
-from ragbench.llm.endpoint import Endpoint, LongPrompt, Price
-
-
-class Reservation:
-    """Money set aside for one request; settled exactly once."""
-
-    def __init__(self, budget: Budget, amount: Decimal) -> None:
-        self._budget = budget
-        self.amount = amount
-        """The most that the request can cost."""
-        self._open = True
-
-    def settle(self, cost: Decimal) -> None:
-        """Books what the request cost and gives the rest back; a second call does nothing."""
-        if self._open:
-            self._open = False
-            self._budget._settle(self.amount, cost)  # pyright: ignore[reportPrivateUsage]
+from ragbench.llm.endpoint import Endpoint, Price
 
 
 class Budget:
@@ -66,47 +48,39 @@ class Budget:
         """Whether there is a limit: then nothing may be asked whose cost nobody knows."""
         return self.limit is not None or self.run_limit is not None
 
-    async def reserve(self, amount: Decimal) -> Reservation:
-        """Reserves money, waiting for requests in flight to return some where that can help."""
+    async def reserve(self, amount: Decimal) -> None:
+        """Sets money aside, waiting for requests in flight to return some where that can help."""
         while (changed := self._set_aside(amount)) is not None:
             await changed.wait()
-        return Reservation(self, amount)
 
     def _set_aside(self, amount: Decimal) -> asyncio.Event | None:
         """Sets money aside, or gives the event that some has come back."""
         if self.book is not None:
             self.book.open()  # reads what earlier commands spent
+        before = Decimal(0) if self.book is None else self.book.spent_before
+        caps = (("the cost", self.limit, Decimal(0)), (_OF_RUN, self.run_limit, before))
         with self._lock:
-            if self.spent + self.reserved + amount <= self._left_at_first():
+            fits = True
+            for what, limit, earlier in caps:
+                if limit is None:
+                    continue
+                spent = self.spent + earlier
+                if spent + amount > limit:
+                    raise LLMBudgetError(
+                        f"{what} is capped at {limit:f}; {spent:.6f} is spent, and the next call "
+                        f"may cost up to {amount:.6f}. What was answered is kept: a higher cap "
+                        "goes on from there"
+                    )
+                fits = fits and spent + self.reserved + amount <= limit
+            if fits:
                 self.reserved += amount
                 return None
-            if self.spent + amount > self._left_at_first():
-                raise LLMBudgetError(self._refusal(amount))
             changed = asyncio.Event()
             self._waiting.append((asyncio.get_running_loop(), changed))
             return changed
 
-    def _left_at_first(self) -> Decimal:
-        limits = [Decimal("Infinity") if self.limit is None else self.limit]
-        if self.run_limit is not None:
-            limits.append(self.run_limit - self._before)
-        return min(limits)
-
-    @property
-    def _before(self) -> Decimal:
-        return Decimal(0) if self.book is None else self.book.spent_before
-
-    def _refusal(self, amount: Decimal) -> str:
-        of_run = self.run_limit is not None and self._left_at_first() != self.limit
-        limit = self.run_limit if of_run else self.limit
-        spent = self.spent + (self._before if of_run else Decimal(0))
-        what = "the cost of all commands of this run" if of_run else "the cost"
-        return (
-            f"{what} is capped at {limit:f}; {spent:.6f} is spent, and the next call may cost up "
-            f"to {amount:.6f}. What was answered is kept: a higher cap goes on from there"
-        )
-
-    def _settle(self, amount: Decimal, cost: Decimal) -> None:
+    def settle(self, amount: Decimal, cost: Decimal) -> None:
+        """Books what a request cost and gives back the rest of what was set aside for it."""
         with self._lock:
             self.reserved -= amount
             self.spent += cost
@@ -116,6 +90,7 @@ class Budget:
                 loop.call_soon_threadsafe(changed.set)
 
 
+_OF_RUN = "the cost of all commands of this run"
 _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|20\d{6})$")
 
 
@@ -130,39 +105,16 @@ def price_for(endpoint: Endpoint) -> Price | None:
 
 @cache
 def _table() -> dict[str, dict[str, Price]]:
-    text = files("ragbench.llm").joinpath("prices.json").read_text("utf-8")
-    raw = cast("dict[str, Any]", json.loads(text))
-    return {table["host"]: _prices(table) for table in raw["tables"]}
+    import msgspec
 
-
-def _prices(table: dict[str, Any]) -> dict[str, Price]:
-    note = f", {table['note']}" if "note" in table else ""
-    origin = f"list price of {table['host']}, {table['as_of']}{note}"
-    return {
-        model: Price(
-            input=Decimal(entry["input"]),
-            output=Decimal(entry["output"]),
-            cached_input=_optional(entry, "cached_input"),
-            long_prompt=_long_prompt(entry.get("long_prompt")),
-            origin=origin,
-        )
-        for model, entry in table["models"].items()
-    }
-
-
-def _optional(entry: dict[str, Any], name: str) -> Decimal | None:
-    return Decimal(entry[name]) if name in entry else None
-
-
-def _long_prompt(entry: dict[str, Any] | None) -> LongPrompt | None:
-    if entry is None:
-        return None
-    return LongPrompt(
-        above=entry["above"],
-        input=Decimal(entry["input"]),
-        output=Decimal(entry["output"]),
-        cached_input=_optional(entry, "cached_input"),
-    )
+    raw = msgspec.json.decode(files("ragbench.llm").joinpath("prices.json").read_bytes())
+    found: dict[str, dict[str, Price]] = {}
+    for table in raw["tables"]:
+        note = f", {table['note']}" if "note" in table else ""
+        origin = {"origin": f"list price of {table['host']}, {table['as_of']}{note}"}
+        models = {name: entry | origin for name, entry in table["models"].items()}
+        found[table["host"]] = msgspec.convert(models, dict[str, Price])
+    return found
 
 
 def check_cap(endpoint: Endpoint) -> None:

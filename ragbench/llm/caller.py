@@ -34,7 +34,7 @@ from ragbench.llm.answers import (
     shortened,
     usage_of,
 )
-from ragbench.llm.book import BookedRequest, Ledger
+from ragbench.llm.book import Ledger
 from ragbench.llm.budget import Budget, check_cap, price_for
 from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency, Slot
 from ragbench.llm.endpoint import Endpoint
@@ -261,9 +261,10 @@ class Caller:
     async def _send(self, request: Request) -> Sent:
         most = self._most(request)
         budget = self._budget
-        reservation = None if budget is None else await budget.reserve(most or Decimal(0))
+        if budget is not None:
+            await budget.reserve(most or Decimal(0))
         cost = Decimal(0)
-        in_flight: BookedRequest | None = None
+        in_flight: int | None = None
         try:
             async with self.concurrency.slot() as slot:
                 self._circuit.check()  # it may have opened while this stood in line
@@ -277,13 +278,13 @@ class Caller:
                 sent = await self._answer(request)
                 in_flight = None
                 # Before anything else happens: a process that is killed now has it in its book.
-                cost = self._book(booked, sent)
+                cost = self._book(booked, sent, cost)
                 self._note(slot, sent)
         finally:
             if in_flight is not None:  # cancelled: the endpoint may finish, and bill, it
-                self.ledger.unconfirmed(in_flight)
-            if reservation is not None:
-                reservation.settle(cost)
+                self.ledger.ended(in_flight, billed=True)
+            if budget is not None:
+                budget.settle(most or Decimal(0), cost)
         return sent
 
     async def _answer(self, request: Request) -> Sent:
@@ -352,18 +353,16 @@ class Caller:
         prompt = most_prompt_tokens(request.payload)
         return self.price.at_most(prompt_tokens=prompt, completion_tokens=request.max_tokens)
 
-    def _book(self, booked: BookedRequest, sent: Sent) -> Decimal:
+    def _book(self, number: int, sent: Sent, most: Decimal) -> Decimal:
         if sent.usage is not None and (sent.usage.reported or sent.cost is not None):
             cost = sent.cost
             if cost is None and self.price is not None:
                 cost = self.price.of(sent.usage)
-            self.ledger.billed(booked, sent.usage, cost)
+            self.ledger.answered(number, sent.usage, cost)
             return cost or Decimal(0)
-        if sent.usage is not None or sent.may_be_billed:
-            self.ledger.unconfirmed(booked)
-            return booked.most or Decimal(0)
-        self.ledger.free(booked)
-        return Decimal(0)
+        billed = sent.usage is not None or sent.may_be_billed
+        self.ledger.ended(number, billed=billed)
+        return most if billed else Decimal(0)
 
 
 def _key(payload: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ def killed(folder: Path, *keys: str, answered: int = 0) -> None:
     for number, key in enumerate(keys):
         request = ledger.request("support", "m", key=key, most=Decimal("0.01"))
         if number < answered:
-            ledger.billed(request, TEN, Decimal("0.002"))
+            ledger.answered(request, TEN, Decimal("0.002"))
             ledger.call("support", "m")
 
 
@@ -41,7 +41,7 @@ def test_a_command_that_ends_leaves_one_line_and_none_where_nobody_was_asked(
     assert list(tmp_path.iterdir()) == []
     book = CallBook(tmp_path)
     ledger = Ledger(PRICE, book)
-    ledger.billed(ledger.request("support", "m", key="k"), TEN, Decimal("0.002"))
+    ledger.answered(ledger.request("support", "m", key="k"), TEN, Decimal("0.002"))
     assert (tmp_path / CALLS).exists()
     book.close(ledger.receipt())
     assert not (tmp_path / CALLS).exists()
@@ -68,17 +68,17 @@ def test_of_a_killed_command_the_next_one_makes_the_receipt(tmp_path: Path) -> N
     # What is left of what was in flight at either kill: c, and d.
     ledger = Ledger(PRICE, book)
     for key in ("c", "d", "a"):
-        ledger.billed(ledger.request("support", "m", key=key), TEN, Decimal("0.003"))
-    assert (book.asked_again, book.cost_again) == (2, Decimal("0.006"))
+        ledger.answered(ledger.request("support", "m", key=key), TEN, Decimal("0.003"))
+    assert (book.ledger.asked_again, book.ledger.cost_again) == (2, Decimal("0.006"))
     book.close(ledger.receipt())
     assert receipts(tmp_path)[-1]["asked_again"] == {"requests": 2, "cost": "0.006"}
 
 
 def test_each_end_of_a_request_counts_as_what_it_is(tmp_path: Path) -> None:
     ledger = Ledger(PRICE, CallBook(tmp_path))
-    ledger.billed(ledger.request("p", "m", key="a", most=Decimal(1)), TEN, Decimal("0.5"))
-    ledger.unconfirmed(ledger.request("p", "m", key="b", most=Decimal(2)))
-    ledger.free(ledger.request("p", "m", key="c", most=Decimal(4)))
+    ledger.answered(ledger.request("p", "m", key="a", most=Decimal(1)), TEN, Decimal("0.5"))
+    ledger.ended(ledger.request("p", "m", key="b", most=Decimal(2)), billed=True)
+    ledger.ended(ledger.request("p", "m", key="c", most=Decimal(4)), billed=False)
     ledger.request("p", "m", key="d", most=Decimal(8))
     ledger.call("p", "m", cached=True)
     book = CallBook(tmp_path)
@@ -91,12 +91,12 @@ def test_each_end_of_a_request_counts_as_what_it_is(tmp_path: Path) -> None:
 
 def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
     ledger = Ledger(None, CallBook(tmp_path))
-    ledger.billed(ledger.request("p", "m", key="k"), TEN, None)
+    ledger.answered(ledger.request("p", "m", key="k"), TEN, None)
     CallBook(tmp_path).open()
     [found] = receipts(tmp_path)
     assert (found["cost"], found["lines"][0]["cost"], found["unconfirmed"]) == (None, None, "0")
     lost = Ledger(None)
-    lost.unconfirmed(lost.request("p", "m"))
+    lost.ended(lost.request("p", "m"), billed=True)
     assert (lost.receipt().cost, lost.receipt().unconfirmed) == (Decimal(0), None)
 
 
@@ -109,7 +109,7 @@ def test_a_process_may_die_at_any_byte(tmp_path_factory: Any, data: st.DataObjec
     for key in data.draw(st.lists(st.text("abc", max_size=2), max_size=12)):
         request = ledger.request("p", "m", key=key, most=Decimal("0.01"))
         if data.draw(st.booleans()):
-            ledger.billed(request, TEN, Decimal("0.002"))
+            ledger.answered(request, TEN, Decimal("0.002"))
     book.open()
     path = folder / CALLS
     raw = path.read_bytes()
@@ -128,4 +128,4 @@ def test_a_process_may_die_at_any_byte(tmp_path_factory: Any, data: st.DataObjec
 
 def test_a_book_that_cannot_be_written_stops_the_buying(tmp_path: Path) -> None:
     with pytest.raises(LLMCacheError, match="cannot be written"):
-        CallBook(tmp_path / "missing").sent("p", "m", "k", None)
+        Ledger(PRICE, CallBook(tmp_path / "missing")).request("p", "m")

@@ -31,15 +31,14 @@ def test_what_is_spent_and_in_flight_never_exceeds_the_limit(
 
         async def call(most: Decimal, share: float, seconds: int) -> Decimal:
             try:
-                reservation = await budget.reserve(most)
+                await budget.reserve(most)
             except LLMBudgetError:
                 refused.append(most)
                 return Decimal(0)
             assert budget.spent + budget.reserved <= limit
             await asyncio.sleep(seconds)
             cost = most * Decimal(round(share * 100)) / 100
-            reservation.settle(cost)
-            reservation.settle(cost)
+            budget.settle(most, cost)
             return cost
 
         costs = await asyncio.gather(*(call(*each) for each in calls))
@@ -54,8 +53,8 @@ def test_what_is_spent_and_in_flight_never_exceeds_the_limit(
 def test_a_call_waits_for_money_to_come_back() -> None:
     async def scenario() -> tuple[float, Decimal]:
         budget = Budget(Decimal(10))
-        first = await budget.reserve(Decimal(8))
-        asyncio.get_running_loop().call_later(60, first.settle, Decimal(1))
+        await budget.reserve(Decimal(8))
+        asyncio.get_running_loop().call_later(60, budget.settle, Decimal(8), Decimal(1))
         await budget.reserve(Decimal(9))
         return asyncio.get_running_loop().time(), budget.spent
 
@@ -65,12 +64,12 @@ def test_a_call_waits_for_money_to_come_back() -> None:
 def test_a_call_that_is_cancelled_while_it_waits_holds_nothing() -> None:
     async def scenario() -> None:
         budget = Budget(Decimal(1))
-        first = await budget.reserve(Decimal(1))
+        await budget.reserve(Decimal(1))
         waiting = asyncio.create_task(budget.reserve(Decimal(1)))
         await asyncio.sleep(1)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        first.settle(Decimal(0))
+        budget.settle(Decimal(1), Decimal(0))
         assert budget.reserved + budget.spent == 0
 
     run(scenario())

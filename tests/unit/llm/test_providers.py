@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ragbench.core.chat import Message, Usage
+from ragbench.core.chat import Message
 from ragbench.errors import (
     LLMAccessError,
     LLMError,
@@ -17,6 +17,7 @@ from ragbench.errors import (
     LLMRequestError,
     LLMTruncatedError,
 )
+from ragbench.llm.book import ReceiptLine
 from ragbench.llm.client import LLMClient
 from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
@@ -91,12 +92,12 @@ def test_the_books_are_the_servers_own(kind: Provider) -> None:
     """Hidden reasoning included, wherever it is told."""
     with kind() as server:
 
-        async def work(client: LLMClient) -> Usage:
+        async def work(client: LLMClient) -> ReceiptLine:
             calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(8))
             await asyncio.gather(*calls)
             [line] = client.receipt().lines
             assert line.requests == len(server.seen)
-            return line.usage
+            return line
 
         booked = using(server, work)
         shown: list[Mapping[str, Any]] = [seen.usage for seen in server.answered if seen.usage]
