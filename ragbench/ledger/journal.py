@@ -12,6 +12,7 @@ earlier setting gave cannot pass for what this one gives, wherever a run was int
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -271,6 +272,13 @@ class Journal:
                 for number, case_id, _, case_digest, body in rows
             ]
             last = rows[-1][2]
+
+    def drawn_ids(self, count: int, seed: str) -> list[str]:
+        """Some cases of the run, drawn by a seed, in its order."""
+        total = self.case_count()
+        places = sorted(random.Random(seed).sample(range(total), min(count, total)))
+        query = "SELECT id FROM cases WHERE position IS NOT NULL ORDER BY position LIMIT 1 OFFSET ?"
+        return [self._db.execute(query, (place,)).fetchone()[0] for place in places]
 
     def case_count(self) -> int:
         query = "SELECT count(*) FROM cases WHERE position IS NOT NULL"

@@ -42,7 +42,8 @@ from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse
-from ragbench.stages.stage import Stage
+from ragbench.stages.spot_check import differing_case
+from ragbench.stages.stage import CallSettings, InLoop, Stage
 from ragbench.stages.system import EvaluatedSystem, absent_stages, call_stages
 from ragbench.text.declining import read_answer
 
@@ -88,6 +89,8 @@ def begin(
     name: str,
     watch: Watch,
     trust: bool,
+    calls: CallSettings,
+    in_loop: InLoop,
     anew: str = "",
 ) -> BegunRun:
     """Begins a run over the cases of a journal."""
@@ -108,6 +111,11 @@ def begin(
         journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
     )
     stages = call_stages(system, absent, reuse.identity)
+    if reuse.is_inferred:
+        seed = manifest.dataset.fingerprint
+        if case := differing_case(stages, journal, calls, in_loop, seed=seed):
+            reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
+            stages = call_stages(system, absent, reuse.identity)
     journal.runs.begin(_setting(manifest, stages), reuse.notes)
     journal.before_flush = reuse.keep
     return BegunRun(

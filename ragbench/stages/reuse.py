@@ -130,6 +130,7 @@ class OutcomeReuse:
         self._generations: dict[str, int] = {}
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
+        self._trust = trust
         self._kept_at = -1
         self.notes: list[str] = []
         """What was asked again, and why."""
@@ -159,6 +160,21 @@ class OutcomeReuse:
             return generation, _TRUSTED.format(because=reuse.because)
         del self._earlier[stage]
         return generation + 1, asked_again_sentence(reuse)
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether a finished run's outcomes are used again since nothing shows a change."""
+        if self._trust or self._journal.runs.is_interrupted:
+            return False
+        return any(not _is_named(origin) for origin in self._earlier.values())
+
+    def drop(self, because: str) -> None:
+        """Uses none of them, but where the user names a version."""
+        dropped = [stage for stage, origin in self._earlier.items() if not _is_named(origin)]
+        for stage in dropped:
+            del self._earlier[stage]
+            self._generations[stage] += 1
+        self.notes.append(f"{' and '.join(dropped)} asked again: {because}")
 
     def identity(self, stage: str, described: str) -> bytes:
         """What a stage's outcomes are kept under."""

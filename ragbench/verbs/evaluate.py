@@ -243,6 +243,7 @@ def evaluate_entries(
         selection, source = settings.selection or Selection(), settings.source or ""
         draw = Draw(cases, selection, source, stopped, GoldSpace())
         journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
+        in_loop = stack.enter_context(_event_loop(rag))
         begun = begin(
             asked,
             journal,
@@ -251,6 +252,8 @@ def evaluate_entries(
             name=settings.name or "dataset",
             watch=watch,
             trust=settings.trust_stored,
+            calls=calls,
+            in_loop=in_loop,
             anew=anew,
         )
         noted = replace(begun.manifest, notes=(*settings.notes, *draw.notes(), *begun.notes))
@@ -274,7 +277,7 @@ def evaluate_entries(
             retry_failed=settings.retry_failed,
             stopped=over,
             giving_up=giving_up,
-            in_loop=stack.enter_context(_event_loop(rag)),
+            in_loop=in_loop,
             report=advance or (lambda _: None),
             cases=begun.manifest.dataset.cases,
             in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),

@@ -87,7 +87,7 @@ def test_a_dry_run_shows_calls_and_price_and_judges_nothing(ragbench: Ragbench) 
         assert server.calls == []
         assert ragbench(*RUN, *model(server)).code == 0
     calls = Path("calls.log").read_text("utf-8").splitlines()
-    assert len(calls) == 3  # the RAG was asked once a case, by the dry run
+    assert len(calls) == 3 + 2 * 3  # once a case by the dry run, then to compare what is reused
 
 
 @pytest.mark.extra("llm")

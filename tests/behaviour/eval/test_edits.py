@@ -16,6 +16,7 @@ import pytest
 
 from ragbench import Case, EvalSettings, evaluate, load_rag, metric, parse_metrics
 from ragbench.ledger.watch import Watch
+from ragbench.stages import spot_check
 from ragbench.verbs.evaluate import evaluate_entries
 
 CASES = [Case(id=str(n), query=f"q{n}", reference="yes") for n in range(3)]
@@ -57,7 +58,7 @@ class Edited(RAGInterface):
 
     def generate(self, query, contexts):
         sys.edit_calls.append(query)
-        return "yes"
+        return getattr(sys, "edit_answer", "yes")
 '''
 FILES = {
     "pyproject.toml": '[tool.ragbench]\nignore = ["notes/*.txt"]\ninputs = ["../declared"]\n',
@@ -115,6 +116,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("OUTSIDE", str(tmp_path / "outside"))
     monkeypatch.setitem(vars(sys), "edit_calls", [])
+    # What is compared has to notice each edit alone, without the cases that are asked again.
+    monkeypatch.setattr(spot_check, "ASKED", 0)
     sys.path += [str(tmp_path / "library"), str(tmp_path / "site")]
     __import__("far_module")
     yield tmp_path / "project"
@@ -246,6 +249,19 @@ def test_files_that_no_text_names_and_that_nothing_can_read_are_no_hindrance(pro
     assert command()[0] == 0
     Path(os.fsdecode(b"name-\xff.txt")).write_text("other bytes")
     assert command()[0] == 3
+
+
+def test_what_no_comparison_sees_is_found_by_asking_three_cases_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spot_check, "ASKED", 2)  # of three cases
+    assert [command()[0] for _ in range(2)] == [3, 2]
+    monkeypatch.setattr(sys, "edit_answer", "no", raising=False)
+    asked, report = command()
+    assert asked == 1 + 3  # the first that differs says enough
+    assert any("generate of " in note and "another one now" in note for note in report.notes)
+    assert {row.response for row in report.rows()} == {"no"}
+    assert command()[0] == 2
 
 
 def test_a_corpus_beside_the_cases_counts_and_the_cases_do_not(project: Path) -> None:
