@@ -187,23 +187,13 @@ class Dialect(Generic[_SaidT]):
         return self.equal(filters.field, values)
 
 
-def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
+def matcher(filters: Filter) -> Callable[[Mapping[str, Any]], bool]:
     """Whether metadata pass a filter: the reference that stores agree with."""
-    if isinstance(filters, And):
-        return all(matches(part, metadata) for part in filters.filters)
-    if isinstance(filters, Or):
-        return any(matches(part, metadata) for part in filters.filters)
-    if isinstance(filters, Not):
-        return not matches(filters.filter, metadata)
-    value = _value(metadata, filters.field)
-    if isinstance(filters, Exists):
-        return value is not None
-    if isinstance(filters, Prefix):
-        return any(text.startswith(filters.prefix) for text in texts_of(value))
-    if isinstance(filters, Range):
-        return _within(instant(value) if filters.of_dates else number(value), filters.limits())
-    values = filters.values if isinstance(filters, In) else (filters.value,)
-    return not equality_keys(value).isdisjoint(map(equality_key, values))
+    return _MATCHER(filters)
+
+
+def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
+    return _MATCHER(filters)(metadata)
 
 
 def field_values(metadata: Mapping[str, Any]) -> dict[str, object]:
@@ -356,15 +346,37 @@ def _zone(text: str | None) -> timezone:
     return timezone(-ahead if text[0] == "-" else ahead)
 
 
-def _within(value: float | None, limits: Mapping[str, float]) -> bool:
-    if value is None:
-        return False
-    return (
-        value > limits.get("gt", -math.inf)
-        and value >= limits.get("gte", -math.inf)
-        and value < limits.get("lt", math.inf)
-        and value <= limits.get("lte", math.inf)
-    )
+_Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
+
+def _equal(field: str, values: Sequence[Scalar]) -> _Test:
+    wanted = frozenset(map(equality_key, values))
+    return lambda metadata: not wanted.isdisjoint(equality_keys(_value(metadata, field)))
+
+
+def _within(wanted: Range) -> _Test:
+    read, limits = instant if wanted.of_dates else number, wanted.limits()
+    above, least = limits.get("gt", -math.inf), limits.get("gte", -math.inf)
+    below, most = limits.get("lt", math.inf), limits.get("lte", math.inf)
+
+    def test(metadata: Mapping[str, Any]) -> bool:
+        value = read(_value(metadata, wanted.field))
+        return value is not None and above < value < below and least <= value <= most
+
+    return test
+
+
+_MATCHER: Dialect[_Test] = Dialect(
+    both=lambda parts: lambda metadata: all(part(metadata) for part in parts),
+    either=lambda parts: lambda metadata: any(part(metadata) for part in parts),
+    denied=lambda part: lambda metadata: not part(metadata),
+    equal=_equal,
+    within=_within,
+    exists=lambda field: lambda metadata: _value(metadata, field) is not None,
+    prefix=lambda field, prefix: (
+        lambda metadata: any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
+    ),
+)
 
 
 def _limit(bound: Bound) -> float:

@@ -34,7 +34,7 @@ from ragbench.pipeline.strategies import (
 )
 from ragbench.stats.mean import mean_interval
 from ragbench.stores.base import NORMAL, Effort, IndexIdentity
-from ragbench.stores.collection import OwnCollection, WordCollection
+from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database, fitted_name
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import TOKENISER_VERSION
@@ -114,9 +114,9 @@ class Collection:
 
     @cached_property
     def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
-        if isinstance(self.store, WordCollection):
+        if self.store.words is not None:
             self.store.words.check(self.store.info().name)
-            return StoredWordsStrategy(store=self.store)
+            return StoredWordsStrategy(store=self.store, words=self.store.words)
         return SparseStrategy(store=self.store, index=self._index())
 
     def _index(self) -> SparseIndex:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.filters import Filter, matches
+from ragbench.core.filters import Filter, matcher
 from ragbench.errors import StoreError, warn
 from ragbench.pipeline.bm25 import Bm25Scores
 from ragbench.pipeline.strategies import Search
-from ragbench.stores.collection import OwnCollection, WordCollection
+from ragbench.stores.collection import OwnCollection
 from ragbench.stores.record import searched_fields, similarity
-from ragbench.stores.words import WordVector, word_number
+from ragbench.stores.words import WordsForm, WordVector, word_number
 from ragbench.text.language import function_words, guess_language
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
@@ -206,7 +206,7 @@ class SparseIndex:
     def _passes(self, filters: Filter) -> NDArray[np.bool_]:
         import numpy as np
 
-        return np.array([matches(filters, one) for one in self._metadata()], dtype=bool)
+        return np.fromiter(map(matcher(filters), self._metadata()), dtype=bool)
 
 
 def function_tokens(query: str) -> frozenset[str]:
@@ -282,7 +282,8 @@ class StoredWordsStrategy:
     The store ranks and filters; nothing of the collection is read but what is found.
     """
 
-    store: WordCollection
+    store: OwnCollection
+    words: WordsForm
     _weights: dict[int, float] = field(default_factory=dict[int, float])
     """What words are worth, as far as it was asked for."""
     _held: set[int] = field(default_factory=set[int])
@@ -316,7 +317,7 @@ class StoredWordsStrategy:
     @property
     def identity(self) -> Mapping[str, object]:
         """How the store keeps the words that it ranks by."""
-        return {"words": self.store.words.to_json()}
+        return {"words": self.words.to_json()}
 
     def _learn(self, numbers: Iterable[int]) -> None:
         new = [number for number in dict.fromkeys(numbers) if number not in self._weights]
@@ -351,7 +352,7 @@ class StoredWordsStrategy:
         """Whether each chunk has a word that counts; looked up where its score is low."""
         return all(
             (chunk.score or 0.0) > asked.idle + _ROUNDED
-            or not asked.telling.isdisjoint(self.store.words.vector(chunk))
+            or not asked.telling.isdisjoint(self.words.vector(chunk))
             for chunk in ranking
             if asked.idle
         )
@@ -374,7 +375,7 @@ class StoredWordsStrategy:
             limit *= 4
 
     def _score(self, asked: _Asked, chunk: Chunk) -> float:
-        has = self.store.words.vector(chunk)
+        has = self.words.vector(chunk)
         parts = (
             share * self._weights[number] * has.get(number, 0.0)
             for number, share in asked.shares.items()

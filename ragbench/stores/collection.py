@@ -247,13 +247,9 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
     def _chunks(self, ranked: Sequence[Chunk]) -> list[Chunk]:
         return list(ranked)
 
-
-class WordCollection(OwnCollection):
-    """One whose store ranks by words, too."""
-
     @property
-    def words(self) -> WordsForm:
-        assert self._words is not None
+    def words(self) -> WordsForm | None:
+        """How its store ranks by words; None where ragbench does."""
         return self._words
 
     def search_words(

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from ragbench.errors import StoreError
 from ragbench.stores.base import CollectionInfo, other_form
 from ragbench.stores.checks import check_dimension, check_identity, check_name
-from ragbench.stores.collection import OwnCollection, WordCollection
+from ragbench.stores.collection import OwnCollection
 from ragbench.stores.engine import Engine, Writer, engine_failures
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.words import WordsForm, check_words
@@ -152,8 +152,7 @@ class WritableDatabase(ReadableDatabase[ConnectionT]):
                 known = f"there are: {names}" if names else "it holds none"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
             info = engine.read_info()
-            kind = OwnCollection if info.words is None else WordCollection
-            store = kind(
+            store = OwnCollection(
                 engine,
                 info,
                 address=self.address,

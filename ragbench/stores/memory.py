@@ -1,34 +1,40 @@
-"""The store ``memory``: NumPy arrays, searched exactly; kept in a folder where one is named."""
+"""The store ``memory``: NumPy arrays, searched exactly; kept in a folder where one is named.
+
+In a collection's folder ``collection.json`` names the two other files, ``chunks-*.jsonl`` and
+``vectors-*.npz``, by a digest of what they hold, and is written last: whoever reads sees one whole
+state, the old or the new one. A line of the first is a chunk, a row of the array ``vectors`` in the
+second its vector; the line's fields are those of `ragbench.stores.plain`.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
-from ragbench.core.chunk import Chunk, scored_chunk
-from ragbench.core.filters import (
-    Dialect,
-    Filter,
-    Range,
-    equality_key,
-    equality_keys,
-    field_values,
-    instant,
-    number,
-)
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row
+import orjson
+
+from ragbench.core.chunk import Chunk, scored_chunk, stored_chunk
+from ragbench.core.filters import Filter, matcher
+from ragbench.errors import InputError, StoreError
+from ragbench.io.atomic import written_whole
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, other_form
 from ragbench.stores.database import WritableDatabase
 from ragbench.stores.engine import Engine, Translated
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.memory_folder import MemoryFolder
-from ragbench.stores.record import StoredChunk, decode, searched_fields
+from ragbench.stores.record import StoredChunk, decode, encode, searched_fields
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_INDEX = "collection.json"
+_VERSION = 2
 _FIRST_ROWS = 256
 _ROUGH = 1e-5
 """More than float32 can be wrong by for vectors of unit length."""
@@ -39,7 +45,7 @@ class MemoryDatabase(WritableDatabase[None]):
 
     def __init__(self, path: str = "") -> None:
         super().__init__(f"memory:{path}", Path(path) if path else None)
-        self._folder = MemoryFolder(self.folder) if self.folder else None
+        self._folder = _Folder(self.folder) if self.folder else None
         self._collections: dict[str, Memory] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
@@ -90,7 +96,7 @@ class Memory:
     is_exact = True
     read = staticmethod(scored_chunk)
 
-    def __init__(self, info: CollectionInfo, folder: MemoryFolder | None = None) -> None:
+    def __init__(self, info: CollectionInfo, folder: _Folder | None = None) -> None:
         import numpy as np
 
         self._info = info
@@ -104,14 +110,13 @@ class Memory:
         self._unsaved = True
 
     @classmethod
-    def load(cls, name: str, folder: MemoryFolder) -> Memory:
-        saved = folder.read(name)
-        found = cls(saved.info, folder)
-        found._chunks = list(saved.chunks)
-        found._digests = dict(saved.digests)
-        found._rows = {chunk.id: row for row, chunk in enumerate(saved.chunks)}
-        found._vectors = saved.vectors
-        found._unsaved = False
+    def load(cls, name: str, folder: _Folder) -> Memory:
+        info, lines, vectors = folder.read(name)
+        found = cls(info, folder)
+        found._chunks = [stored_chunk(values, None) for values in lines]
+        found._digests = {values["chunk_id"]: values["digest"] for values in lines}
+        found._rows = {chunk.id: row for row, chunk in enumerate(found._chunks)}
+        found._vectors, found._unsaved = vectors, False
         return found
 
     def save(self) -> None:
@@ -194,8 +199,10 @@ class Memory:
         import numpy as np
 
         if self._filters is None:
-            index = FilterIndex(self._chunks)
-            self._filters = Translated(lambda one: np.flatnonzero(index.mask(one)))
+            fields = [searched_fields(chunk) for chunk in self._chunks]
+            self._filters = Translated(
+                lambda one: np.flatnonzero(np.fromiter(map(matcher(one), fields), dtype=np.bool_))
+            )
         return self._filters(filters)
 
     def _best(
@@ -235,77 +242,99 @@ class Memory:
         self._vectors = room
 
 
-_EXISTS = "e:"
-"""In the place of an equality key: the field is there."""
-_Column: TypeAlias = tuple[list[int], list[float]]
+class _Folder:
+    """The folder that holds the collections' folders."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
-class FilterIndex:
-    """Which rows hold which value; made of one state of a collection."""
+    def names(self) -> list[str]:
+        return sorted(unquote(path.parent.name) for path in self._path.glob(f"*/{_INDEX}"))
 
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
-        self._size = len(chunks)
-        self._rows: dict[str, dict[str, list[int]]] = {}
-        self._numbers: dict[tuple[str, bool], _Column] = {}
-        for row, chunk in enumerate(chunks):
-            for name, value in field_values(searched_fields(chunk)).items():
-                if value is not None:
-                    self._add(row, name, value)
+    def remove(self, name: str) -> None:
+        folder = self._folder(name)
+        try:
+            # First the file without which the rest is not a collection.
+            (folder / _INDEX).unlink(missing_ok=True)
+            if folder.is_dir():
+                shutil.rmtree(folder)
+        except OSError as error:
+            raise StoreError(f"{folder}: cannot be removed: {error.strerror}") from error
 
-    def mask(self, filters: Filter) -> NDArray[np.bool_]:
-        """True for every row whose metadata pass a folded filter."""
+    def write(
+        self, info: CollectionInfo, chunks: Sequence[Chunk], vectors: NDArray[np.float32]
+    ) -> None:
+        """Writes a collection; an earlier state stays whole until this one is."""
         import numpy as np
 
-        dialect: Dialect[NDArray[np.bool_]] = Dialect(
-            both=np.logical_and.reduce,
-            either=np.logical_or.reduce,
-            denied=np.logical_not,
-            equal=lambda name, values: self._held(name, map(equality_key, values)),
-            within=self._within,
-            exists=lambda name: self._held(name, [_EXISTS]),
-            prefix=self._beginning,
-        )
-        return dialect(filters)
-
-    def _held(self, name: str, keys: Iterable[str | None]) -> NDArray[np.bool_]:
-        import numpy as np
-
-        found = np.zeros(self._size, dtype=np.bool_)
-        rows = self._rows.get(name, {})
-        for key in keys:
-            found[rows.get(key or "", [])] = True
-        return found
-
-    def _beginning(self, name: str, prefix: str) -> NDArray[np.bool_]:
-        every = self._rows.get(name, {})
-        return self._held(name, [key for key in every if key.startswith(f"t:{prefix}")])
-
-    def _add(self, row: int, name: str, value: object) -> None:
-        keys = self._rows.setdefault(name, {})
-        for key in (_EXISTS, *equality_keys(value)):
-            keys.setdefault(key, []).append(row)
-        found, of_dates = number(value), False
-        if found is None:
-            found, of_dates = instant(value), True
-        if found is not None:
-            rows, values = self._numbers.setdefault((name, of_dates), ([], []))
-            rows.append(row)
-            values.append(float(found))
-
-    def _within(self, wanted: Range) -> NDArray[np.bool_]:
-        import numpy as np
-
-        rows, column = self._numbers.get((wanted.field, wanted.of_dates), ([], []))
-        values = np.asarray(column, dtype=np.float64)
-        within = np.ones(len(column), dtype=np.bool_)
-        tests = {
-            "gt": np.greater,
-            "gte": np.greater_equal,
-            "lt": np.less,
-            "lte": np.less_equal,
+        folder = self._folder(info.name)
+        lines = b"".join(_line(chunk) for chunk in chunks)
+        state = blake2b(lines, digest_size=10)
+        state.update(np.ascontiguousarray(vectors).tobytes())
+        names = {
+            "chunks": f"chunks-{state.hexdigest()}.jsonl",
+            "vectors": f"vectors-{state.hexdigest()}.npz",
         }
-        for name, limit in wanted.limits().items():
-            within &= tests[name](values, limit)
-        found = np.zeros(self._size, dtype=np.bool_)
-        found[np.asarray(rows, dtype=np.intp)[within]] = True
-        return found
+        index = {
+            "version": _VERSION,
+            "dimension": info.dimension,
+            "identity": dict(info.identity),
+            "complete": info.complete,
+            "count": len(chunks),
+            **names,
+        }
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not all((folder / name).is_file() for name in names.values()):
+                # The user's own documents, named by their digest.
+                with written_whole(folder / names["chunks"], is_text=False) as file:
+                    file.write(lines)
+                with written_whole(folder / names["vectors"], is_text=False) as file:
+                    np.savez(file, vectors=vectors)
+            with written_whole(folder / _INDEX) as file:
+                file.write(json.dumps(index, indent=2).encode() + b"\n")
+            for old in [*folder.glob("chunks-*.jsonl"), *folder.glob("vectors-*.npz")]:
+                if old.name not in names.values():
+                    old.unlink(missing_ok=True)
+        except (OSError, InputError) as error:
+            raise StoreError(f"memory:{self._path}: {folder} cannot be written: {error}") from error
+
+    def read(self, name: str) -> tuple[CollectionInfo, list[dict[str, Any]], NDArray[np.float32]]:
+        """What the collection says of itself, its chunks' fields and its vectors."""
+        import numpy as np
+
+        folder = self._folder(name)
+        try:
+            index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
+            if index["version"] != _VERSION:
+                raise other_form(f"memory:{self._path}", name)
+            with (folder / index["chunks"]).open("rb") as file:
+                lines = [_values(line) for line in file]
+            if not all("chunk_id" in line and "digest" in line for line in lines):
+                raise ValueError("its lines are no chunks")
+            with np.load(folder / index["vectors"], allow_pickle=False) as arrays:
+                vectors: NDArray[np.float32] = arrays["vectors"]
+            known = {at: index[at] for at in ("dimension", "identity", "complete")}
+            if vectors.shape != (len(lines), known["dimension"]) or len(lines) != index["count"]:
+                raise ValueError("its parts do not fit together")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(
+                f"memory:{self._path}: the collection '{name}' is damaged ({error}): index anew"
+            ) from error
+        return CollectionInfo(name=name, **known), lines, vectors
+
+    def _folder(self, name: str) -> Path:
+        # A name may hold characters that a file's name may not; a dot alone is not a folder of
+        # ours.
+        return self._path / quote(name, safe=" ").replace(".", "%2E")
+
+
+def _line(chunk: Chunk) -> bytes:
+    stored = encode(chunk)
+    return f'{stored.body[:-1]},"digest":"{stored.digest}"}}\n'.encode()
+
+
+def _values(line: bytes) -> dict[str, Any]:
+    # A leading space says that the fast reader would change something.
+    found: dict[str, Any] = json.loads(line) if line[:1] == b" " else orjson.loads(line)
+    return found

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, StoreError
+from ragbench.plugins import require
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
 
 WordVector: TypeAlias = Mapping[int, float]
@@ -103,35 +104,14 @@ def fastembed_words(text: str, language: str) -> list[int]:
     worth the collection knows (``modifier: idf``), so each counts 1.
     """
     stemmer: Any = importlib.import_module("Stemmer")
+    hashed: Any = require("mmh3", extra="qdrant").hash
     if language not in stemmer.algorithms():
         known = ", ".join(sorted(stemmer.algorithms()))
         raise ConfigError(f"--map language={language}: there are stemmers for {known}")
     words = re.sub(r"[^\w]", " ", text.lower()).split()
     stems = stemmer.Stemmer(language).stemWords([word for word in words if len(word) <= _LONGEST])
-    return sorted({abs(_murmur3(stem.encode())) for stem in stems})
+    return sorted({abs(hashed(stem)) for stem in stems})
 
 
 _LONGEST = 40
 """Characters of the longest word that fastembed keeps."""
-
-
-def _murmur3(data: bytes) -> int:
-    """MurmurHash3, x86, 32 bits, seed 0, signed (Appleby 2008)."""
-    mask, value = 0xFFFFFFFF, 0
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        part = int.from_bytes(data[at : at + 4], "little")
-        value ^= _mixed(part)
-        value = ((value << 13 | value >> 19) * 5 + 0xE6546B64) & mask
-    if whole < len(data):
-        value ^= _mixed(int.from_bytes(data[whole:], "little"))
-    value ^= len(data)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
-        value = ((value ^ value >> shift) * factor) & mask
-    return value - (1 << 32) if value >> 31 else value
-
-
-def _mixed(part: int) -> int:
-    part = part * 0xCC9E2D51 & 0xFFFFFFFF
-    part = (part << 15 | part >> 17) & 0xFFFFFFFF
-    return part * 0x1B873593 & 0xFFFFFFFF
