@@ -153,6 +153,8 @@ class _Decoder:
     no_values: Counter[str] = field(default_factory=Counter[str])
     """Cells of a table that hold a word such as NaN instead of a value, by field of the source."""
     _map: FieldMap = field(init=False)
+    _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
+    """What a mapping names that stands deeper in a row."""
     _ids: IdRegister = field(default_factory=IdRegister)
     _count: int = 0
     _known: int = field(init=False)
@@ -160,6 +162,11 @@ class _Decoder:
     def __post_init__(self) -> None:
         self._map = FieldMap(
             recognised=type(self).RECOGNISED(), overrides=self.fields, has_answers=self.has_answers
+        )
+        self._paths = tuple(
+            (path, getter(path))
+            for target, path in self.fields.items()
+            if "." in path and target not in HIT_FIELDS
         )
         self._known = len(self.problems)
 
@@ -204,22 +211,15 @@ class EntryDecoder(_Decoder):
     """How retrieved chunks that are objects are read."""
     outcomes: bool = True
     """Whether what a system did is looked at; it never becomes a part of the case."""
-    _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        _Decoder.__post_init__(self)
-        self._paths = tuple(
-            (path, getter(path))
-            for target, path in self.fields.items()
-            if "." in path and target not in HIT_FIELDS
-        )
 
     def plan(self, row: Row) -> FieldPlan:
         return self._map.plan(self._flat(row).values)
 
     def decode(self, row: Row) -> Entry | None:
         self._count += 1
-        row = self._flat(row)
+        # An abstract check would cost more than the rest of this method's own work.
+        if self._paths or type(row.values.get("answers")) is dict:
+            row = self._flat(row)
         plan = self._map.plan(row.values)
         known = len(self.problems)
         found = read_fields(
@@ -241,7 +241,6 @@ class EntryDecoder(_Decoder):
     def _flat(self, row: Row) -> Row:
         """The row with what stands deeper in it, where a mapping names it, at its top."""
         values = row.values
-        # An abstract check would cost more than the rest of this method's own work.
         if type(values.get("answers")) is dict:
             values = flatten_squad_row(values)
         for path, find in self._paths:

@@ -23,7 +23,7 @@ from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, FieldMap, entry_fields
 from ragbench.io.ids import IdRegister
 from ragbench.io.rankings import CorpusTexts, corpus_texts
 from ragbench.io.recorded import Retrieved, Texts, recorded_outcome, retrieved
-from ragbench.io.source import NotingReadErrors, Problems, Row, Source
+from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.source_info import SourceInfo, looked_at
 
 LOOK = 1000
@@ -109,7 +109,7 @@ class RowEntries:
         problems, place = Problems(), replace(self.place)
         decoder = self._decoder(problems, replace(chunks, warnings=Counter()))
         try:
-            with NotingReadErrors(place.name, problems):
+            with noting_read_errors(place.name, problems):
                 for row in self.reader(place, problems):
                     entry = decoder.decode(row)
                     if entry is not None:

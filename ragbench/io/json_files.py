@@ -78,23 +78,32 @@ def load(source: Source, problems: Problems) -> object | None:
 
 
 def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Problems) -> bool:
-    """Whether no key stands twice in an object; else a problem names the second one."""
-    repeated = repeated_key(raw, value)
-    if repeated is None:
+    """Whether no key stands twice in an object; else a problem names the second one.
+
+    Parsers keep the last value: where the text has more keys than its value, it is read again.
+    """
+    count, left = 0, [value]
+    while left:
+        one = left.pop()
+        if type(one) is dict:
+            inner = cast("dict[str, object]", one)
+            count += len(inner)
+            left += [each for each in inner.values() if type(each) is dict or type(each) is list]
+        elif type(one) is list:
+            items = cast("list[object]", one)
+            left += [each for each in items if type(each) is dict or type(each) is list]
+    if raw.count(b'":') + raw.count(b'" :') <= count or (found := _repeated_key(raw)) is None:
         return True
-    at, name = repeated
     message = "the key stands twice in one object: it is unknown which of its values is meant"
-    problems.add(message, path=path, line=line + raw.count(b"\n", 0, at), field=name)
+    problems.add(message, path=path, line=line + raw.count(b"\n", 0, found[0]), field=found[1])
     return False
 
 
 _TEXT = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
 
 
-def repeated_key(raw: bytes, value: object) -> tuple[int, str] | None:
-    """Where the first key stands that its object has already; parsers keep the last value."""
-    if raw.count(b'":') + raw.count(b'" :') <= _count_keys(value):
-        return None
+def _repeated_key(raw: bytes) -> tuple[int, str] | None:
+    """Where the first key stands that its object has already."""
     found: list[tuple[int, str]] = []
 
     def placed(text: re.Match[bytes]) -> bytes:
@@ -112,20 +121,6 @@ def repeated_key(raw: bytes, value: object) -> tuple[int, str] | None:
     except RecursionError:  # nested deeper than anything that is read
         return None
     return min(found, default=None)
-
-
-def _count_keys(value: object) -> int:
-    count, left = 0, [value]
-    while left:
-        one = left.pop()
-        if type(one) is dict:
-            inner = cast("dict[str, object]", one)
-            count += len(inner)
-            left += [each for each in inner.values() if type(each) is dict or type(each) is list]
-        elif type(one) is list:
-            items = cast("list[object]", one)
-            left += [each for each in items if type(each) is dict or type(each) is list]
-    return count
 
 
 _BLOCK_BYTES = 1 << 18

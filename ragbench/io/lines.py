@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ragbench.io.source import NotingReadErrors, Problems, Source
+from ragbench.io.source import Problems, Source, noting_read_errors
 
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -50,18 +50,11 @@ def read_bytes(source: Source, problems: Problems) -> bytes | None:
     """
     known = len(problems)
     whole = bytearray()
-    with NotingReadErrors(source.name, problems):
+    with noting_read_errors(source.name, problems):
         for piece in _pieces(source, _CHUNK_BYTES, problems):
             whole += piece.raw
             source.limits.check_held(len(whole))
     return bytes(whole) if len(problems) == known else None
-
-
-def _pieces(source: Source, longest: int, problems: Problems) -> Iterator[Line]:
-    """The lines of a source; one that is longer comes in pieces."""
-    with source.opened(problems) as stream:
-        if stream is not None:
-            yield from _lines(stream, source.name, longest, problems, source.encoding)
 
 
 def decode_line(line: Line, path: str, problems: Problems) -> str | None:
@@ -90,30 +83,27 @@ def _add_not_utf8(error: UnicodeDecodeError, path: str, line: Line, problems: Pr
     problems.add(message, path=path, line=line.number)
 
 
-def _lines(
-    stream: BinaryIO, path: str, longest: int, problems: Problems, encoding: str | None
-) -> Iterator[Line]:
-    if encoding not in (None, "utf-8"):
-        yield from _decoded_lines(_decoded_chunks(b"", stream, encoding, path, problems), longest)
-        return
-    next_line = partial(stream.readline, longest + 1)
-    first = stream.readline(longest + 1 + len(codecs.BOM_UTF8))
-    if first.startswith(_UTF32_MARKS):
-        problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
-        return
-    codec = _UTF16_CODECS.get(first[:2])
-    if codec is not None:
-        yield from _decoded_lines(_decoded_chunks(first, stream, codec, path, problems), longest)
-        return
-    offset = 0
-    if first.startswith(codecs.BOM_UTF8):
-        offset = len(codecs.BOM_UTF8)
-        first = first[offset:]
-    if not first:
-        return
-    for number, raw in enumerate(chain((first,), iter(next_line, b"")), start=1):
-        yield Line(number, offset, raw)
-        offset += len(raw)
+def _pieces(source: Source, longest: int, problems: Problems) -> Iterator[Line]:
+    """The lines of a source; one that is longer comes in pieces."""
+    path, codec = source.name, None if source.encoding == "utf-8" else source.encoding
+    with source.opened(problems) as stream:
+        if stream is None:
+            return
+        first = b"" if codec else stream.readline(longest + 1 + len(codecs.BOM_UTF8))
+        if first.startswith(_UTF32_MARKS):
+            problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
+            return
+        codec = codec or _UTF16_CODECS.get(first[:2])
+        if codec is not None:
+            chunks = _decoded_chunks(first, stream, codec, path, problems)
+            yield from _decoded_lines(chunks, longest)
+            return
+        offset = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
+        lines = chain((first[offset:],), iter(partial(stream.readline, longest + 1), b""))
+        for number, raw in enumerate(lines, start=1):
+            if raw:
+                yield Line(number, offset, raw)
+            offset += len(raw)
 
 
 def _decoded_lines(chunks: Iterable[str], longest: int) -> Iterator[Line]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -18,9 +18,9 @@ from ragbench.io.converted import other_files
 from ragbench.io.decoder import DocumentDecoder, EntryDecoder
 from ragbench.io.detect import detect_format
 from ragbench.io.formats import readers
-from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, RowReader, Source
+from ragbench.io.source import Kind, Problems, Row, RowReader, Source, noting_read_errors
 
-RecordT = TypeVar("RecordT")
+RecordT = TypeVar("RecordT", covariant=True)
 
 
 def read_cases(
@@ -60,8 +60,8 @@ def read_cases(
     """
     found = Problems() if problems is None else problems
     decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
-    rows = _rows(Source.of(source, split=split, encoding=encoding), format, "cases", decoder)
-    entries = _decoded(rows, decoder.decode, found if problems is None else None)
+    place = Source.of(source, split=split, encoding=encoding)
+    entries = _records(place, _reader(format), "cases", decoder, is_raised=problems is None)
     return (entry.case for entry in entries)
 
 
@@ -77,8 +77,8 @@ def read_documents(
     """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
     found = Problems() if problems is None else problems
     decoder = DocumentDecoder(problems=found, fields=fields or {})
-    rows = _rows(Source.of(source, split=split, encoding=encoding), format, "documents", decoder)
-    return _decoded(rows, decoder.decode, found if problems is None else None)
+    place = Source.of(source, split=split, encoding=encoding)
+    return _records(place, _reader(format), "documents", decoder, is_raised=problems is None)
 
 
 def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]:
@@ -90,37 +90,40 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
     return other_files(origin.path) if name == "text" else []
 
 
-def _rows(
-    source: Source, format: str | None, kind: Kind, decoder: EntryDecoder | DocumentDecoder
-) -> Iterator[Row]:
-    reader = None if format is None else _reader(format)  # refuses a wrong name at once
-
-    def rows() -> Iterator[Row]:
-        problems = decoder.problems
-        # Looking at a folder may fail as well as reading a file.
-        with closing(source), NotingReadErrors(source.name, problems):
-            name = detect_format(source, kind, problems) if reader is None else ""
-            if name is not None:
-                read = reader or _reader(name)
-                yield from read(source, kind=kind, problems=problems)
-        decoder.finish(source.name)
-
-    return rows()
+def _reader(name: str | None) -> RowReader | None:
+    """Refuses a wrong name at once."""
+    return None if name is None else cast("RowReader", readers().load(name))
 
 
-def _decoded(
-    rows: Iterator[Row], decode: Callable[[Row], RecordT | None], raised: Problems | None
+class _Decodes(Protocol[RecordT]):
+    """What makes records of rows."""
+
+    problems: Problems
+
+    def decode(self, row: Row, /) -> RecordT | None: ...
+    def finish(self, source: str, /) -> None: ...
+
+
+def _records(
+    source: Source,
+    reader: RowReader | None,
+    kind: Kind,
+    decoder: _Decodes[RecordT],
+    *,
+    is_raised: bool,
 ) -> Iterator[RecordT]:
-    for row in rows:
-        record = decode(row)
-        if record is not None:
-            yield record
-    if raised is not None:
-        raised.raise_if_any()
-
-
-def _reader(name: str) -> RowReader:
-    return cast("RowReader", readers().load(name))
+    problems = decoder.problems
+    # Looking at a folder may fail as well as reading a file.
+    with closing(source), noting_read_errors(source.name, problems):
+        if reader is None and (name := detect_format(source, kind, problems)) is not None:
+            reader = cast("RowReader", readers().load(name))
+        for row in () if reader is None else reader(source, kind=kind, problems=problems):
+            record = decoder.decode(row)
+            if record is not None:
+                yield record
+    decoder.finish(source.name)
+    if is_raised:
+        problems.raise_if_any()
 
 
 class Named(Protocol):

@@ -18,7 +18,7 @@ from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
 from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource
-from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
+from ragbench.io.source import STDIN, Problems, Source, noting_read_errors
 from ragbench.io.sources import open_source
 
 
@@ -35,7 +35,7 @@ def open_retrievals(
     if form is None and where != STDIN:
         with (
             closing(Source.of(where, encoding=options.get("encoding"))) as place,
-            NotingReadErrors(place.name, Problems()),
+            noting_read_errors(place.name, Problems()),
         ):
             form = detect_format(place, "cases", Problems())
     if form == "verdicts":

@@ -8,8 +8,8 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -172,7 +172,7 @@ class Source:
 
     def head(self, problems: Problems) -> bytes | None:
         """The first bytes, decompressed, without consuming them; None when it cannot be read."""
-        with NotingReadErrors(self.name, problems):
+        with noting_read_errors(self.name, problems):
             if self._stream is None:
                 self._stream = self._open()
             return _peek(self._stream)
@@ -185,27 +185,23 @@ class Source:
         An error while reading inside the ``with`` block ends the block and becomes a problem.
         """
         stream: BinaryIO | None = None
-        with NotingReadErrors(self.name, problems):
+        with noting_read_errors(self.name, problems):
             stream, self._stream = self._stream or self._open(), None
         if stream is None:
             yield None
             return
         try:
-            with NotingReadErrors(self.name, problems):
+            with noting_read_errors(self.name, problems):
                 yield stream
         finally:
-            if self._is_its_own:
-                stream.close()
+            self._stream = stream
+            self.close()
 
     def close(self) -> None:
-        if self._stream is not None and self._is_its_own:
+        """Standard input stays open."""
+        if self._stream is not None and (self.path is not None or self.address is not None):
             self._stream.close()
         self._stream = None
-
-    @property
-    def _is_its_own(self) -> bool:
-        """Whether nobody else reads the stream: standard input stays open."""
-        return self.path is not None or self.address is not None
 
     def _open(self) -> BinaryIO:
         if self.hub is not None:
@@ -258,16 +254,11 @@ def _peek(stream: BinaryIO) -> bytes:
     return cast("io.BufferedReader", stream).peek(HEAD_BYTES)
 
 
-class NotingReadErrors:
+def _noting(name: str, problems: Problems) -> Generator[None]:
     """Ends its block on an error of reading, and turns the error into a problem."""
-
-    def __init__(self, name: str, problems: Problems) -> None:
-        self._name = name
-        self._problems = problems
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+    try:
+        yield
+    except (EOFError, zlib.error, MemoryError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             message = "no such file or folder"
         elif isinstance(error, IsADirectoryError):
@@ -278,12 +269,14 @@ class NotingReadErrors:
             message = str(error)
         elif isinstance(error, MemoryError):
             message = "cannot be read: there is not enough memory for it"
-        elif isinstance(error, OSError):
-            message = f"cannot be read: {error.strerror or error}"
         else:
-            return False
-        self._problems.add(message, path=self._name)
-        return True
+            message = f"cannot be read: {error.strerror or error}"
+        problems.add(message, path=name)
+
+
+noting_read_errors = cast(  # which ends its block, and raises nothing
+    "Callable[[str, Problems], AbstractContextManager[None, bool]]", contextmanager(_noting)
+)
 
 
 Kind = Literal["cases", "documents"]

@@ -36,7 +36,7 @@ from ragbench.io.rankings import (
     read_ranking_rows,
     read_result,
 )
-from ragbench.io.source import STDIN, NotingReadErrors, Problems, Row, Source
+from ragbench.io.source import STDIN, Problems, Row, Source, noting_read_errors
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
@@ -108,7 +108,7 @@ def _placed(where: str | Path, split: str | None, encoding: str | None, stack: E
         return _run_around(found) or decoded(found)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
-    with NotingReadErrors(found.name, problems), (folder / "stdin").open("wb") as file:
+    with noting_read_errors(found.name, problems), (folder / "stdin").open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     problems.raise_if_any()
     return decoded(replace(found, path=folder / "stdin"))
@@ -173,7 +173,7 @@ class _Opening:
     def _detected(self, problems: Problems) -> str | None:
         place = replace(self.place)
         try:
-            with NotingReadErrors(place.name, problems):
+            with noting_read_errors(place.name, problems):
                 name = detect_format(place, "cases", problems)
                 value_of = self.corpus is not None or self.is_join
                 if name == "json" and value_of and is_beir_result(load(place, Problems())):
@@ -187,7 +187,7 @@ class _Opening:
         """Rows for a first look; what is wrong is reported when they are read in earnest."""
         place, problems = replace(self.place), Problems()
         try:
-            with NotingReadErrors(place.name, problems):
+            with noting_read_errors(place.name, problems):
                 yield from reader(place, problems)
         finally:
             place.close()
