@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _formats(typed: str) -> list[str]:
     from ragbench.io.dumps.forms import form_names
-    from ragbench.io.formats import readers
+    from ragbench.io.fields import readers
 
     names = dict.fromkeys((*readers().targets(), *form_names()))
     return [name for name in names if name.startswith(typed)]

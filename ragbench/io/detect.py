@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import orjson
 
 from ragbench.io import arrow, converted
-from ragbench.io.fields import is_known_field
-from ragbench.io.formats import (
+from ragbench.io.fields import (
     CASES_FILE,
     CORPUS_FILE,
     QRELS_FOLDER,
     QUERIES_FILE,
     QUERY_FILES,
     formats,
-    is_workbook,
+    is_known_field,
     readers,
 )
 from ragbench.io.json_files import (
@@ -42,6 +41,7 @@ CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 
 _PARQUET_MAGIC = b"PAR1"
 _SQLITE_MAGIC = b"SQLite format 3\x00"
+_ZIP_MAGIC, _WORKBOOK_PART = b"PK\x03\x04", b"[Content_Types].xml"
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
 
@@ -57,14 +57,14 @@ def _by_suffix() -> Mapping[str, str]:
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     known = len(problems)
     found = detect_container(source, kind, problems)
-    if kind == "documents" or found is None or len(problems) > known:
+    if kind == "documents" or found not in CONTAINERS or len(problems) > known:
         return found
-    if found not in CONTAINERS:
-        return found
-    envelope = _envelope(source, problems) if found in ("json", "jsonl") else None
-    if envelope is not None:
-        return envelope if len(problems) == known else None
-    return next(filter(None, map(special_form, _first_records(source, found))), found)
+    head = b"" if found in ("xlsx", "parquet", "hf") else _head(source)
+    if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
+        envelope = _envelope(source, head, problems)
+        if envelope is not None:
+            return envelope if len(problems) == known else None
+    return next(filter(None, map(special_form, _first_records(source, found, head))), found)
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> str | None:
@@ -119,24 +119,17 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
     return None
 
 
-def is_run_file(text: str) -> bool:
-    """Whether a text begins as a TREC run does: ``query Q0 document rank score tag``."""
-    columns = text.partition("\n")[0].split()
-    return len(columns) == 6 and columns[1].upper() == "Q0"
-
-
 def _file_format(source: Source, head: bytes, kind: Kind) -> str | None:
     if head.startswith(_PARQUET_MAGIC):
         return "parquet"
-    if is_workbook(head):
+    if head.startswith(_ZIP_MAGIC) and _WORKBOOK_PART in head:
         return "xlsx"
     text = decode_head(head, source.encoding).lstrip()
     found = _by_suffix().get(source.suffix)
-    if kind == "cases" and is_run_file(text):
+    columns = text.partition("\n")[0].split() if kind == "cases" else []
+    if len(columns) == 6 and columns[1].upper() == "Q0":  # query Q0 document rank score tag
         return "run-file"
-    if found is None or found == "json":
-        found = _shape(text, found)
-    return found
+    return _shape(text, found) if found is None or found == "json" else found
 
 
 def _shape(text: str, by_suffix: str | None) -> str | None:
@@ -193,54 +186,45 @@ def _starts_with_object(item: object) -> bool:
 # --- forms of records
 
 
-def _has(*names: str) -> Callable[[Mapping[str, object]], bool]:
-    wanted = frozenset(names)
-    return lambda record: wanted <= record.keys()
+class _Sign(NamedTuple):
+    """What the records of a form have: all of some fields, some of others, values of a type."""
+
+    form: str
+    all: str
+    some: str = ""
+    least: int = 0
+    types: Mapping[str, type | tuple[type, ...]] = {}
 
 
-def _is_outcome(value: object) -> bool:
-    return value is None or (isinstance(value, dict) and "status" in value)
-
-
-def _is_export(record: Mapping[str, object]) -> bool:
-    return {"id", "query", "retrieval", "generation", "scores"} <= record.keys() and all(
-        _is_outcome(record[name]) for name in ("retrieval", "generation")
-    )
-
-
-def _is_deepeval(record: Mapping[str, object]) -> bool:
-    said = {"actual_output", "actualOutput", "retrieval_context", "retrievalContext"}
-    return "input" in record and not said.isdisjoint(record)
-
-
-def _is_promptfoo(record: Mapping[str, object]) -> bool:
-    given = {"response", "error", "promptIdx", "testIdx", "gradingResult", "failureReason"}
-    return isinstance(record.get("vars"), dict) and len(given & record.keys()) >= 2
-
-
-def _is_mtrag(record: Mapping[str, object]) -> bool:
-    turns = record.get("history", record.get("input"))
-    return {"task_id", "contexts", "targets"} <= record.keys() and isinstance(turns, list)
-
-
-_SPECIAL: tuple[tuple[str, Callable[[Mapping[str, object]], bool]], ...] = (
-    ("export", _is_export),
-    ("export", _has("user_input", "retrieval_status", "generation_status")),
-    ("report", _has("id", "query", "retrieved_ids", "retrieve", "generate", "failures")),
-    ("verdicts", _has("relevant_chunk_ids", "retrieval_quality", "answer_probability")),
-    ("promptfoo", _is_promptfoo),
-    ("mtrag", _is_mtrag),
-    ("ragchecker", _has("query", "gt_answer")),
-    ("open-rag-eval", _has("query", "passage", "generated_answer")),
-    ("deepeval", _is_deepeval),
-    ("ragas", _has("user_input")),
-    ("ragas", _has("eval_sample")),
-)
+_OUTCOMES = dict.fromkeys(("retrieval", "generation"), (dict, type(None)))
+_SIGNS = (
+    _Sign("export", "id query retrieval generation scores", types=_OUTCOMES),
+    _Sign("export", "user_input retrieval_status generation_status"),
+    _Sign("report", "id query retrieved_ids retrieve generate failures"),
+    _Sign("verdicts", "relevant_chunk_ids retrieval_quality answer_probability"),
+    _Sign("promptfoo", "vars", "response error promptIdx testIdx gradingResult failureReason", 2,
+          {"vars": dict}),
+    _Sign("mtrag", "task_id contexts targets history", types={"history": list}),
+    _Sign("mtrag", "task_id contexts targets input", types={"input": list}),
+    _Sign("ragchecker", "query gt_answer"),
+    _Sign("open-rag-eval", "query passage generated_answer"),
+    _Sign("deepeval", "input", "actual_output actualOutput retrieval_context retrievalContext", 1),
+    _Sign("ragas", "user_input"),
+    _Sign("ragas", "eval_sample"),
+)  # fmt: skip
+_SPECIAL = [(sign, frozenset(sign.all.split()), frozenset(sign.some.split())) for sign in _SIGNS]
 
 
 def special_form(record: Mapping[str, object]) -> str | None:
     """The tool that a record is of; None when its fields say nothing of one."""
-    return next((name for name, is_form in _SPECIAL if is_form(record)), None)
+    for sign, wanted, some in _SPECIAL:
+        if (
+            wanted <= record.keys()
+            and len(some & record.keys()) >= sign.least
+            and all(isinstance(record[name], kind) for name, kind in sign.types.items())
+        ):
+            return sign.form
+    return None
 
 
 _OTHERS: Mapping[frozenset[str], str] = {
@@ -255,9 +239,8 @@ _OTHERS: Mapping[frozenset[str], str] = {
 """What else ragbench writes as JSON, by keys that it begins with; there are no cases in it."""
 
 
-def _envelope(source: Source, problems: Problems) -> str | None:
+def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
     """The form of a JSON object that holds its records deeper; None when it is no such object."""
-    head = _head(source)
     keys = object_keys(head)
     if not keys:
         return None
@@ -289,7 +272,7 @@ def _head(source: Source) -> bytes:
     return decode_head(head, source.encoding).lstrip().encode("utf-8", "replace")
 
 
-def _first_records(source: Source, container: str) -> Iterator[Mapping[str, object]]:
+def _first_records(source: Source, container: str, raw: bytes) -> Iterator[Mapping[str, object]]:
     """Some of the first records, as far as the head of the file shows them."""
     if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
@@ -297,7 +280,6 @@ def _first_records(source: Source, container: str) -> Iterator[Mapping[str, obje
         rows = read_rows(source, container, Problems())
         yield from (row.values for row in islice(rows, 1))
         return
-    raw = _head(source)
     text = raw.decode()
     if container in ("csv", "tsv"):
         header, _, rest = text.partition("\n")

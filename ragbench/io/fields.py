@@ -1,4 +1,4 @@
-"""Which field of a source means which field of a record: the names that other tools use."""
+"""The formats that are read, and which field of a source means which field of a record."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
+from typing import Any
+
+import msgspec
 
 from ragbench.errors import ConfigError
+from ragbench.io.source import Kind
+from ragbench.plugins import Registry
 
 Names = Mapping[str, tuple[str, ...]]
 """Field of a record to the names recognised for it."""
@@ -32,13 +37,16 @@ ANSWER_FIELDS = frozenset(
 """Fields without which a record holds nothing that a system did."""
 
 
+def _read(name: str) -> dict[str, dict[str, Any]]:
+    file = resources.files("ragbench.io").joinpath(name)
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
 @cache
 def _table() -> Mapping[str, Names]:
-    file = resources.files("ragbench.io").joinpath("fields.toml")
-    table = tomllib.loads(file.read_text(encoding="utf-8"))
     return {
         kind: {target: tuple(names.split()) for target, names in fields.items()}
-        for kind, fields in table.items()
+        for kind, fields in _read("fields.toml").items()
     }
 
 
@@ -177,3 +185,47 @@ class FieldMap:
         if self.has_answers or not targets.isdisjoint(ANSWER_FIELDS):
             return recognised
         return [(None if t in outcome_fields() else t, name) for t, name in recognised]
+
+
+# --- formats
+
+CASES_FILE, CORPUS_FILE = "cases.jsonl", "corpus.jsonl"
+"""In a folder of ragbench's own form; BEIR's corpus is called so, too."""
+QUERIES_FILE, QRELS_FOLDER = "queries.jsonl", "qrels"
+"""By which a folder of BEIR is known."""
+QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
+"""By one of which a folder of TREC is."""
+
+_BOTH: tuple[Kind, ...] = ("cases", "documents")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatInfo:
+    name: str
+    summary: str
+    example: str
+    reader: str
+    """Where its ``RowReader`` is, below this package: ``module:function``."""
+    reads: tuple[Kind, ...] = _BOTH
+    records: str = ""
+    """What a system did that it can hold, in a few words; empty when it can hold nothing of it."""
+    suffixes: tuple[str, ...] = ()
+    """Suffixes that it is recognised by; empty when it is recognised by its shape."""
+    streamed: bool = True
+    extra: str | None = None
+
+
+@cache
+def formats() -> Mapping[str, FormatInfo]:
+    """Every format that ragbench brings, by name, in the order of ``ragbench show formats``."""
+    return {
+        name: msgspec.convert({**row, "name": name}, FormatInfo)
+        for name, row in _read("formats.toml").items()
+    }
+
+
+@cache
+def readers() -> Registry:
+    """Name of a format to its ``RowReader``; packages add theirs as ``ragbench.formats``."""
+    builtin = {name: f"ragbench.io.{info.reader}" for name, info in formats().items()}
+    return Registry(kind="formats", builtin=builtin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ragbench.io.formats import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
+from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
 from ragbench.io.json_files import read_json_lines
 from ragbench.io.lines import decode_line, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source

@@ -17,7 +17,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.converted import other_files
 from ragbench.io.decoder import DocumentDecoder, EntryDecoder
 from ragbench.io.detect import detect_format
-from ragbench.io.formats import readers
+from ragbench.io.fields import readers
 from ragbench.io.source import Kind, Problems, Row, RowReader, Source, noting_read_errors
 
 RecordT = TypeVar("RecordT", covariant=True)

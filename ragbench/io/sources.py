@@ -25,8 +25,7 @@ from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.entries import LOOK, DumpEntries, EntrySource, Reader, RowEntries
-from ragbench.io.fields import HIT_FIELDS, FieldMap, case_fields, entry_fields
-from ragbench.io.formats import readers
+from ragbench.io.fields import HIT_FIELDS, FieldMap, case_fields, entry_fields, readers
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.rankings import (

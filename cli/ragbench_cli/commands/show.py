@@ -169,7 +169,7 @@ def formats(json: JsonOption = False) -> None:
     Example:
       ragbench show formats
     """
-    from ragbench.io.formats import formats as known_formats
+    from ragbench.io.fields import formats as known_formats
 
     def lines() -> Iterator[tuple[str, str]]:
         for known in known_formats().values():

@@ -10,7 +10,7 @@ import orjson
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.form import TEXT_NAMES, DumpRecord, is_list, is_object
 from ragbench.io.dumps.forms import forms
-from ragbench.io.formats import readers
+from ragbench.io.fields import readers
 from ragbench.io.json_files import (
     array_elements,
     array_key,

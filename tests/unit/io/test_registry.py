@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import read_cases
-from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields
-from ragbench.io.formats import formats, readers
+from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields, formats, readers
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.source import Kind, Problems, Row, Source
 
