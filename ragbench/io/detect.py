@@ -196,9 +196,10 @@ class _Sign(NamedTuple):
     types: Mapping[str, type | tuple[type, ...]] = {}
 
 
-_OUTCOMES = dict.fromkeys(("retrieval", "generation"), (dict, type(None)))
+_OUTCOME = (dict, type(None))
 _SIGNS = (
-    _Sign("export", "id query retrieval generation scores", types=_OUTCOMES),
+    _Sign("export", "id query retrieval generation scores", 
+          types={"retrieval": _OUTCOME, "generation": _OUTCOME}),
     _Sign("export", "user_input retrieval_status generation_status"),
     _Sign("report", "id query retrieved_ids retrieve generate failures"),
     _Sign("verdicts", "relevant_chunk_ids retrieval_quality answer_probability"),
