@@ -239,7 +239,7 @@ async def _structure(client: LLMClient, checks: list[DoctorCheck]) -> None:
     started = time.perf_counter()
     reply = await ask_capital(client, purpose="doctor")
     seconds = time.perf_counter() - started
-    way = "no mode" if client.structured is None else client.structured.value
+    way = client.dialect.structured.value if client.dialect.known else "no mode"
     repaired = ", after one correction" if reply.repaired else ""
     checks.append(_passed("llm structure", f"works with {way}{repaired} in {seconds:.2f} s"))
 

@@ -4,23 +4,74 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from functools import cached_property
 from typing import Any, cast
 
 from ragbench.core.chat import Usage
 from ragbench.errors import LLMRefusedError, LLMTruncatedError
 from ragbench.masking import mask_text
 
+_SHOWN = 300
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
     body: str
+
+    @cached_property
+    def error(self) -> dict[str, Any]:
+        """What it says of an error; empty where it is none."""
+        return _error(self.body)
+
+    @property
+    def message(self) -> str:
+        """What an error says of itself, in a line of any length."""
+        message = self.error.get("message")
+        return " ".join((message if isinstance(message, str) else self.body).split())
+
+    @cached_property
+    def effective_status(self) -> int:
+        """The status, also where a gateway sends an error with status 200."""
+        if self.status != 200 or '"error"' not in self.body or '"choices"' in self.body:
+            return self.status
+        if not self.error:
+            return self.status
+        code = self.error.get("code")
+        return code if isinstance(code, int) and 400 <= code < 600 else 502
+
+
+def _error(body: str) -> dict[str, Any]:
+    """Google wraps it into a list; gateways put a provider's whole body into their message."""
+    try:
+        value: object = json.loads(body, strict=False)
+    except (ValueError, RecursionError):
+        return {}
+    error = _dict(next(iter(_list(value)), value)).get("error")
+    if isinstance(error, str):
+        return {"message": error}
+    found = _dict(error)
+    message = found.get("message")
+    inner = _error(message) if isinstance(message, str) and message[:1] in ("{", "[") else {}
+    return {**found, **inner}
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [found for item in _list(value) if (found := _dict(item))]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,36 +99,40 @@ def decoded(answer: Answer) -> Mapping[str, Any]:
     try:
         body = cast("object", json.loads(answer.body, strict=False))
     except (ValueError, RecursionError):
-        raise EmptyAnswerError("an answer that is no JSON") from None
+        body = None
     if not isinstance(body, dict):
         raise EmptyAnswerError("an answer that is not a JSON object")
     found = cast("dict[str, Any]", body)
-    usage = found.get("usage")
-    if _COST_HEADER in answer.headers and isinstance(usage, dict):
-        cast("dict[str, Any]", usage).setdefault("cost", answer.headers[_COST_HEADER])
+    if _COST_HEADER in answer.headers:
+        _dict(found.get("usage")).setdefault("cost", answer.headers[_COST_HEADER])
     return found
 
 
 def completion_of(body: Mapping[str, Any]) -> Completion:
-    choice = _choice(body)
-    raw = choice.get("message")
-    message = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
-    text = _text(message.get("content"))
-    reason = choice.get("finish_reason")
+    choice = _dict(next(iter(_list(body.get("choices"))), None))
+    if not choice:
+        raise EmptyAnswerError("an answer without choices")
+    error = _dict(choice.get("error"))
+    if error:  # a gateway whose provider broke off
+        said = str(error.get("message"))
+        raise EmptyAnswerError(f"an error in place of an answer: {_short(said)}")
+    message = _dict(choice.get("message"))
+    text, reason = _text(message.get("content")), choice.get("finish_reason")
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
         raise LLMRefusedError(f"the model declined: {_short(refusal)}", reply=refusal)
     if reason == "content_filter":
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
+    usage = usage_of(body)
     if reason == "length":
-        raise _cut_off(text, usage_of(body))
+        raise _cut_off(text, usage)
     if not text.strip():
         raise EmptyAnswerError("an answer without text")
     return Completion(
         text=text,
         finish_reason=reason if isinstance(reason, str) else "",
         model=_text(body.get("model")),
-        usage=usage_of(body),
+        usage=usage,
         cost=reported_cost(body),
     )
 
@@ -98,28 +153,13 @@ def _cut_off(text: str, usage: Usage) -> LLMTruncatedError:
     return error
 
 
-def _choice(body: Mapping[str, Any]) -> dict[str, Any]:
-    choices = body.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise EmptyAnswerError("an answer without choices")
-    choice = cast("dict[str, Any]", choices[0])
-    error = choice.get("error")
-    if isinstance(error, dict):  # a gateway whose provider broke off
-        message = cast("dict[str, Any]", error).get("message")
-        raise EmptyAnswerError(f"an error in place of an answer: {_short(str(message))}")
-    return choice
-
-
 def usage_of(body: Mapping[str, Any]) -> Usage:
     """The tokens that an answer says it took.
 
     Hidden reasoning is billed as part of the answer. Some endpoints count it in
     ``completion_tokens``, some only in ``total_tokens``: the larger count is taken.
     """
-    raw = body.get("usage")
-    if not isinstance(raw, dict):
-        return Usage(reported=False)
-    usage = cast("dict[str, Any]", raw)
+    usage = _dict(body.get("usage"))
     prompt = _count(usage.get("prompt_tokens"))
     completion = _count(usage.get("completion_tokens"))
     total = _count(usage.get("total_tokens"))
@@ -127,12 +167,13 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
         return Usage(reported=False)
     said = completion or 0
     billed = max(said, (total or 0) - prompt)
-    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
+    reasoning = _count(_dict(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens"))
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=billed,
-        cached_prompt_tokens=_detail(usage, "prompt_tokens_details", "cached_tokens"),
-        reasoning_tokens=min(max(reasoning, billed - said), billed),
+        cached_prompt_tokens=cached or 0,
+        reasoning_tokens=min(max(reasoning or 0, billed - said), billed),
     )
 
 
@@ -142,14 +183,12 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
     Sources: OpenRouter's ``usage.cost`` (with a key of one's own at the provider,
     ``cost_details.upstream_inference_cost`` comes on top); LiteLLM's header.
     """
-    raw = body.get("usage")
-    usage = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    usage = _dict(body.get("usage"))
     cost = _amount(usage.get("cost"))
     if cost is None or usage.get("is_byok") is not True:
         return cost
-    details = usage.get("cost_details")
-    upstream = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
-    return cost + (_amount(upstream.get("upstream_inference_cost")) or Decimal(0))
+    upstream = _amount(_dict(usage.get("cost_details")).get("upstream_inference_cost"))
+    return cost + (upstream or Decimal(0))
 
 
 def _amount(value: object) -> Decimal | None:
@@ -162,12 +201,6 @@ def _amount(value: object) -> Decimal | None:
     return amount if amount.is_finite() and amount >= 0 else None
 
 
-def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
-    details = usage.get(group)
-    known = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
-    return _count(known.get(name)) or 0
-
-
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
@@ -175,16 +208,8 @@ def _count(value: object) -> int | None:
 def _text(content: object) -> str:
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
-        parts = cast("list[Any]", content)
-        texts = [
-            cast("dict[str, Any]", part).get("text") for part in parts if isinstance(part, dict)
-        ]
-        return "".join(text for text in texts if isinstance(text, str))
-    return ""
-
-
-_SHOWN = 300
+    texts = [part.get("text") for part in _dicts(content)]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def shortened(line: str) -> str:
@@ -211,68 +236,58 @@ class Meaning(Enum):
     REJECTED = "rejected"
 
 
-_RETRIED = frozenset({408, 409, 425})
-_OVERLOADED = 529
-"""Anthropic's status for it."""
-_NO_MONEY = re.compile(
+_NO_MONEY = (
     r"insufficient_quota|insufficient (?:credit|balance|funds)|credit balance is too low|"
-    r"billing_hard_limit|billing_not_active",
-    re.IGNORECASE,
+    r"billing_hard_limit|billing_not_active"
 )
-_QUOTA = re.compile(r"exceeded your current quota|billing", re.IGNORECASE)
-_A_DAY = re.compile(r"PerDay|per_day", re.IGNORECASE)
-_LIMIT_ZERO = re.compile(r"\blimit: 0\b")
-_FILTERED = re.compile(r"content_filter|content management policy|content_policy", re.IGNORECASE)
-_ABOUT_FORMAT = re.compile(r"response_format|json_schema|literal_error")
+_MEANINGS: tuple[tuple[Container[int], str, Meaning], ...] = (
+    (range(200, 300), "", Meaning.ANSWERED),
+    ({429}, "", Meaning.RATE_LIMITED),
+    # Some servers fail over what they do not know.
+    ({501}, "", Meaning.REJECTED),
+    (range(500, 600), "response_format|json_schema|literal_error", Meaning.REJECTED),
+    ({529}, "", Meaning.RATE_LIMITED),  # Anthropic's status of an overload
+    ({503}, "overloaded", Meaning.RATE_LIMITED),
+    ({408, 409, 425, *range(500, 1000)}, "", Meaning.BROKEN),
+    ({401, 402}, "", Meaning.NO_ACCESS),
+    ({400}, _NO_MONEY, Meaning.NO_ACCESS),
+    (range(1000), "content_filter|content management policy|content_policy", Meaning.REFUSED),
+)
+"""The first row whose statuses hold an answer's, and whose words its body, says what it means."""
 
 
 def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
-    status = effective_status(answer)
-    if 200 <= status < 300:
-        return Meaning.ANSWERED
-    if status == 429:
-        return Meaning.NO_ACCESS if _is_used_up(answer.body) else Meaning.RATE_LIMITED
-    if status == 501 or (status >= 500 and _ABOUT_FORMAT.search(answer.body)):
-        return Meaning.REJECTED  # some servers fail over what they do not know
-    if status == _OVERLOADED or (status == 503 and "overloaded" in answer.body):
-        return Meaning.RATE_LIMITED
-    if status >= 500 or status in _RETRIED:
-        return Meaning.BROKEN
-    if status in (401, 402) or (status == 400 and _NO_MONEY.search(answer.body)):
-        return Meaning.NO_ACCESS
-    if _FILTERED.search(answer.body):
-        return Meaning.REFUSED
+    status = answer.effective_status
+    for statuses, words, meaning in _MEANINGS:
+        if status in statuses and (not words or re.search(words, answer.body, re.IGNORECASE)):
+            return Meaning.NO_ACCESS if status == 429 and _is_used_up(answer) else meaning
     if status in (403, 404, 405) and not has_answered:
         return Meaning.NO_ACCESS
     return Meaning.REJECTED
 
 
-def _is_used_up(body: str) -> bool:
+def _is_used_up(answer: Answer) -> bool:
     """Whether a 429 says that there is nothing left for hours, or for ever.
 
     Gemini words every limit alike, "You exceeded your current quota, please check your
     plan and billing details": which one it is stands in ``quotaId``. OpenAI uses the same words
     when there is no money, with the code ``insufficient_quota``.
     """
-    error = error_of(body) or {}
-    codes = f"{error.get('code')} {error.get('type')}"
-    if _NO_MONEY.search(codes) or _NO_MONEY.search(_message(error, body)):
+    error, text = answer.error, answer.message
+    if re.search(_NO_MONEY, f"{error.get('code')} {error.get('type')} {text}", re.IGNORECASE):
+        return True
+    if re.search(r"\blimit: 0\b", text):  # this model is not part of the plan
         return True
     quotas = [
         f"{violation.get('quotaId', '')} {violation.get('quotaMetric', '')}"
-        for detail in _details(error)
-        for violation in _objects(detail.get("violations"))
+        for detail in _dicts(error.get("details"))
+        for violation in _dicts(detail.get("violations"))
     ]
-    text = _message(error, body)
-    if _LIMIT_ZERO.search(text):  # this model is not part of the plan
-        return True
     if quotas:
-        return any(_A_DAY.search(quota) for quota in quotas)
-    if requested_wait(Answer(status=429, headers={}, body=body)) is not None:
+        return re.search("PerDay|per_day", " ".join(quotas), re.IGNORECASE) is not None
+    if requested_wait(answer) is not None or error.get("status") == "RESOURCE_EXHAUSTED":
         return False
-    if error.get("status") == "RESOURCE_EXHAUSTED":
-        return False
-    return _QUOTA.search(text) is not None
+    return re.search("exceeded your current quota|billing", text, re.IGNORECASE) is not None
 
 
 _ASKED_TO_WAIT = re.compile(
@@ -281,7 +296,6 @@ _ASKED_TO_WAIT = re.compile(
     re.IGNORECASE,
 )
 _UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0}
-_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 def requested_wait(answer: Answer) -> float | None:
@@ -289,66 +303,12 @@ def requested_wait(answer: Answer) -> float | None:
 
     Read are Google's ``RetryInfo`` and sentences such as "Please try again in 1.2s".
     """
-    error = error_of(answer.body) or {}
-    for detail in _details(error):
-        found = _DELAY.fullmatch(str(detail.get("retryDelay", "")))
+    for detail in _dicts(answer.error.get("details")):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))
         if found is not None:
             return float(found[1])
-    asked = _ASKED_TO_WAIT.search(_message(error, answer.body))
+    asked = _ASKED_TO_WAIT.search(answer.message)
     if asked is None:
         return None
-    minutes = 60.0 * int(asked["minutes"] or 0)
-    return minutes + float(asked["amount"]) * _UNITS[asked["unit"].lower()]
-
-
-def _details(error: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    return _objects(error.get("details"))
-
-
-def _objects(value: object) -> Iterator[dict[str, Any]]:
-    for item in cast("list[object]", value) if isinstance(value, list) else ():
-        if isinstance(item, dict):
-            yield cast("dict[str, Any]", item)
-
-
-def effective_status(answer: Answer) -> int:
-    """The status, also where a gateway sends an error with status 200."""
-    if answer.status != 200 or '"error"' not in answer.body:
-        return answer.status
-    error = error_of(answer.body)
-    if error is None or '"choices"' in answer.body:
-        return answer.status
-    code = error.get("code")
-    return code if isinstance(code, int) and 400 <= code < 600 else 502
-
-
-def detail_of(answer: Answer) -> str:
-    """What an error says of itself, in a line of any length."""
-    return " ".join(_message(error_of(answer.body) or {}, answer.body).split())
-
-
-def _message(error: Mapping[str, Any], body: str) -> str:
-    message = error.get("message")
-    return message if isinstance(message, str) else body
-
-
-def error_of(body: str) -> dict[str, Any] | None:
-    """The error object of a body; None when it has none.
-
-    Google wraps it into a list; gateways put a provider's whole body into their message.
-    """
-    try:
-        value = cast("object", json.loads(body, strict=False))
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, list) and value:
-        value = cast("list[object]", value)[0]
-    error = cast("dict[str, Any]", value).get("error") if isinstance(value, dict) else None
-    if isinstance(error, str):
-        return {"message": error}
-    if not isinstance(error, dict):
-        return None
-    found = cast("dict[str, Any]", error)
-    message = found.get("message")
-    inner = error_of(message) if isinstance(message, str) and message[:1] in "{[" else None
-    return found if inner is None else {**found, **inner}
+    seconds = float(asked["amount"]) * _UNITS[asked["unit"].lower()]
+    return 60.0 * int(asked["minutes"] or 0) + seconds

@@ -6,11 +6,13 @@ import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 from ragbench.core.chat import Message, Reply, Usage
 from ragbench.errors import ConfigError, LLMCacheError
@@ -194,11 +196,18 @@ class ResponseCache:
             now = int(self._today())
             if now - row[1] > _DAY:  # precise enough to see what is in use, and seldom a write
                 self._db.execute("UPDATE replies SET used = ? WHERE key = ?", (now, key))
-        return _decoded(key, row[0])
+        try:
+            kept = msgspec.convert(json.loads(row[0]), _Kept)
+        except ValueError:  # a row that was changed by hand is not an answer
+            return None
+        found = {name: getattr(kept, name) for name in _Kept.__struct_fields__}
+        return Reply(value=kept.text, cached=True, key=key, **found)
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
         """Keeps an answer; it is safe when this returns, whatever happens to the process."""
-        body = hidden(json.dumps(_kept(reply), ensure_ascii=True, separators=(",", ":")))
+        # Escaped, as json.dumps does: lone surrogates stay what they are.
+        kept = {name: getattr(reply, name) for name in _Kept.__struct_fields__}
+        body = hidden(json.dumps(kept, default=_plain, separators=(",", ":")))
         now = int(self._today())
         with guarded(self.path):
             self._db.execute(
@@ -209,7 +218,7 @@ class ResponseCache:
         if self._stored % _CHECKED_EVERY == 0:
             self._trim()
 
-    def dialect(self, judge: str) -> dict[str, Any] | None:
+    def dialect(self, judge: str) -> bytes | None:
         """What an endpoint was found to understand of late; None when that is not known."""
         with guarded(self.path):
             self._db.executescript(_DIALECTS)
@@ -217,17 +226,14 @@ class ResponseCache:
                 "SELECT body FROM dialects WHERE judge = ? AND learned > ?",
                 (judge, int(self._today()) - _DIALECT_DAYS * _DAY),
             ).fetchone()
-        try:
-            return None if row is None else cast("dict[str, Any]", json.loads(row[0]))
-        except ValueError:
-            return None
+        return None if row is None else str(row[0]).encode()
 
-    def keep_dialect(self, judge: str, state: Mapping[str, Any]) -> None:
+    def keep_dialect(self, judge: str, state: bytes) -> None:
         """Keeps what an endpoint was found to understand; see `dialect`."""
         with guarded(self.path):
             self._db.execute(
                 "INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)",
-                (judge, json.dumps(state), int(self._today())),
+                (judge, state.decode(), int(self._today())),
             )
 
     def stats(self) -> CacheStats:
@@ -295,36 +301,22 @@ DELETE FROM replies WHERE key IN (
 """
 
 
-def _kept(reply: Reply[Any]) -> dict[str, Any]:
-    return {
-        "text": reply.text,
-        "finish_reason": reply.finish_reason,
-        "model": reply.model,
-        "usage": asdict(reply.usage),
-        "attempts": reply.attempts,
-        "repaired": reply.repaired,
-        "seconds": reply.seconds,
-        "cost": None if reply.cost is None else str(reply.cost),
-        "not_sent": reply.not_sent,
-    }
+class _Kept(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A reply as it is kept."""
+
+    text: str
+    finish_reason: str
+    model: str
+    usage: Usage
+    attempts: int
+    repaired: bool
+    seconds: float
+    cost: Decimal | None = None
+    not_sent: tuple[str, ...] = ()
 
 
-def _decoded(key: bytes, body: str) -> Reply[str] | None:
-    """A row that was changed by hand is not an answer."""
-    try:
-        raw = cast("dict[str, Any]", json.loads(body))
-        usage, cost = Usage(**raw.pop("usage")), raw.pop("cost", None)
-        return Reply(
-            value=raw["text"],
-            usage=usage,
-            cost=None if cost is None else Decimal(cost),
-            not_sent=tuple(raw.pop("not_sent", ())),
-            cached=True,
-            key=key,
-            **raw,
-        )
-    except (ValueError, TypeError, KeyError, ArithmeticError):
-        return None
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Decimal) else msgspec.to_builtins(value)
 
 
 _FORMAT = 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from ragbench.core.calling import retry_after
 from ragbench.core.chat import Usage
@@ -22,20 +22,18 @@ from ragbench.errors import (
     LLMUnreachableError,
 )
 from ragbench.llm.answers import (
-    Answer,
     EmptyAnswerError,
     Meaning,
     decoded,
-    detail_of,
-    effective_status,
     meaning_of,
     reported_cost,
     requested_wait,
     shortened,
     usage_of,
 )
-from ragbench.llm.book import Ledger
+from ragbench.llm.book import Ledger, Receipt
 from ragbench.llm.budget import Budget, check_cap, price_for
+from ragbench.llm.cache import ResponseCache
 from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency, Slot
 from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.estimate import most_prompt_tokens
@@ -54,22 +52,14 @@ class RejectedError(LLMRequestError):
     body: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """What is sent, under which purpose it is booked, and what bounds its cost."""
+@dataclass(kw_only=True, slots=True)
+class Question:
+    """A question on its way, and what its requests have gone through."""
 
-    path: str
-    """Of the interface, such as ``"/chat/completions"``."""
-    payload: Mapping[str, Any]
     purpose: str
-    max_tokens: int | None
-    """The longest answer; None when it has no limit."""
-
-
-@dataclass(slots=True)
-class AttemptLog:
-    """What a call has gone through."""
-
+    """What it is booked under."""
+    spread: float
+    """In [0, 1]; see `RetryPolicy.wait`."""
     attempts: int = 0
     failures: int = 0
     limited: int = 0
@@ -91,8 +81,6 @@ class Sent:
     body: Mapping[str, Any] | None = None
     """The JSON of an answer."""
     usage: Usage | None = None
-    cost: Decimal | None = None
-    """What the endpoint says it charged; None where it says nothing."""
     wait: float | None = None
     """Seconds that the endpoint asks to wait."""
     may_be_billed: bool = False
@@ -102,6 +90,7 @@ class Sent:
 class CallerOptions(TypedDict, total=False):
     """What a client may be given for its calls, whatever it asks for."""
 
+    cache: ResponseCache | None
     limits: CallLimits | None
     budget: Budget | None
     transport: Transport | None
@@ -109,125 +98,122 @@ class CallerOptions(TypedDict, total=False):
 
 
 class Caller:
-    """Calls an endpoint until it answers or there is no hope, within all limits."""
+    """Calls an endpoint until it answers or there is no hope, within all limits.
+
+    Opened and closed inside the event loop that asks.
+    """
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
-        budget, transport = options.get("budget"), options.get("transport")
+        budget = options.get("budget")
         if budget is not None and budget.is_capped:
             check_cap(endpoint)
         self.endpoint = endpoint
         self.price = price_for(endpoint)
+        """What its tokens cost; None when that is not known."""
+        self.cache = options.get("cache")
         self.clock = options.get("clock") or Clock()
         self.ledger = Ledger(self.price, None if budget is None else budget.book)
         self._limits = options.get("limits") or CallLimits()
         self.concurrency = Concurrency(self._limits.concurrency, self.clock)
         self._budget = budget
-        self._transport: Transport = (
-            OpenAITransport(endpoint, timeout=self._limits.timeout)
-            if transport is None
-            else transport
+        self._transport: Transport = options.get("transport") or OpenAITransport(
+            endpoint, timeout=self._limits.timeout
         )
         self._where = f"{endpoint.model} at {endpoint.base_url}"
-        self._circuit = Circuit(self.clock, where=self._where)
+        self.circuit = Circuit(self.clock, where=self._where)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ends: float | None = None
         self._given_up = 0
 
-    async def open(self) -> None:
+    async def __aenter__(self) -> Self:
         """Reads the API key and opens the connection pool. Nothing is sent."""
         if self._loop is not None:
             raise RuntimeError("the client is open already")
         await self._transport.open()
         self._loop = asyncio.get_running_loop()
-        self._circuit = Circuit(self.clock, where=self._where)
         deadline = self._limits.deadline
         self._ends = None if deadline is None else self.clock.now() + deadline
+        return self
 
-    def stop(self) -> None:
-        """Lets no further call begin."""
+    async def __aexit__(self, *_: object) -> None:
         self._loop = None
-
-    async def close(self) -> None:
-        self.stop()
         await self._transport.close()
+
+    def receipt(self) -> Receipt:
+        return self.ledger.receipt()
 
     def check_open(self) -> None:
         if self._loop is None or self._loop is not asyncio.get_running_loop():
             raise RuntimeError("open the client with 'async with' in the event loop that asks")
 
-    def was_known(self) -> None:
-        """An answer of an earlier command was found: the endpoint works, or worked."""
-        self._circuit.has_worked = True
-
     async def call(
         self,
-        request: Request,
+        path: str,
+        payload: Mapping[str, Any],
+        question: Question,
         read: Callable[[Mapping[str, Any]], ValueT],
         *,
-        spread: float,
-        tries: AttemptLog,
+        max_tokens: int | None,
     ) -> ValueT:
-        """Sends a request, again and again where that can help."""
+        """Sends a request, again and again where that can help.
+
+        Args:
+            path: of the interface, such as ``"/chat/completions"``.
+            max_tokens: the longest answer; None when it has no limit.
+        """
         self.check_open()
         left = None if self._ends is None else self._ends - self.clock.now()
+        most = None
+        if self.price is not None and max_tokens is not None:
+            prompt = most_prompt_tokens(payload)
+            most = self.price.at_most(prompt_tokens=prompt, completion_tokens=max_tokens)
         try:
             if left is not None and left <= 0:
                 raise TimeoutError
             async with self.clock.limit(left):
-                return await self._answered(request, read, spread, tries)
+                while True:
+                    self.circuit.check()
+                    question.attempts += 1
+                    sent = await self._send(path, payload, question.purpose, most)
+                    if sent.body is not None:
+                        self._given_up = 0
+                        try:
+                            return read(sent.body)
+                        except EmptyAnswerError as error:
+                            await self._again(question, str(error), sent)
+                    elif sent.meaning is Meaning.RATE_LIMITED:
+                        await self._wait_for_turn(question, sent)
+                    elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
+                        await self._again(question, sent.detail, sent)
+                    else:
+                        raise self._refusal(sent)
         except TimeoutError:
             raise LLMDeadlineError(
                 f"the time allowed for all calls to {self._where} is over. What was answered is "
                 "kept: the same command goes on from there"
             ) from None
         except LLMError as error:
-            error.attempts = error.attempts or tries.attempts
+            error.attempts = error.attempts or question.attempts
             raise
 
-    async def _answered(
-        self,
-        request: Request,
-        read: Callable[[Mapping[str, Any]], ValueT],
-        spread: float,
-        tries: AttemptLog,
-    ) -> ValueT:
-        while True:
-            self._circuit.check()
-            tries.attempts += 1
-            sent = await self._send(request)
-            if sent.body is not None:
-                self._given_up = 0
-                try:
-                    return read(sent.body)
-                except EmptyAnswerError as error:
-                    await self._again(tries, spread, str(error), sent)
-            elif sent.meaning is Meaning.RATE_LIMITED:
-                await self._wait_for_turn(tries, spread, sent)
-            elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
-                await self._again(tries, spread, sent.detail, sent)
-            else:
-                raise self._refusal(sent)
-
-    async def _again(self, tries: AttemptLog, spread: float, problem: str, sent: Sent) -> None:
+    async def _again(self, question: Question, problem: str, sent: Sent) -> None:
         """Waits before the next attempt; raises when there shall be none."""
-        tries.failures += 1
-        asked = sent.wait or 0.0
-        if (
-            tries.failures > self._limits.retry.retries
-            or asked > self._limits.retry.rate_limit_wait
-        ):
-            count = "one request" if tries.attempts == 1 else f"{tries.attempts} requests"
+        retry, asked = self._limits.retry, sent.wait or 0.0
+        question.failures += 1
+        if question.failures > retry.retries or asked > retry.rate_limit_wait:
+            count = "one request" if question.attempts == 1 else f"{question.attempts} requests"
             raise self._give_up(f"no answer from {self._where} to {count}: {problem}", sent)
-        await self.clock.sleep(max(asked, self._limits.retry.wait(tries.failures - 1, spread)))
+        await self.clock.sleep(max(asked, retry.wait(question.failures - 1, question.spread)))
 
-    async def _wait_for_turn(self, tries: AttemptLog, spread: float, sent: Sent) -> None:
-        wait = self._limits.retry.wait(tries.limited, spread) if sent.wait is None else sent.wait
-        tries.limited += 1
-        tries.waited += wait
-        if tries.waited > self._limits.retry.rate_limit_wait:
+    async def _wait_for_turn(self, question: Question, sent: Sent) -> None:
+        retry = self._limits.retry
+        wait = retry.wait(question.limited, question.spread) if sent.wait is None else sent.wait
+        question.limited += 1
+        question.waited += wait
+        if question.waited > retry.rate_limit_wait:
             text = (
                 f"{self._where} limits the rate and asks to wait {wait:g} s more; a call waits no "
-                f"longer than {self._limits.retry.rate_limit_wait:g} s in all: {sent.detail}"
+                f"longer than {retry.rate_limit_wait:g} s in all: {sent.detail}"
             )
             raise self._give_up(text, sent)
         await self.clock.sleep(wait)
@@ -236,7 +222,7 @@ class Caller:
         self._given_up += 1
         if self._given_up >= _GIVEN_UP:
             reason = f"{text}. {self._given_up} calls in a row ended so: no more are made now"
-            self._circuit.open(LLMUnreachableError(reason, status=sent.status))
+            self.circuit.open(LLMUnreachableError(reason, status=sent.status))
         return LLMUnavailableError(text, status=sent.status)
 
     def _refusal(self, sent: Sent) -> LLMError:
@@ -250,7 +236,7 @@ class Caller:
                 "the address and the quota: ragbench doctor --llm",
                 status=sent.status,
             )
-            self._circuit.open(error)
+            self.circuit.open(error)
             return error
         rejected = RejectedError(
             f"{self._where} rejects this request: {sent.detail}", status=sent.status
@@ -258,75 +244,61 @@ class Caller:
         rejected.body = sent.text
         return rejected
 
-    async def _send(self, request: Request) -> Sent:
-        most = self._most(request)
-        budget = self._budget
+    async def _send(
+        self, path: str, payload: Mapping[str, Any], purpose: str, most: Decimal | None
+    ) -> Sent:
+        budget, reserved = self._budget, most or Decimal(0)
         if budget is not None:
-            await budget.reserve(most or Decimal(0))
+            await budget.reserve(reserved)
         cost = Decimal(0)
         in_flight: int | None = None
         try:
             async with self.concurrency.slot() as slot:
-                self._circuit.check()  # it may have opened while this stood in line
-                cost = most or Decimal(0)
-                booked = in_flight = self.ledger.request(
-                    request.purpose,
-                    self.endpoint.model,
-                    key=_key(request.payload) if self.ledger.is_kept else "",
-                    most=most,
+                self.circuit.check()  # it may have opened while this stood in line
+                cost = reserved
+                key = _key(payload) if self.ledger.is_kept else ""
+                number = in_flight = self.ledger.request(
+                    purpose, self.endpoint.model, key=key, most=most
                 )
-                sent = await self._answer(request)
+                sent = await self._answer(path, payload)
                 in_flight = None
                 # Before anything else happens: a process that is killed now has it in its book.
-                cost = self._book(booked, sent, cost)
+                cost = self._book(number, sent, reserved)
                 self._note(slot, sent)
         finally:
             if in_flight is not None:  # cancelled: the endpoint may finish, and bill, it
                 self.ledger.ended(in_flight, billed=True)
             if budget is not None:
-                budget.settle(most or Decimal(0), cost)
+                budget.settle(reserved, cost)
         return sent
 
-    async def _answer(self, request: Request) -> Sent:
+    async def _answer(self, path: str, payload: Mapping[str, Any]) -> Sent:
         try:
             async with self.clock.limit(self._limits.timeout):
-                answer = await self._transport.send(request.path, request.payload)
-        except TimeoutError:
-            return self._unanswered(NoAnswerError("timeout", ""))
-        except NoAnswerError as error:
-            return self._unanswered(error)
-        meaning = meaning_of(answer, has_answered=self._circuit.has_answered)
-        if meaning is not Meaning.ANSWERED:
-            return self._error(meaning, answer)
-        try:
-            body = decoded(answer)
-        except EmptyAnswerError as error:
+                answer = await self._transport.send(path, payload)
+        except (TimeoutError, NoAnswerError) as error:
+            lost = error if isinstance(error, NoAnswerError) else NoAnswerError("timeout", "")
+            late = f"no answer within {self._limits.timeout:g} s"
             return Sent(
-                meaning=Meaning.BROKEN, detail=str(error), status=answer.status, may_be_billed=True
+                meaning=Meaning.UNANSWERED,
+                detail=late if lost.kind == "timeout" else lost.detail,
+                may_be_billed=lost.may_be_billed,
             )
-        return Sent(
-            meaning=meaning,
-            status=answer.status,
-            body=body,
-            usage=usage_of(body),
-            cost=reported_cost(body),
-        )
-
-    def _unanswered(self, error: NoAnswerError) -> Sent:
-        detail = (
-            f"no answer within {self._limits.timeout:g} s"
-            if error.kind == "timeout"
-            else error.detail
-        )
-        return Sent(meaning=Meaning.UNANSWERED, detail=detail, may_be_billed=error.may_be_billed)
-
-    def _error(self, meaning: Meaning, answer: Answer) -> Sent:
-        status = effective_status(answer)
+        meaning = meaning_of(answer, has_answered=self.circuit.has_answered)
+        status = answer.effective_status
+        if meaning is Meaning.ANSWERED:
+            try:
+                body = decoded(answer)
+            except EmptyAnswerError as error:
+                broken = Meaning.BROKEN
+                return Sent(meaning=broken, detail=str(error), status=status, may_be_billed=True)
+            return Sent(meaning=meaning, status=status, body=body, usage=usage_of(body))
         wait = retry_after(answer.headers)
+        # Masked before it is cut: half of a key is a key to those who have the other half.
+        detail = shortened(self._transport.masked(answer.message))
         return Sent(
             meaning=meaning,
-            # Masked before it is cut: half of a key is a key to those who have the other half.
-            detail=f"{status} {shortened(self._transport.masked(detail_of(answer)))}".rstrip(),
+            detail=f"{status} {detail}".rstrip(),
             status=status,
             text=answer.body,
             wait=requested_wait(answer) if wait is None else wait,
@@ -342,20 +314,13 @@ class Caller:
         else:
             self.concurrency.succeeded()
         if sent.meaning is Meaning.UNANSWERED:
-            self._circuit.unanswered(sent.detail)
+            self.circuit.unanswered(sent.detail)
         else:
-            self._circuit.answered(well=sent.meaning is Meaning.ANSWERED)
-
-    def _most(self, request: Request) -> Decimal | None:
-        """The most that a request can cost; None when nobody knows."""
-        if self.price is None or request.max_tokens is None:
-            return None
-        prompt = most_prompt_tokens(request.payload)
-        return self.price.at_most(prompt_tokens=prompt, completion_tokens=request.max_tokens)
+            self.circuit.answered(well=sent.meaning is Meaning.ANSWERED)
 
     def _book(self, number: int, sent: Sent, most: Decimal) -> Decimal:
-        if sent.usage is not None and (sent.usage.reported or sent.cost is not None):
-            cost = sent.cost
+        cost = None if sent.body is None else reported_cost(sent.body)
+        if sent.usage is not None and (sent.usage.reported or cost is not None):
             if cost is None and self.price is not None:
                 cost = self.price.of(sent.usage)
             self.ledger.answered(number, sent.usage, cost)

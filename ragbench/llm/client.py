@@ -4,21 +4,55 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, Unpack
 
-from ragbench.core.chat import Message, Reply
-from ragbench.errors import ConfigError, LLMCacheError, LLMReplyError
-from ragbench.llm.book import Receipt
-from ragbench.llm.cache import ResponseCache, cache_key
-from ragbench.llm.caller import Caller, CallerOptions
-from ragbench.llm.conversation import Conversation
-from ragbench.llm.dialect import Dialect
+from ragbench.core.chat import Message, Reply, Usage
+from ragbench.errors import (
+    ConfigError,
+    LLMCacheError,
+    LLMPromptCutError,
+    LLMReplyError,
+    LLMTruncatedError,
+)
+from ragbench.llm.answers import Completion, completion_of, usage_of
+from ragbench.llm.cache import cache_key
+from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
+from ragbench.llm.dialect import Dialect, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
+from ragbench.llm.estimate import fewest_prompt_tokens
 from ragbench.llm.schema import Schema, read_structure
 
+_MEND = (
+    "That is not what was asked for: {problem}\nReply again with the whole corrected JSON value, "
+    "and with nothing else."
+)
+_SHOWN = 1000
+_CUT = 0.75
+"""A prompt of which less than this share of its fewest tokens was read has been cut. Below 1, since
+some newer tokenizers merge words that often stand together."""
+_FEWEST_MISSING = 128
+"""Tokens. No endpoint has so small a context that less is cut; counts of short prompts differ."""
 
-class LLMClient:
+
+@dataclass(kw_only=True, slots=True)
+class _Asked(Question):
+    schema: Schema[Any] | None
+    mode: StructuredOutput
+    """How JSON is asked for."""
+    said: list[Completion] = field(default_factory=list[Completion])
+    """All answers, the unusable ones included."""
+
+
+@dataclass(slots=True)
+class _Asking:
+    """A question in flight and how many wait for its answer."""
+
+    task: asyncio.Task[Reply[Any]]
+    waiting: int = 0
+
+
+class LLMClient(Caller):
     """Asks one model; opened and closed inside the event loop that asks.
 
     Example:
@@ -27,20 +61,10 @@ class LLMClient:
         ...         return await client.ask(messages)
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        cache: ResponseCache | None = None,
-        **options: Unpack[CallerOptions],
-    ) -> None:
-        self._caller = Caller(endpoint, **options)
-        self.endpoint = endpoint
-        self.price = self._caller.price
-        """What its tokens cost; None when that is not known."""
-        self._cache = cache
+    def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
+        super().__init__(endpoint, **options)
         budget = options.get("budget")
-        self._dialect = Dialect(
+        self.dialect = Dialect(
             endpoint.structured,
             must_limit=budget is not None and budget.is_capped,
             reasons=endpoint.reasoning_effort not in (None, "none"),
@@ -55,64 +79,20 @@ class LLMClient:
         return f"LLMClient({self.endpoint.model!r} at {self.endpoint.base_url!r})"
 
     async def __aenter__(self) -> Self:
-        """Reads the API key and opens the connection pool. Nothing is sent."""
-        await self._caller.open()
-        known = None if self._cache is None else self._cache.dialect(self._judge)
+        await super().__aenter__()
+        known = None if self.cache is None else self.cache.dialect(self._judge)
         if known is not None:
-            self._dialect.restore(known)
+            self.dialect.restore(known)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Ends questions in flight and closes all connections."""
-        self._caller.stop()
+        self._loop = None  # no further call begins
         tasks = [asking.task for asking in self._asking.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._caller.close()
-
-    @property
-    def structured(self) -> StructuredOutput | None:
-        """How the endpoint is asked for JSON; None while that is not known."""
-        return self._dialect.structured if self._dialect.known else None
-
-    @property
-    def not_sent(self) -> Mapping[str, str]:
-        """Parameters that the endpoint refuses and that are not sent, with what it says of them."""
-        return dict(self._dialect.not_sent)
-
-    @property
-    def token_limit(self) -> str | None:
-        """What the endpoint calls the limit of an answer's length; None when none is sent."""
-        limited = self._dialect.longest(self.endpoint) is not None
-        return self._dialect.token_limit if limited else None
-
-    @property
-    def reasons(self) -> bool:
-        """Whether the model was found to think before it answers."""
-        return self._dialect.reasons
-
-    @property
-    def peak(self) -> int:
-        """The most requests that were in flight at once."""
-        return self._caller.concurrency.peak
-
-    def receipt(self) -> Receipt:
-        return self._caller.ledger.receipt()
-
-    def key(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Schema[Any] | None = None,
-        version: str = "",
-        repeat: int = 0,
-    ) -> bytes:
-        """Name of a question; equal questions to equal judges share an answer."""
-        definition = None if schema is None else schema.definition
-        return cache_key(
-            self.endpoint.identity(), messages, schema=definition, version=version, repeat=repeat
-        )
+        await super().__aexit__()
 
     async def ask(
         self,
@@ -130,12 +110,15 @@ class LLMClient:
         """
         if not messages:
             raise ConfigError("a model was asked nothing: there must be at least one message")
-        self._caller.check_open()
-        key = self.key(messages, schema=schema, version=version, repeat=repeat)
+        self.check_open()
+        definition = None if schema is None else schema.definition
+        identity = self.endpoint.identity()
+        # Equal questions to equal judges share an answer.
+        key = cache_key(identity, messages, schema=definition, version=version, repeat=repeat)
         kept = self._kept(key, schema)
         if kept is not None:
-            self._caller.was_known()
-            self._caller.ledger.call(purpose, self.endpoint.model, cached=True)
+            self.circuit.has_worked = True
+            self.ledger.call(purpose, self.endpoint.model, cached=True)
             return kept
         if self._unwritable is not None:
             raise LLMCacheError(str(self._unwritable))
@@ -162,41 +145,149 @@ class LLMClient:
         finally:
             asking.waiting -= 1
             cached = not is_first and not failed
-            ledger = self._caller.ledger
-            ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
+            self.ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
         return reply if is_first else replace(reply, cached=True)
 
     async def _asked(
-        self,
-        key: bytes,
-        messages: Sequence[Message],
-        schema: Schema[Any] | None,
-        purpose: str,
+        self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
     ) -> Reply[Any]:
-        conversation = Conversation(self._caller, self._dialect)
-        clock = self._caller.clock
-        started = clock.now()
+        started = self.clock.now()
         spread = int.from_bytes(key[:4], "big") / 2**32
-        found = await conversation.ask(messages, schema, purpose=purpose, spread=spread)
-        reply: Reply[Any] = replace(found, key=key, seconds=round(clock.now() - started, 6))
-        if self._cache is not None:
+        mode = self.dialect.structured
+        asked = _Asked(purpose=purpose, spread=spread, schema=schema, mode=mode)
+        value, repaired = await self._converse(messages, asked)
+        *earlier, last = asked.said
+        usage, cost = last.usage, last.cost
+        for completion in earlier:
+            usage += completion.usage
+            cost = None if cost is None or completion.cost is None else cost + completion.cost
+        reply = Reply(
+            value=value,
+            text=last.text,
+            usage=usage,
+            cost=cost,
+            model=last.model,
+            finish_reason=last.finish_reason,
+            cached=False,
+            repaired=repaired,
+            attempts=asked.attempts,
+            seconds=round(self.clock.now() - started, 6),
+            key=key,
+            not_sent=tuple(sorted(self.dialect.not_sent)),
+        )
+        if self.cache is not None:
             try:
                 model = self.endpoint.model
-                self._cache.put(reply, judge=self._judge, model=model, purpose=purpose)
-                self._keep_dialect(self._cache)
+                self.cache.put(reply, judge=self._judge, model=model, purpose=purpose)
+                if self._learned != self.dialect.version:  # the next command need not find it out
+                    self._learned = self.dialect.version
+                    self.cache.keep_dialect(self._judge, self.dialect.state())
             except LLMCacheError as error:
                 self._unwritable = error  # this answer is paid for and is given; no other is bought
         return self._priced(reply)
 
-    def _keep_dialect(self, cache: ResponseCache) -> None:
-        """So that the next command need not find it out anew."""
-        if self._learned != self._dialect.version:
-            self._learned = self._dialect.version
-            cache.keep_dialect(self._judge, self._dialect.state())
+    async def _converse(self, messages: Sequence[Message], asked: _Asked) -> tuple[Any, bool]:
+        """What the model says, and whether it had to mend it.
+
+        Where no answer has yet had the structure that was asked for in this way, the next way is
+        tried first, and in it the question is asked anew.
+        """
+        schema = asked.schema
+        text = await self._complete(messages, asked)
+        if schema is None:
+            return text, False
+        while True:
+            try:
+                return self._read(text, schema, asked), False
+            except LLMReplyError as error:
+                weaker = self.dialect.ignored(asked.mode)
+                if weaker is None:
+                    problem = str(error)
+                    break
+            asked.mode = weaker
+            text = await self._complete(messages, asked)
+        shown = problem if len(problem) <= _SHOWN else f"{problem[:_SHOWN]} ..."
+        objection = _MEND.format(problem=shown)
+        if asked.mode is StructuredOutput.JSON_SCHEMA:  # it was in the request alone
+            objection += f"\n\n{schema_text(schema.definition)}"
+        said = Message(role="assistant", content=text)
+        answered = [*messages, said, Message(role="user", content=objection)]
+        text = await self._complete(answered, asked)
+        try:
+            return self._read(text, schema, asked), True
+        except LLMReplyError as error:
+            message = f"{error}. It was asked once to correct its answer"
+            if not self.dialect.known:
+                message += "; if the endpoint takes no schema, set structured: none"
+            raise LLMReplyError(message, reply=text, attempts=asked.attempts) from None
+
+    def _read(self, text: str, schema: Schema[Any], asked: _Asked) -> Any:
+        value = read_structure(text, schema)
+        self.dialect.confirmed(asked.mode)
+        return value
+
+    async def _complete(self, messages: Sequence[Message], asked: _Asked) -> str:
+        """One answer; the request is put another way while the endpoint rejects its form."""
+        dialect = self.dialect
+        definition = None if asked.schema is None else asked.schema.definition
+        first: RejectedError | None = None
+        left_out: list[str] = []
+        while True:
+            version = dialect.version
+            payload = dialect.payload(self.endpoint, messages, definition, asked.mode)
+            try:
+                found = await self._once(payload, asked)
+            except RejectedError as error:
+                first = first or error
+                # Another call may have found something out meanwhile.
+                if dialect.version == version and not self._adapts(error, payload, asked, left_out):
+                    for name in left_out:
+                        dialect.forgets(name)
+                    raise first from None
+            except LLMTruncatedError as error:
+                if not error.reasoned:
+                    raise
+                if dialect.version == version and not dialect.found_to_reason():
+                    raise
+            else:
+                asked.said.append(found)
+                return found.text
+
+    def _adapts(
+        self, error: RejectedError, payload: Mapping[str, Any], asked: _Asked, left_out: list[str]
+    ) -> bool:
+        """Puts the next request another way, where the rejection says how; false where not."""
+        status = error.status or 0
+        learned = self.dialect.learns(status, error.body, payload)
+        if learned is not None:
+            left_out.append(learned)
+            return True
+        if asked.schema is None:
+            return False
+        weaker = self.dialect.weaker(asked.mode, status, error.body)
+        asked.mode = asked.mode if weaker is None else weaker
+        return weaker is not None
+
+    async def _once(self, payload: Mapping[str, Any], asked: _Asked) -> Completion:
+        endpoint = self.endpoint
+        fewest = fewest_prompt_tokens(payload["messages"])
+        if endpoint.context is not None and fewest > endpoint.context:
+            raise LLMPromptCutError(
+                f"the prompt has {fewest:,} tokens or more, and the setting context allows "
+                f"{endpoint.context:,}: it was not sent"
+            )
+
+        def read(body: Mapping[str, Any]) -> Completion:
+            if endpoint.prompt_check:
+                _check_prompt(usage_of(body), fewest)
+            return completion_of(body)
+
+        longest = self.dialect.longest(endpoint)
+        return await self.call("/chat/completions", payload, asked, read, max_tokens=longest)
 
     def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
         """What the cache has; an answer that no longer passes its check is as good as none."""
-        kept = None if self._cache is None else self._cache.get(key)
+        kept = None if self.cache is None else self.cache.get(key)
         if kept is None:
             return None
         try:
@@ -212,9 +303,15 @@ class LLMClient:
         return replace(reply, cost=self.price.of(reply.usage))
 
 
-@dataclass(slots=True)
-class _Asking:
-    """A question in flight and how many wait for its answer."""
-
-    task: asyncio.Task[Reply[Any]]
-    waiting: int = 0
+def _check_prompt(usage: Usage, fewest: int) -> None:
+    """Refuses an answer to a part of the question."""
+    # Some count what they had in their cache apart.
+    read = usage.prompt_tokens + usage.cached_prompt_tokens
+    is_short = read < _CUT * fewest and fewest - read >= _FEWEST_MISSING
+    if usage.reported and usage.prompt_tokens and is_short:
+        raise LLMPromptCutError(
+            f"the endpoint read {usage.prompt_tokens:,} tokens of a prompt of {fewest:,} words or "
+            "more: it cuts long prompts without a word. Give it more context (Ollama: "
+            "OLLAMA_CONTEXT_LENGTH or num_ctx; llama.cpp: -c); 'ragbench doctor --llm' measures "
+            "how much it reads"
+        )

@@ -6,10 +6,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
 
 from ragbench.core.chat import Message
-from ragbench.llm.answers import Answer, detail_of, error_of
+from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.masking import mask_text
 
@@ -57,7 +59,7 @@ class Dialect:
         """What calls start with."""
         self.known = self._fixed
         """Whether an answer that was as asked has confirmed it."""
-        self.token_limit = _LIMIT
+        self.token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
         """The name of the field that limits an answer's length."""
         self.not_sent: dict[str, str] = {}
         """Parameters that the endpoint refuses, with what it says of them."""
@@ -158,13 +160,14 @@ class Dialect:
             return None
         if self.token_limit != _NEWER_LIMIT and _LIMIT in sent and _NEWER_LIMIT in body:
             # Only models that think demand the newer name: it counts what they think.
-            self.token_limit, self.reasons = _NEWER_LIMIT, True
+            self.token_limit, self.reasons = "max_completion_tokens", True
             self.version += 1
             return _LIMIT
-        name = _named_parameter(body, sent)
+        answer = Answer(status=status, headers={}, body=body)
+        name = _named_parameter(answer, sent)
         if name is None:
             return None
-        reason = mask_text(detail_of(Answer(status=status, headers={}, body=body)))[:300]
+        reason = mask_text(answer.message)[:300]
         if name in (_LIMIT, _NEWER_LIMIT):
             return self._limits_answers(reason, sent[name])
         if name in self.not_sent:
@@ -192,41 +195,43 @@ class Dialect:
 
     def found_to_reason(self) -> bool:
         """Takes up that the model thinks before it answers; false when that was known."""
-        if self.reasons:
-            return False
-        self.reasons = True
-        self.version += 1
-        return True
+        was_known, self.reasons = self.reasons, True
+        self.version += not was_known
+        return not was_known
 
     # --- over several commands
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "structured": self.structured.value if self.known and not self._fixed else None,
-            "token_limit": self.token_limit,
-            "not_sent": self.not_sent,
-            "reasons": self.reasons,
-            "most_tokens": self.most_tokens,
-        }
+    def state(self) -> bytes:
+        known = _Known(
+            structured=self.structured if self.known and not self._fixed else None,
+            token_limit=self.token_limit,
+            not_sent=self.not_sent,
+            reasons=self.reasons,
+            most_tokens=self.most_tokens,
+        )
+        return msgspec.json.encode(known)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: bytes) -> None:
         """Takes up what `state` gave in an earlier run; what cannot be read is passed over."""
         try:
-            structured = state["structured"]
-            mode = None if structured is None else StructuredOutput(structured)
-            limit, most = str(state["token_limit"]), state["most_tokens"]
-            not_sent = {str(name): str(reason) for name, reason in dict(state["not_sent"]).items()}
-        except (KeyError, ValueError, TypeError):
+            found = msgspec.json.decode(state, type=_Known)
+        except msgspec.DecodeError:
             return
-        if mode is not None and not self._fixed:
-            self.structured, self.known = mode, True
-        if limit in (_LIMIT, _NEWER_LIMIT):
-            self.token_limit = limit
+        if found.structured is not None and not self._fixed:
+            self.structured, self.known = found.structured, True
+        self.token_limit, self.most_tokens = found.token_limit, found.most_tokens
+        self.not_sent = dict(found.not_sent)
         if self._must_limit:
-            not_sent.pop(_LIMIT, None)
-        self.not_sent = not_sent
-        self.reasons = self.reasons or state["reasons"] is True
-        self.most_tokens = most if isinstance(most, int) and most > 0 else None
+            self.not_sent.pop(_LIMIT, None)
+        self.reasons = self.reasons or found.reasons
+
+
+class _Known(msgspec.Struct, kw_only=True):
+    structured: StructuredOutput | None
+    token_limit: Literal["max_tokens", "max_completion_tokens"]
+    not_sent: dict[str, str]
+    reasons: bool
+    most_tokens: Annotated[int, msgspec.Meta(gt=0)] | None
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:
@@ -241,20 +246,20 @@ def _below(mode: StructuredOutput) -> StructuredOutput:
 _NEVER_DROPPED = frozenset({"model", "messages", "response_format"})
 
 
-def _named_parameter(body: str, sent: Mapping[str, Any]) -> str | None:
+def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
     """The parameter that a rejection is about: named in ``param``, or in its words."""
     candidates = [name for name in sent if name not in _NEVER_DROPPED]
-    error = error_of(body) or {}
-    param = str(error.get("param") or "").rpartition(".")[2]
+    param = str(answer.error.get("param") or "").rpartition(".")[2]
     if param in candidates:
         return param
-    if _REFUSAL.search(body) is None:
+    if _REFUSAL.search(answer.body) is None:
         # "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens"
-        candidates = [name for name in candidates if name in (_LIMIT, _NEWER_LIMIT)]
-        if "maximum" not in body:
-            return None
-    found = [name for name in candidates if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", body)]
-    return found[0] if found else None
+        is_limit = "maximum" in answer.body
+        candidates = [name for name in (_LIMIT, _NEWER_LIMIT) if is_limit and name in candidates]
+    named = (
+        name for name in candidates if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", answer.body)
+    )
+    return next(named, None)
 
 
 def _named(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ async def _structured(client: LLMClient) -> None:
         except LLMError as error:
             raise _with_model(error, "the language model does not answer") from error
         else:
-            if client.structured is not None:
+            if client.dialect.known:
                 return
 
 
@@ -143,7 +143,7 @@ class _Tools:
 
 
 def _without(endpoint: Endpoint, client: LLMClient) -> Endpoint:
-    refused = set(client.not_sent)
+    refused = set(client.dialect.not_sent)
     extra = {name: value for name, value in endpoint.extra.items() if name not in refused}
     names = ("temperature", "seed", "max_tokens", "reasoning_effort")
     none: dict[str, Any] = {name: None for name in names if name in refused}
@@ -153,15 +153,15 @@ def _without(endpoint: Endpoint, client: LLMClient) -> Endpoint:
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
     """What became of the parameters of the first question."""
     found: list[Finding] = []
-    for name, reason in client.not_sent.items():
+    for name, reason in client.dialect.not_sent.items():
         found.append(
             Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
         )
-    if endpoint.temperature is not None and "temperature" not in client.not_sent:
+    if endpoint.temperature is not None and "temperature" not in client.dialect.not_sent:
         found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
-    if client.token_limit is not None:
-        thinks = "; the model thinks before it answers" if client.reasons else ""
-        detail = f"called {client.token_limit}{thinks}"
+    if client.dialect.longest(endpoint) is not None:
+        thinks = "; the model thinks before it answers" if client.dialect.reasons else ""
+        detail = f"called {client.dialect.token_limit}{thinks}"
         found.append(Finding(name="limit", detail=detail))
     if not reply.usage.reported:
         detail = "no tokens are reported: neither cost nor a cut prompt can be seen"
@@ -290,7 +290,7 @@ async def _burst(endpoint: Endpoint, tools: _Tools) -> Finding:
 
     async with tools.client(endpoint, retries=0, wait=0.0) as client:
         await asyncio.gather(*(ask(client, number) for number in range(_BURST)))
-        peak = client.peak
+        peak = client.concurrency.peak
     passed = _BURST - limited
     if not limited:
         return Finding(name="rate", detail=f"{_BURST} calls, {peak} at once, are all answered")

@@ -165,7 +165,7 @@ class LLMSession:
         chats = () if models is None else (models.chat, *models.panel)
         found: dict[str, str] = {}
         for chat in chats:
-            found |= {} if chat is None else chat.not_sent
+            found |= {} if chat is None else chat.dialect.not_sent
         return found
 
     async def _open(self) -> ModelClients:

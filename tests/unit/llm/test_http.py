@@ -65,7 +65,7 @@ def test_the_key_is_sent_and_nothing_else_holds_it(
 
     async def work(client: LLMClient) -> str:
         await ask_twenty(client)
-        return repr((client, vars(vars(client)["_caller"]), client.receipt()))
+        return repr((client, vars(client), client.receipt()))
 
     with (
         FaultServer(key=SECRET, faults={"500": 0.3}) as server,
