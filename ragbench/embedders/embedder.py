@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
+    Literal,
     NamedTuple,
     Protocol,
     TypeAlias,
-    TypeVar,
     cast,
     runtime_checkable,
 )
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, RagbenchError
 from ragbench.io.settings import from_settings
 from ragbench.plugins import Registry, load_target
+from ragbench.safe_text import shortened_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,43 +64,35 @@ class Embedder(Protocol):
         ...
 
 
+Kind: TypeAlias = Literal["query", "passage"]
+
+
 class ModelEmbedder:
-    """What most embedders have in common."""
+    """What most embedders have in common: rows of any length are brought to length 1."""
 
     __slots__ = ()
-
-    @property
-    def hybrid_weight(self) -> float:
-        return 1.0
+    hybrid_weight: float = 1.0
+    named_by: str = "model"
+    """The setting that stands behind the colon of its name; empty for none."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return self.embed_passages(texts)
+        return self._embedded(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        return self._embedded(texts, "passage")
+
+    def _embedded(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
+        return unit_rows(self._rows(texts, kind))
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> ArrayLike:
+        """The vectors of some texts, of any length."""
         raise NotImplementedError
 
     def close(self) -> None: ...
-
-
-_EmbedderT = TypeVar("_EmbedderT")
-
-
-def of_model(
-    kind: type[_EmbedderT], name: str, model: str, settings: Mapping[str, Any], *, forms: str
-) -> _EmbedderT:
-    """An embedder whose name has a model behind the colon."""
-    if not model:
-        raise ConfigError(f"the embedder {name} needs a model: {forms}")
-    made = from_settings(kind, {"model": model, **settings}, where=f"embedder {name}")
-    return cast("_EmbedderT", made)
-
-
-def of_no_model(
-    kind: type[_EmbedderT], name: str, model: str, settings: Mapping[str, Any]
-) -> _EmbedderT:
-    if model:
-        raise ConfigError(f"the embedder {name} takes no model, found '{model}'")
-    return cast("_EmbedderT", from_settings(kind, settings, where=f"embedder {name}"))
 
 
 def readable_text(text: str) -> str:
@@ -123,21 +116,22 @@ NO_EMBEDDER = "none"
 EMBEDDERS = Registry(
     kind="embedders",
     builtin={
-        "multilingual": "ragbench.embedders.local:multilingual_from_name",
-        "onnx": "ragbench.embedders.local:onnx_from_name",
+        "multilingual": "ragbench.embedders.local:MultilingualEmbedder",
+        "onnx": "ragbench.embedders.local:OnnxEmbedder",
         "openai": "ragbench.embedders.openai:from_name",
-        "fastembed": "ragbench.embedders.loaded:fastembed_from_name",
-        "sentence-transformers": "ragbench.embedders.loaded:sentence_transformers_from_name",
-        "hashing": "ragbench.embedders.local:hashing_from_name",
-        NO_EMBEDDER: "ragbench.embedders.local:no_embedder_from_name",
+        "fastembed": "ragbench.embedders.loaded:FastembedEmbedder",
+        "sentence-transformers": "ragbench.embedders.loaded:SentenceTransformersEmbedder",
+        "hashing": "ragbench.embedders.local:HashingEmbedder",
+        NO_EMBEDDER: "ragbench.embedders.local:NoEmbedder",
     },
 )
-"""Name to a function ``(model, settings)``: what stands behind the colon, and the settings."""
+"""Name to a `ModelEmbedder` with settings, or to a function ``(model, settings)``: what stands
+behind the colon, and the settings."""
 _SERVICES = ("cohere", "voyage", "jina")
 """Built in once."""
 
 
-_OF_USERS = "ragbench.embedders.own:embedder_of_target"
+_OF_USERS = "ragbench.embedders.loaded:embedder_of_target"
 """What makes an embedder of an object of the user's; reached by name, as embedders are."""
 
 
@@ -169,8 +163,40 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
         )
     if model and kind not in known and "." in kind:
         return cast("Embedder", load_target(_OF_USERS)(name, settings))
-    make = EMBEDDERS.load(kind)
-    return cast("Embedder", make(model, settings))
+    make: Any = EMBEDDERS.load(kind)
+    by: str | None = getattr(make, "named_by", None)
+    if by is None:
+        return cast("Embedder", make(model, settings))
+    if model and not by:
+        raise ConfigError(f"the embedder {kind} takes no model, found '{model}'")
+    if by == "model" and not model:
+        raise ConfigError(f"the embedder {kind} needs a model: {kind}:MODEL")
+    named: object = int(model) if by == "dimension" and model.isdecimal() else model
+    given = {by: named, **settings} if model else settings
+    return cast("Embedder", from_settings(make, given, where=f"embedder {kind}"))
+
+
+def checked_rows(
+    vectors: object, texts: Sequence[str], named: str, error: type[RagbenchError]
+) -> Vectors:
+    """What somebody else's model gave for some texts: one vector each, finite, and not zeros."""
+    import numpy as np
+
+    try:
+        rows = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError):
+        rows = np.zeros((0, 0), dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
+        raise error(f"{named} did not give one vector for each of {len(texts)}")
+    if not np.isfinite(rows).all():
+        raise error(f"{named} gave a vector with numbers that are not finite")
+    empty = next((at for at, row in enumerate(rows) if not row.any()), None)
+    if empty is not None:
+        raise error(
+            f"{named} gave a vector of zeros for '{shortened_line(texts[empty])}': it would be "
+            "similar to nothing"
+        )
+    return rows
 
 
 def unit_rows(rows: ArrayLike) -> NDArray[np.float32]:
@@ -245,3 +271,11 @@ def known_prefixes(model: str) -> Prefixes:
     name = model.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(":")[0].lower()
     found = (prefixes for pattern, prefixes in _KNOWN if re.fullmatch(pattern, name))
     return next(found, Prefixes("", ""))
+
+
+def prefixes_of(model: str, query: str | None, passage: str | None) -> Prefixes:
+    """The given prefixes; for None what is known of the model by its name."""
+    known = known_prefixes(model)
+    return Prefixes(
+        known.query if query is None else query, known.passage if passage is None else passage
+    )

@@ -1,17 +1,29 @@
-"""Models that fastembed and sentence-transformers load: by their names there, or from a folder."""
+"""Embedders that others bring: models of fastembed and sentence-transformers, objects of users.
+
+An object is one of LangChain or LlamaIndex, or has the methods of `Embedder`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from ragbench.embedders.embedder import ModelEmbedder, Prefixes, known_prefixes, of_model, unit_rows
-from ragbench.errors import ConfigError
+from ragbench.embedders.embedder import (
+    Embedder,
+    Kind,
+    ModelEmbedder,
+    Prefixes,
+    checked_rows,
+    known_prefixes,
+    prefixes_of,
+)
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.settings import built_own
 from ragbench.plugins import require
 
 if TYPE_CHECKING:
@@ -37,13 +49,9 @@ class FastembedEmbedder(ModelEmbedder):
     batch_size: int = 64
     """Texts that are read at once."""
 
-    @property
+    @cached_property
     def identity(self) -> Mapping[str, object]:
         """See `ragbench.embedders.embedder.Embedder`; a folder's model counts by its bytes."""
-        return self._identity
-
-    @cached_property
-    def _identity(self) -> Mapping[str, object]:
         files = sorted(Path(self.path).glob("*.onnx")) if self.path is not None else []
         return {
             "embedder": "fastembed",
@@ -56,12 +64,6 @@ class FastembedEmbedder(ModelEmbedder):
     @cached_property
     def dimension(self) -> int:
         return int(self._model.embedding_size)
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._rows(self._model.query_embed, self._prefixes.query, texts)
-
-    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._rows(self._model.passage_embed, self._prefixes.passage, texts)
 
     @property
     def window(self) -> int | None:
@@ -78,17 +80,16 @@ class FastembedEmbedder(ModelEmbedder):
         """What the model reads texts by; None where it has another kind of reader."""
         return getattr(self._model.model, "tokenizer", None)
 
-    def _rows(self, embed: Any, prefix: str, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         import numpy as np
 
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        asked = [prefix + text for text in texts]
-        return unit_rows(np.stack(list(embed(asked, batch_size=self.batch_size))))
+        embed = self._model.query_embed if kind == "query" else self._model.passage_embed
+        asked = [getattr(self._prefixes, kind) + text for text in texts]
+        return np.stack(list(embed(asked, batch_size=self.batch_size)))
 
     @property
     def _prefixes(self) -> Prefixes:
-        return _prefixes(self.model, self.query_prefix, self.passage_prefix)
+        return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
 
     @cached_property
     def _model(self) -> Any:
@@ -138,12 +139,6 @@ class SentenceTransformersEmbedder(ModelEmbedder):
     def dimension(self) -> int:
         return int(self._rows(["dimension"], "query").shape[1])
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._rows(texts, "query")
-
-    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._rows(texts, "passage")
-
     @property
     def window(self) -> int | None:
         most: Any = getattr(self._model, "max_seq_length", None)
@@ -157,21 +152,16 @@ class SentenceTransformersEmbedder(ModelEmbedder):
         found = self._model.tokenizer(asked, truncation=False, verbose=False)
         return [len(ids) for ids in found["input_ids"]]
 
-    def _rows(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> NDArray[np.float32]:
-        import numpy as np
-
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        rows = self._model.encode(
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
+        return self._model.encode(
             list(texts),
             prompt=self._prompt(kind),
             batch_size=self.batch_size,
             show_progress_bar=False,
             convert_to_numpy=True,
         )
-        return unit_rows(rows)
 
-    def _prompt(self, kind: Literal["query", "passage"]) -> str:
+    def _prompt(self, kind: Kind) -> str:
         given = self.query_prefix if kind == "query" else self.passage_prefix
         if given is not None:
             return given
@@ -209,21 +199,73 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _prefixes(model: str, query: str | None, passage: str | None) -> Prefixes:
-    known = known_prefixes(model)
-    return Prefixes(
-        known.query if query is None else query, known.passage if passage is None else passage
+_PROBE = "dimension"
+_MODEL = ("model", "model_name", "model_id", "deployment")
+"""Attributes by which such objects name their model."""
+
+
+def embedder_of_target(
+    spec: str, settings: Mapping[str, Any], *, search_path: str | Path = "."
+) -> Embedder:
+    """What ``file.py:thing`` or ``package.module:thing`` names, or gives for the settings."""
+    made = built_own(spec, settings, folder=search_path, offers=_offers)
+    return as_embedder(made, spec)
+
+
+def as_embedder(thing: object, name: str) -> Embedder:
+    if _has(thing, "embed_queries", "embed_passages"):
+        return cast("Embedder", thing)
+    found = cast("Any", thing)
+    if _has(thing, "embed_query", "embed_documents"):
+        methods = found.embed_query, found.embed_documents
+        return cast("Embedder", _Adapted(name, found, *methods))
+    if _has(thing, "get_query_embedding", "get_text_embedding_batch"):
+        methods = found.get_query_embedding, found.get_text_embedding_batch
+        return cast("Embedder", _Adapted(name, found, *methods))
+    raise ConfigError(
+        f"'{name}' is not an embedder: it has neither embed_queries and embed_passages, nor the "
+        "methods of an embedding object of LangChain (embed_query, embed_documents) or LlamaIndex "
+        "(get_query_embedding, get_text_embedding_batch)"
     )
 
 
-def fastembed_from_name(model: str, settings: Mapping[str, Any]) -> FastembedEmbedder:
-    forms = "fastembed:owner/name"
-    return of_model(FastembedEmbedder, "fastembed", model, settings, forms=forms)
+def _has(thing: object, *methods: str) -> bool:
+    return all(callable(getattr(thing, method, None)) for method in methods)
 
 
-def sentence_transformers_from_name(
-    model: str, settings: Mapping[str, Any]
-) -> SentenceTransformersEmbedder:
-    name = "sentence-transformers"
-    forms = f"{name}:owner/name or {name}:FOLDER"
-    return of_model(SentenceTransformersEmbedder, name, model, settings, forms=forms)
+def _offers(thing: object) -> bool:
+    return (
+        _has(thing, "embed_queries")
+        or _has(thing, "embed_query")
+        or _has(thing, "get_query_embedding")
+    )
+
+
+@dataclass(frozen=True)
+class _Adapted(ModelEmbedder):
+    """An embedding object of another framework."""
+
+    asks_endpoint: ClassVar[bool] = True
+    """Most wait for a service: workers would only share out its rate limit."""
+
+    name: str
+    thing: Any
+    query: Callable[[str], Sequence[float]]
+    passages: Callable[[list[str]], Sequence[Sequence[float]]]
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `Embedder`; its class and the model that it names are what is known of it."""
+        kind: type[Any] = type(cast("object", self.thing))
+        named = (getattr(self.thing, one, None) for one in _MODEL)
+        model = next((one for one in named if isinstance(one, str)), "")
+        return {"embedder": f"{kind.__module__}:{kind.__qualname__}", "model": model}
+
+    @cached_property
+    def dimension(self) -> int:
+        return int(self._rows([_PROBE], "query").shape[1])
+
+    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        asked = kind == "query"
+        found = [self.query(text) for text in texts] if asked else self.passages(list(texts))
+        return checked_rows(found, texts, f"'{self.name}'", InterfaceError)

@@ -9,19 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ragbench.embedders.embedder import (
     NO_EMBEDDER,
+    Kind,
     ModelEmbedder,
     Prefixes,
-    known_prefixes,
-    of_model,
-    of_no_model,
-    unit_rows,
+    prefixes_of,
 )
 from ragbench.errors import ConfigError
-from ragbench.io.settings import from_settings
 from ragbench.plugins import require
 from ragbench.text.onnx_model import (
     OnnxFiles,
@@ -48,6 +45,7 @@ class HashingEmbedder(ModelEmbedder):
 
     dimension: int = 256
     """Numbers a vector, at least 1."""
+    named_by = "dimension"
 
     def __post_init__(self) -> None:
         if self.dimension < 1:
@@ -61,7 +59,7 @@ class HashingEmbedder(ModelEmbedder):
             "tokeniser": TOKENISER_VERSION,
         }
 
-    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         import numpy as np
 
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
@@ -69,21 +67,12 @@ class HashingEmbedder(ModelEmbedder):
             for token, times in Counter(tokenise(text)).items():
                 place = _hash(token)
                 row[(place >> 1) % self.dimension] += times if place & 1 else -times
-        return unit_rows(rows)
+        return rows
 
 
 @lru_cache(maxsize=1 << 16)
 def _hash(token: str) -> int:
     return int.from_bytes(blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-
-
-def hashing_from_name(model: str, settings: Mapping[str, Any]) -> HashingEmbedder:
-    """See `ragbench.embedders.embedder.EMBEDDERS`; the model is the dimension."""
-    if model and not model.isdecimal():
-        raise ConfigError(f"hashing: the dimension is a whole number, not '{model}'")
-    given = {"dimension": int(model), **settings} if model else settings
-    made = from_settings(HashingEmbedder, given, where="embedder hashing")
-    return cast("HashingEmbedder", made)
 
 
 DIMENSION = 512
@@ -102,26 +91,18 @@ class NoEmbedder(ModelEmbedder):
     Stores want a vector for each chunk: it is the same one for all, of one number.
     """
 
+    hybrid_weight = 0.0
+    named_by = ""
+    dimension = 1
+
     @property
     def identity(self) -> Mapping[str, object]:
         return {"embedder": NO_EMBEDDER}
 
-    @property
-    def dimension(self) -> int:
-        return 1
-
-    @property
-    def hybrid_weight(self) -> float:
-        return 0.0
-
-    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         import numpy as np
 
         return np.ones((len(texts), 1), dtype=np.float32)
-
-
-def no_embedder_from_name(model: str, settings: Mapping[str, Any]) -> NoEmbedder:
-    return of_no_model(NoEmbedder, "none", model, settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +117,9 @@ class MultilingualEmbedder(ModelEmbedder):
 
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     """How many threads multiply matrices."""
+    hybrid_weight = HYBRID_WEIGHT
+    named_by = ""
+    dimension = DIMENSION
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -145,20 +129,8 @@ class MultilingualEmbedder(ModelEmbedder):
     def identity(self) -> Mapping[str, object]:
         return {"embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"}
 
-    @property
-    def dimension(self) -> int:
-        return DIMENSION
-
-    @property
-    def hybrid_weight(self) -> float:
-        return HYBRID_WEIGHT
-
-    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
-        if not texts:
-            return np.zeros((0, DIMENSION), dtype=np.float32)
-        return unit_rows(self._model.encode([_spoken(text) for text in texts]))
+    def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
+        return self._model.encode([_spoken(text) for text in texts])
 
     @cached_property
     def _model(self) -> Any:
@@ -168,13 +140,6 @@ class MultilingualEmbedder(ModelEmbedder):
 def _spoken(text: str) -> str:
     """A text all in capitals in small letters: the model takes capitals for names."""
     return text.lower() if text.isupper() else text
-
-
-def multilingual_from_name(model: str, settings: Mapping[str, Any]) -> MultilingualEmbedder:
-    return of_no_model(MultilingualEmbedder, "multilingual", model, settings)
-
-
-"""Changes whenever the same model gives other vectors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,13 +173,9 @@ class OnnxEmbedder(ModelEmbedder):
         if self.max_length < 16 or self.threads < 1:
             raise ConfigError("onnx: max_length must be at least 16 and threads at least 1")
 
-    @property
+    @cached_property
     def identity(self) -> Mapping[str, object]:
         """See `Embedder`; the model counts by its bytes, not its name."""
-        return self._identity
-
-    @cached_property
-    def _identity(self) -> Mapping[str, object]:
         return {
             "embedder": "onnx",
             "version": VERSION,
@@ -230,11 +191,8 @@ class OnnxEmbedder(ModelEmbedder):
     def dimension(self) -> int:
         return self._encoder.dimension
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return unit_rows(self._encoder.encode(texts, prefix=self._prefixes.query))
-
-    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return unit_rows(self._encoder.encode(texts, prefix=self._prefixes.passage))
+    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        return self._encoder.encode(texts, prefix=getattr(self._prefixes, kind))
 
     def close(self) -> None:
         if "_encoder" in self.__dict__:
@@ -246,11 +204,7 @@ class OnnxEmbedder(ModelEmbedder):
 
     @property
     def _prefixes(self) -> Prefixes:
-        known = known_prefixes(self.model)
-        return Prefixes(
-            known.query if self.query_prefix is None else self.query_prefix,
-            known.passage if self.passage_prefix is None else self.passage_prefix,
-        )
+        return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
 
     @cached_property
     def _pooling(self) -> Pooling:
@@ -273,8 +227,3 @@ def _digest(path: Path) -> str:
         while block := file.read(1 << 20):
             whole.update(block)
     return whole.hexdigest()
-
-
-def onnx_from_name(model: str, settings: Mapping[str, Any]) -> OnnxEmbedder:
-    forms = "onnx:FOLDER or onnx:owner/name"
-    return of_model(OnnxEmbedder, "onnx", model, settings, forms=forms)

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chat import Vector
-from ragbench.embedders.embedder import ModelEmbedder, Prefixes, known_prefixes, unit_rows
+from ragbench.embedders.embedder import Kind, ModelEmbedder, checked_rows, prefixes_of
 from ragbench.errors import ConfigError
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings, resolve
-from ragbench.safe_text import shortened_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,11 +40,7 @@ class OpenAIEmbedder(ModelEmbedder):
         transport: Transport | None = None,
     ) -> None:
         self._endpoint = settings.endpoint
-        known = known_prefixes(settings.endpoint.model)
-        self._prefixes = Prefixes(
-            known.query if query_prefix is None else query_prefix,
-            known.passage if passage_prefix is None else passage_prefix,
-        )
+        self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
         self._session = LLMSession(
             lambda: open_models(None, settings, budget=budget, transport=transport)
         )
@@ -68,42 +63,21 @@ class OpenAIEmbedder(ModelEmbedder):
     @cached_property
     def dimension(self) -> int:
         """See `ragbench.embedders.embedder.Embedder`; asks for the vector of a word to know it."""
-        return int(self._embed([_PROBE], "").shape[1])
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._embed(texts, self._prefixes[0])
-
-    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._embed(texts, self._prefixes[1])
+        return int(self._asked([_PROBE]).shape[1])
 
     def close(self) -> None:
         self._session.close()
 
-    def _embed(self, texts: Sequence[str], prefix: str) -> NDArray[np.float32]:
-        import numpy as np
+    def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        return self._asked([getattr(self._prefixes, kind) + text for text in texts])
 
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-
+    def _asked(self, texts: Sequence[str]) -> NDArray[np.float32]:
         async def embed(models: ModelClients) -> Sequence[Vector]:
             assert models.embeddings is not None
-            found = await models.embeddings.embed(
-                [prefix + text for text in texts], purpose="embed"
-            )
-            return found.vectors
+            return (await models.embeddings.embed(texts, purpose="embed")).vectors
 
-        vectors = self._session.run(embed)
-        if not all(np.isfinite(vector).all() for vector in vectors):
-            raise ConfigError(
-                f"the model '{self._endpoint.model}' gave a vector with numbers that are not finite"
-            )
-        empty = next((at for at, vector in enumerate(vectors) if not np.any(vector)), None)
-        if empty is not None:
-            raise ConfigError(
-                f"the model '{self._endpoint.model}' gave a vector of zeros for "
-                f"'{shortened_line(texts[empty])}': it would be similar to nothing"
-            )
-        return unit_rows(vectors)
+        named = f"the model '{self._endpoint.model}'"
+        return checked_rows(self._session.run(embed), texts, named, ConfigError)
 
 
 def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ragbench.core.chat import ChatModel, Message, Reply
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
-from ragbench.embedders.own import embedder_of_target
+from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
 from ragbench.io.settings import Makers, Place, built_own, from_settings, listed_names
 from ragbench.io.yaml_file import SettingsFile, is_own, shown

@@ -181,7 +181,7 @@ orchestration: {rrf_k: 0}
         ),
         ("post_retrieval: [{action: merge, type: link_expand}]", 1, "neighbours(chunk_id, top_k)"),
         ("retrieval: {type: dense, filters: {year: {foo: 1}}}", 1, "filters"),
-        ("indexing: {embedder: 'hashing:x'}\nretrieval: dense", 1, "the dimension is a whole"),
+        ("indexing: {embedder: 'hashing:x'}\nretrieval: dense", 1, "dimension must be a whole"),
         ("pre_retrieval: {transform: []}", 1, "Did you mean 'transforms'?"),
         ("retrieval: sparse\nindexing: {words: there}", 2, "words"),
         ("pre_retrieval: 3", 1, "expected a list, found 3"),
