@@ -17,9 +17,10 @@ OLD_DAYS = 90
 
 
 def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path | None:
-    """Finds the latest earlier run of the same system on the same dataset with the same metrics.
+    """Finds the latest earlier run of the same system on the same dataset.
 
-    The dataset may have gained or lost cases since: those in common are compared.
+    One with all of the run's metrics is preferred to a later one that lacks some. The dataset may
+    have gained or lost cases since: those in common are compared.
     """
     home = run_around(path)
     manifest_file = RunFolder(path=home).manifest
@@ -27,11 +28,11 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
         return None
     written = manifest_file.stat().st_mtime
     earlier = (
-        (time, entry.name, entry)
+        (_has_metrics(manifest, run), time, entry.name, entry)
         for entry, manifest, time in _candidates(home, folders)
         if time < written and _is_alike(manifest, run) and is_finished(entry)
     )
-    return max(earlier, default=(0.0, "", None))[2]
+    return max(earlier, default=(False, 0.0, "", None))[3]
 
 
 def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
@@ -51,11 +52,16 @@ def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Man
 
 
 def _is_alike(manifest: Manifest, run: RunScores) -> bool:
-    if manifest.dataset.name != run.dataset:
+    if (manifest.dataset.name, manifest.rag.name) != (run.dataset, run.rag):
         return False
-    theirs = {(metric.name, metric.version) for metric in manifest.metrics}
-    mine = {(column.name, column.version) for column in run.metrics}
-    return manifest.rag.name == run.rag and mine <= theirs
+    theirs = {metric.name: metric.version for metric in manifest.metrics}
+    both = [column for column in run.metrics if column.name in theirs]
+    return bool(both) and all(theirs[column.name] == column.version for column in both)
+
+
+def _has_metrics(manifest: Manifest, run: RunScores) -> bool:
+    theirs = {metric.name for metric in manifest.metrics}
+    return all(column.name in theirs for column in run.metrics)
 
 
 def age_note(run: RunScores, baseline: RunScores) -> str | None:

@@ -236,18 +236,21 @@ def test_a_dataset_that_gains_cases_and_tags_is_the_same_one(ragbench: Ragbench)
     assert any(f"1 edited ({cases[1]['id']})" in note for note in notes)
 
 
-def test_old_metrics_compare_after_the_stored_outputs_are_scored_anew(ragbench: Ragbench) -> None:
+@pytest.mark.parametrize("baseline", ["old", "auto"])
+def test_metrics_that_the_baseline_lacks_are_computed_on_its_answers(
+    ragbench: Ragbench, baseline: str
+) -> None:
     evaluate = ("eval", "office", "-q", "--rag", "rags.py:Plain")
     ragbench(*evaluate, "-m", "hit_rate@5", "-o", "old")
     ragbench(*evaluate, "-m", "hit_rate@5,token_f1", "-o", "new")
-    done = ragbench("gate", "new", "-b", "old")
-    assert done.code == 3
-    assert "token_f1 (version 2, there not measured)" in " ".join(done.out.split())
-    calls = Path("calls.log").read_bytes()
-    assert "ragbench eval old -o NEW" in " ".join(done.out.split())
-    assert ragbench("eval", "old", "-q", "-m", "hit_rate@5,token_f1", "-o", "anew").code == 0
-    assert ragbench("gate", "new", "-b", "anew").code == 0
+    calls, journal = (Path(name).read_bytes() for name in ("calls.log", "old/journal.sqlite"))
+    done = ragbench("gate", "new", "-b", baseline, "--json")
+    verdict = json.loads(done.out)
+    assert (done.code, verdict["refusals"]) == (0, [])
+    assert {"hit_rate@5", "token_f1"} <= {check["subject"] for check in verdict["checks"]}
+    assert "Computed on the baseline's stored answers: token_f1." in verdict["notes"]
     assert Path("calls.log").read_bytes() == calls
+    assert Path("old/journal.sqlite").read_bytes() == journal
 
 
 def test_a_worse_retriever_is_caught_on_the_bundled_dataset(ragbench: Ragbench) -> None:
