@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 
@@ -131,12 +131,20 @@ def _has_default(field: dataclasses.Field[Any]) -> bool:
 
 
 def _value(value: object, hint: Any, where: str, makers: Makers) -> Any:
-    """What msgspec makes of a value; records within it are read with their own settings."""
+    """What msgspec makes of a value; records within it are read with their own settings.
+
+    The range that a type names is looked at where the record is made.
+    """
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(hint) in (Union, types.UnionType):
         if value is None and types.NoneType in get_args(hint):
             return None
         others = [one for one in get_args(hint) if one is not types.NoneType]
-        hint = others[0] if len(others) == 1 else hint
+        return (
+            _value(value, others[0], where, makers)
+            if len(others) == 1
+            else converted(value, hint, where)
+        )
     if hint in makers:
         return makers[hint](value)
     origin, arguments = get_origin(hint), get_args(hint)
@@ -306,7 +314,7 @@ def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) ->
     """The JSON schema of what `ragbench.io.settings` builds a dataclass of."""
     if not _is_record(target):
         return {"type": "object"}
-    hints = typing.get_type_hints(target)
+    hints = typing.get_type_hints(target, include_extras=True)
     documented = field_docs(target)
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -338,6 +346,9 @@ def summary_of(target: object) -> str:
 
 
 def _schema(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
+    if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is collections.abc.Sequence:
+        listed = _schema(get_args(hint)[0], special)
+        return None if listed is None else {**listed, "minItems": get_args(hint)[1].min_length}
     if get_origin(hint) is collections.abc.Sequence:
         items = _schema(get_args(hint)[0], special)
         return None if items is None else {"type": "array", "items": items}

@@ -10,7 +10,6 @@ from typing import Any, Self, TypedDict
 from typing_extensions import Unpack
 
 from ragbench.core.chunk import Chunk, Document
-from ragbench.errors import ConfigError
 from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.pipeline.documents import (
     Documents,
@@ -22,6 +21,7 @@ from ragbench.pipeline.documents import (
 from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.stages import BatchRetrieval, RetrievalStage, Searching, Stages, WordWeights
+from ragbench.post.operator import Checked, NotNegative, Positive, Share, Weight
 
 
 class BaselineSettings(TypedDict, total=False):
@@ -94,22 +94,17 @@ class BaselineRAG(BatchRetrieval):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bm25Retrieval(RetrievalStage):
+class Bm25Retrieval(Checked, RetrievalStage):
     """BM25 in memory, over whole documents or what ``indexing.chunker`` makes of them."""
 
-    top_k: int = 5
+    top_k: Positive = 5
     """How many documents are retrieved."""
-    k1: float = 1.2
+    k1: Weight = 1.2
     """How slowly repeated words stop counting, at least 0."""
-    b: float = 0.75
+    b: Share = 0.75
     """How much long documents are held down, in [0, 1]."""
-    title_weight: int = 2
+    title_weight: NotNegative = 2
     """How often the title is counted; 0 leaves it out."""
-
-    def __post_init__(self) -> None:
-        if self.top_k < 1:
-            raise ConfigError(f"top_k must be at least 1, not {self.top_k}")
-        Bm25Index((), k1=self.k1, b=self.b, title_weight=self.title_weight)
 
     @property
     def gives_embeddings(self) -> bool:

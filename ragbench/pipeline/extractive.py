@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ragbench.core.result import GenerationResult
-from ragbench.post.operator import at_least, between, one_of, refuse
+from ragbench.post.operator import Checked, Positive, Share
 from ragbench.text.question import (
     SPANS_VERSION,
     ParsedQuestion,
@@ -236,7 +236,7 @@ class _Answer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ExtractiveGenerator:
+class ExtractiveGenerator(Checked):
     """Quotes the best supported sentence, or what of it is asked for; no model.
 
     A question for a date, a number or a name gets that part of the sentence
@@ -245,9 +245,9 @@ class ExtractiveGenerator:
     answered from that sentence, also when it says something else.
     """
 
-    threshold: float = DEFAULT_THRESHOLD
+    threshold: Share = DEFAULT_THRESHOLD
     """Support below which no answer is given, in [0, 1]."""
-    max_candidates: int = 3
+    max_candidates: Positive = 3
     """How many different answers are given at most."""
     answer: AnswerPart = "span"
     """Whether a question for a date, a number or a name gets that part of the sentence alone
@@ -257,14 +257,6 @@ class ExtractiveGenerator:
     contexts at hand."""
     weight: TermWeight | None = field(default=None, compare=False, metadata={"setting": False})
     """What a word is worth in the corpus; None where that is not known."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            between("threshold", self.threshold, 0, 1),
-            at_least("max_candidates", self.max_candidates, 1),
-            one_of("answer", self.answer, ("span", "sentence")),
-            one_of("word_weights", self.word_weights, ("corpus", "contexts")),
-        )
 
     @property
     def identity(self) -> dict[str, object]:

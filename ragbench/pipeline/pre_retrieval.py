@@ -9,13 +9,13 @@ Other packages add theirs through entry points in the group ``ragbench.query_tra
 from __future__ import annotations
 
 import json
-import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import msgspec
+from msgspec import Meta
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.outcome import Failure
@@ -30,26 +30,22 @@ from ragbench.errors import (
 from ragbench.ledger.identity import described
 from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.plugins import Registry
-from ragbench.post.operator import between, one_of, refuse
+from ragbench.post.operator import AboveZero, Checked
 from ragbench.post.stage import record_of
 
 QueryKind = Literal["query", "passage"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SearchQuery:
+class SearchQuery(Checked):
     """One of the texts that are searched for in place of a question."""
 
     text: str
     kind: QueryKind = "query"
     """``"query"``: a question, or words of one. ``"passage"``: a text that looks like what is
     sought; an embedder with a way of its own for passages embeds it in that way."""
-    weight: float = 1.0
+    weight: AboveZero = 1.0
     """How much its ranking counts among those of the other texts; above 0."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.weight < math.inf:
-            raise ConfigError(f"the weight of a search query must be above 0, not {self.weight}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +92,7 @@ class PreRetrieved:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PreRetrieval:
+class PreRetrieval(Checked):
     """Transforms, applied one after the other to each query that is there.
 
     Example:
@@ -112,10 +108,6 @@ class PreRetrieval:
     """What happens when a language model's answer cannot be used (no JSON, a refusal, cut off).
     ``"keep"``: the query is searched for as it was, and the failure stands on the result.
     ``"raise"``: it is raised. Every other error is always raised."""
-
-    def __post_init__(self) -> None:
-        if self.on_error not in ("keep", "raise"):
-            raise ConfigError(f"on_error must be one of keep, raise, not {self.on_error!r}")
 
     def run(self, question: str) -> PreRetrieved:
         """Takes one question through every transform."""
@@ -231,7 +223,7 @@ def _texts(given: object) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LlmTransform:
+class LlmTransform(Checked):
     """Searches for what a model writes, beside the query or in its place."""
 
     name = ""
@@ -241,21 +233,15 @@ class LlmTransform:
     """The key of its answer that holds the texts."""
     kind: ClassVar[QueryKind] = "query"
     """How the texts are searched for."""
-    most: ClassVar[int] = 1
-    """The largest count."""
 
     chat: ChatModel = field(metadata={"given": True})
     """The language model."""
     count: int = field(default=1, metadata={"setting": False})
-    weight: float = field(default=1.0, metadata={"setting": False})
+    weight: AboveZero = field(default=1.0, metadata={"setting": False})
     keep_original: bool = True
     """Whether the query itself is searched for too."""
     prompt: int = field(default=1, init=False)
     """Version of the prompt; part of the identity."""
-
-    def __post_init__(self) -> None:
-        refuse(between("count", self.count, 1, self.most))
-        SearchQuery(text="", weight=self.weight)
 
     def transform(self, query: SearchQuery) -> Transformed:
         if not query.text.strip():
@@ -299,11 +285,10 @@ class HyDE(LlmTransform):
     )
     key: ClassVar[str] = "passages"
     kind: ClassVar[QueryKind] = "passage"
-    most: ClassVar[int] = 8
 
-    count: int = 1
+    count: Annotated[int, Meta(ge=1, le=8)] = 1
     """How many passages are asked for, 1 to 8."""
-    weight: float = 1.0
+    weight: AboveZero = 1.0
     """What each of them counts beside the query itself, which counts 1; above 0."""
 
 
@@ -323,12 +308,11 @@ class MultiQuery(LlmTransform):
         "else."
     )
     key: ClassVar[str] = "queries"
-    most: ClassVar[int] = 20
 
-    count: int = 3
+    count: Annotated[int, Meta(ge=1, le=20)] = 3
     """How many other wordings are asked for, 1 to 20. A model that writes more is cut, one that
     writes fewer gives fewer."""
-    weight: float = 1.0
+    weight: AboveZero = 1.0
     """What each of them counts beside the query itself, which counts 1; above 0."""
 
     def _written(self, query: str) -> list[str]:
@@ -356,7 +340,6 @@ class Rewrite(LlmTransform):
     """Whether the query as it was is searched for too, with the same weight."""
 
 
-_FORMS = ("NFC", "NFKC")
 # What no reader sees and what splits words in two: soft hyphens, zero-width spaces, marks of
 # direction and of byte order. Joiners stay: Persian and Indic words, and emoji, need them.
 _INVISIBLE = dict.fromkeys(
@@ -365,7 +348,7 @@ _INVISIBLE = dict.fromkeys(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Normalise:
+class Normalise(Checked):
     """Brings a query into one form; no model is needed.
 
     Invisible characters and control characters go, runs of white space become one space, and what
@@ -381,9 +364,6 @@ class Normalise:
     casefold: bool = False
     """Whether upper and lower case become one. Off, because names tell by their case what they are
     to a model; the BM25 of ragbench looks at no case either way."""
-
-    def __post_init__(self) -> None:
-        refuse(one_of("form", self.form, _FORMS))
 
     def transform(self, query: SearchQuery) -> Transformed:
         text = unicodedata.normalize(self.form, query.text.translate(_INVISIBLE))

@@ -29,6 +29,7 @@ from ragbench.pipeline.strategies import (
     filter_problem,
 )
 from ragbench.pipeline.writing import words_of
+from ragbench.post.operator import Positive, Weight
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database
 from ragbench.stores.registry import open_database
@@ -46,7 +47,7 @@ class StoreRetrieval(RetrievalStage):
     uses_store: ClassVar[bool] = True
     strategy: ClassVar[StrategyName]
 
-    top_k: int = 5
+    top_k: Positive = 5
     """How many chunks are retrieved."""
     score_threshold: float | None = None
     """Chunks that score less are left out; in a hybrid search in each ranking, before both are
@@ -117,14 +118,14 @@ class HybridRetrieval(DenseRetrieval):
     knows_word_weights: ClassVar[bool] = True
     strategy: ClassVar[StrategyName] = "hybrid"
 
-    dense_weight: float | None = None
+    dense_weight: Weight | None = None
     """Weight of the ranking by meaning, at least 0; None for the one measured for the embedder, as
     in ``ragbench search``."""
-    sparse_weight: float = 1.0
+    sparse_weight: Weight = 1.0
     """Weight of the ranking by words, at least 0."""
-    rrf_k: int = 60
+    rrf_k: Positive = 60
     """How little the first ranks count more than the next ones."""
-    candidates: int = 100
+    candidates: Positive = 100
     """How many chunks of each ranking are fused."""
 
 

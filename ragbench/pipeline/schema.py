@@ -20,8 +20,8 @@ _ON_ERROR = {"enum": ["keep", "raise"]}
 def pipeline_schema() -> dict[str, Any]:
     """The schema (draft 2020-12) of what `ragbench.pipeline.read.load_pipeline` reads.
 
-    What other packages register is in it. It knows names and types; that a number is in its range,
-    and that stages go together, only reading checks.
+    What other packages register is in it. It knows names, types and ranges; whether stages go
+    together, only reading checks.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

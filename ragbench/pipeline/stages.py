@@ -32,6 +32,7 @@ from ragbench.pipeline.pre_retrieval import (
     transformed_object,
 )
 from ragbench.plugins import Registry
+from ragbench.post.operator import Checked, Positive
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, written_text
 from ragbench.rag.fallback import settled
 from ragbench.rag.interface import RAGInterface
@@ -140,23 +141,18 @@ class LateSearch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Orchestration:
+class Orchestration(Checked):
     """One stage after the other."""
 
-    rrf_k: int = 60
+    rrf_k: Positive = 60
     """When a question is searched for in several ways: how little the first ranks count more than
     the next ones in the fusion of the rankings."""
-    candidates: int = 50
+    candidates: Positive = 50
     """When a question is searched for in several ways: how many chunks of each ranking are fused;
     never fewer than retrieval's ``top_k``."""
-    concurrency: int = 1
+    concurrency: Positive = 1
     """How many questions are worked on at once in an evaluation that does not say; more than 1 is
     for stages that wait for a model elsewhere."""
-
-    def __post_init__(self) -> None:
-        for name in ("rrf_k", "candidates", "concurrency"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
 
 
 RETRIEVALS = Registry(

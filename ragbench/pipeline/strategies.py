@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal, Protocol, TypeAlias, get_args, get_type_hints
+from typing import Any, Literal, Protocol, TypeAlias, get_type_hints
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, field_values, fields_of
@@ -15,6 +14,7 @@ from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
+from ragbench.post.operator import Checked, Positive, Weight
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import NORMAL, Effort, Vectors
 from ragbench.stores.record import searched_fields
@@ -33,10 +33,10 @@ _VARIABLES = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RetrievalSettings:
+class RetrievalSettings(Checked):
     """Defaults of `ragbench.pipeline.search_engine.RetrievalEngine`."""
 
-    top_k: int = 4
+    top_k: Positive = 4
     """How many chunks a search returns at most; at least 1."""
     score_threshold: float | None = None
     """Chunks that score less are left out; 0 is the score of what has nothing to do with the
@@ -45,14 +45,14 @@ class RetrievalSettings:
     0, no word is shared) finds nothing all the same."""
     strategy: StrategyName = "hybrid"
     """``dense`` compares meanings by vectors, ``sparse`` words by BM25, ``hybrid`` fuses both."""
-    dense_weight: float | None = None
+    dense_weight: Weight | None = None
     """Hybrid: weight of the dense ranking, at least 0; None for the one measured for the embedder
     (`ragbench.embedders.embedder.Embedder.hybrid_weight`)."""
-    sparse_weight: float = 1.0
+    sparse_weight: Weight = 1.0
     """Hybrid: weight of the sparse ranking, at least 0."""
-    rrf_k: int = 60
+    rrf_k: Positive = 60
     """Hybrid: how little the first ranks count more than the next ones, at least 1."""
-    candidates: int = 100
+    candidates: Positive = 100
     """Hybrid: how many chunks of each leg are fused, at least 1 and never fewer than are asked
     for."""
     ef: int | None = None
@@ -63,17 +63,9 @@ class RetrievalSettings:
 
     def __post_init__(self) -> None:
         Effort(ef=self.ef, exact=self.exact)
-        for name in ("top_k", "rrf_k", "candidates"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.score_threshold is not None and not math.isfinite(self.score_threshold):
-            raise ConfigError(f"score_threshold must be a number, not {self.score_threshold}")
-        if self.strategy not in get_args(StrategyName):
-            known = ", ".join(get_args(StrategyName))
-            raise ConfigError(f"strategy is one of {known}, not '{self.strategy}'")
-        weights = (1.0 if self.dense_weight is None else self.dense_weight, self.sparse_weight)
-        if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
-            raise ConfigError("the weights must be at least 0, and one of them above 0")
+        Checked.__post_init__(self)
+        if self.dense_weight == self.sparse_weight == 0:
+            raise ConfigError("one of the weights must be above 0")
 
     @property
     def effort(self) -> Effort:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from ragbench.core.chat import ChatModel
 from ragbench.core.chunk import Chunk
@@ -13,20 +15,20 @@ from ragbench.llm.schema import ask_text
 from ragbench.post.chunks import asked_of, made_from, rewritten
 from ragbench.post.merge import newcomers
 from ragbench.post.operator import (
+    Checked,
     ChunkNeighbours,
+    Filled,
     OperatorInput,
     OperatorOutput,
+    Positive,
     RankedChunk,
-    at_least,
     in_order,
-    not_empty,
-    refuse,
 )
 from ragbench.post.times import KnownTime, age_text, known_time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
+class Context(Checked):
     """Begins each chunk with a line that says where it stands.
 
     A passage cut out of its document no longer says what it is about; a heading in front of it
@@ -36,13 +38,10 @@ class Context:
 
     name = "augment.context"
 
-    fields: Sequence[str] = ("title", "section")
+    fields: Annotated[Sequence[str], Meta(min_length=1)] = ("title", "section")
     """Metadata keys; ``document_id`` also finds the chunk's own."""
     joined_by: str = " > "
     """What stands between two of them."""
-
-    def __post_init__(self) -> None:
-        refuse(not_empty("fields", self.fields))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return OperatorOutput(chunks=tuple(map(self._headed, context.chunks)))
@@ -57,7 +56,7 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Metadata:
+class Metadata(Checked):
     """Ends each chunk with a line ``key: value`` for each of some metadata fields.
 
     A field that a chunk does not know gives no line; a chunk that knows none stays as it is.
@@ -65,11 +64,8 @@ class Metadata:
 
     name = "augment.metadata"
 
-    fields: Sequence[str]
+    fields: Annotated[Sequence[str], Meta(min_length=1)]
     """Metadata keys, in the order in which they are written."""
-
-    def __post_init__(self) -> None:
-        refuse(not_empty("fields", self.fields))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return OperatorOutput(chunks=tuple(map(self._described, context.chunks)))
@@ -85,7 +81,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Neighbours:
+class Neighbours(Checked):
     """Widens the first chunks by the texts of their neighbours, in reading order.
 
     A neighbour that is known to stand earlier in the same document goes before the chunk's text,
@@ -96,13 +92,10 @@ class Neighbours:
 
     service: ChunkNeighbours
     """Where the chunks came from."""
-    first: int = 3
+    first: Positive = 3
     """How many chunks are widened."""
-    top_k: int = 2
+    top_k: Positive = 2
     """How many neighbours to ask for at each."""
-
-    def __post_init__(self) -> None:
-        refuse(at_least("first", self.first, 1), at_least("top_k", self.top_k, 1))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         present = {entry.chunk.id for entry in context.chunks}
@@ -148,18 +141,15 @@ _TASK = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reflection:
+class Reflection(Checked):
     """Puts a reflection on the first chunks before all of them, as a chunk of its own."""
 
     name = "augment.reflection"
 
     chat: ChatModel
     """The language model."""
-    first: int = 10
+    first: Positive = 10
     """How many chunks it reads."""
-
-    def __post_init__(self) -> None:
-        refuse(at_least("first", self.first, 1))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         read = context.chunks[: self.first]
@@ -171,7 +161,7 @@ class Reflection:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Temporal:
+class Temporal(Checked):
     """Begins each chunk with its date and its age, such as ``[2024-05-01, 12 days old]``.
 
     Ages are counted from the stage's ``now`` (a run's date by default). Without one only the date
@@ -183,11 +173,8 @@ class Temporal:
 
     reads_now: ClassVar[bool] = True
 
-    field: str = "timestamp"
+    field: Filled = "timestamp"
     """The metadata key of the time; see `ragbench.post.times.known_time`."""
-
-    def __post_init__(self) -> None:
-        refuse(not_empty("field", self.field))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         times = [known_time(entry.chunk.metadata.get(self.field)) for entry in context.chunks]

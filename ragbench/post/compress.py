@@ -12,13 +12,12 @@ from ragbench.llm.schema import ask_text
 from ragbench.post.chunks import asked_of, made_from, rewritten, sliced
 from ragbench.post.filter import truncated
 from ragbench.post.operator import (
+    Checked,
     OperatorInput,
     OperatorOutput,
+    Positive,
     RankedChunk,
-    at_least,
     in_order,
-    one_of,
-    refuse,
 )
 from ragbench.post.words import QueryWords
 from ragbench.text.sentences import Span, split_sentences
@@ -40,7 +39,7 @@ _TASK = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Abstractive:
+class Abstractive(Checked):
     """Replaces texts by a summary for the question.
 
     With ``scope="each"`` a chunk keeps its id and gets a new text, at one call a chunk; one that
@@ -54,17 +53,11 @@ class Abstractive:
     """The language model."""
     scope: Literal["each", "all"] = "each"
     """Whether each chunk gets a summary of its own or all get one together."""
-    budget: int | None = None
+    budget: Positive | None = None
     """Tokens that a summary may have; what is longer is cut behind a sentence. No limit when not
     given."""
     counter: TokenCounter = APPROXIMATE
     """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            one_of("scope", self.scope, ("each", "all")),
-            at_least("budget", self.budget, 1),
-        )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         question, chunks = context.query.text, context.chunks
@@ -108,7 +101,7 @@ _NEARLY = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Extractive:
+class Extractive(Checked):
     """Keeps the most relevant sentences of all chunks that fit a budget of tokens.
 
     The relevance of a sentence is the share of the question's words that it holds, each weighted
@@ -124,13 +117,10 @@ class Extractive:
 
     name = "compress.extractive"
 
-    budget: int
+    budget: Positive
     """Tokens that the sentences may have together, counted sentence by sentence."""
     counter: TokenCounter = APPROXIMATE
     """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
-
-    def __post_init__(self) -> None:
-        refuse(at_least("budget", self.budget, 1))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every text that goes out is made of slices of one that came in."""

@@ -6,21 +6,21 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from ragbench.core.chat import ChatModel
 from ragbench.llm.schema import ask_structure
 from ragbench.post.chunks import asked_of, numbers_schema, sliced
 from ragbench.post.operator import (
+    Checked,
     OperatorInput,
     OperatorOutput,
+    Positive,
     RankedChunk,
-    at_least,
-    between,
-    finite,
+    Share,
     in_order,
-    one_of,
-    refuse,
 )
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter, count_within
@@ -72,7 +72,7 @@ def reaching(chunks: Sequence[RankedChunk], least: float) -> OperatorOutput:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Percentile:
+class Percentile(Checked):
     """Keeps chunks that score at least the p-th percentile of this query's scores.
 
     The percentile is that of the nearest rank: of n scores in rising order the one at place
@@ -82,11 +82,8 @@ class Percentile:
 
     name = "filter.percentile"
 
-    percentile: float
+    percentile: Annotated[float, Meta(ge=0, le=100)]
     """p, from 0 to 100."""
-
-    def __post_init__(self) -> None:
-        refuse(between("percentile", self.percentile, 0, 100))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         scores = sorted(entry.score for entry in context.chunks if entry.score is not None)
@@ -97,7 +94,7 @@ class Percentile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Threshold:
+class Threshold(Checked):
     """Keeps chunks with a present score of at least ``min_score``, in their order.
 
     A chunk without a score is kept: nothing is known against it.
@@ -108,15 +105,12 @@ class Threshold:
     min_score: float
     """On the scale of whatever scored the chunks last."""
 
-    def __post_init__(self) -> None:
-        refuse(finite("min_score", self.min_score))
-
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return reaching(context.chunks, self.min_score)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TokenBudget:
+class TokenBudget(Checked):
     """Takes chunks in their order while their texts fit the budget.
 
     Tokens are counted text by text; what a format operator later puts around them is not part of
@@ -125,7 +119,7 @@ class TokenBudget:
 
     name = "filter.token_budget"
 
-    budget: int
+    budget: Positive
     """Tokens that the texts may have together."""
     policy: Literal["drop", "truncate"] = "drop"
     """``"drop"`` leaves out each chunk that does not fit and goes on with the next one.
@@ -133,12 +127,6 @@ class TokenBudget:
     and leaves out all that follow."""
     counter: TokenCounter = APPROXIMATE
     """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            at_least("budget", self.budget, 1),
-            one_of("policy", self.policy, ("drop", "truncate")),
-        )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         left = self.budget
@@ -170,16 +158,13 @@ def truncated(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TopK:
+class TopK(Checked):
     """Keeps the first k chunks in their present order; all of them when there are fewer."""
 
     name = "filter.top_k"
 
-    k: int
+    k: Positive
     """How many chunks to keep."""
-
-    def __post_init__(self) -> None:
-        refuse(at_least("k", self.k, 1))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return OperatorOutput(chunks=context.chunks[: self.k])
@@ -213,7 +198,7 @@ def _plain(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DedupNear:
+class DedupNear(Checked):
     """Leaves out chunks that resemble one that stands before them and is kept.
 
     The resemblance of two texts is the Jaccard index of their sets of shingles: runs of
@@ -224,13 +209,10 @@ class DedupNear:
 
     name = "filter.dedup_near"
 
-    similarity: float = 0.8
+    similarity: Share = 0.8
     """The resemblance in [0, 1] from which on a chunk is left out; 1 takes equal sets only."""
-    shingle: int = 3
+    shingle: Positive = 3
     """Words a shingle, at least 1."""
-
-    def __post_init__(self) -> None:
-        refuse(between("similarity", self.similarity, 0, 1), at_least("shingle", self.shingle, 1))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         kept: list[RankedChunk] = []

@@ -7,23 +7,25 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 from xml.sax.saxutils import escape
 
+from msgspec import Meta
+
 from ragbench.post.operator import (
+    Checked,
+    Filled,
+    NotNegative,
     OperatorInput,
     OperatorOutput,
     RankedChunk,
-    at_least,
     in_order,
-    not_empty,
-    one_of,
     refuse,
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chat:
+class Chat(Checked):
     """Writes each chunk as a turn of a conversation.
 
     For chunks that are turns of earlier conversations. Who spoke stands in the metadata.
@@ -31,20 +33,13 @@ class Chat:
 
     name = "format.chat"
 
-    role_field: str = "role"
+    role_field: Filled = "role"
     """The metadata key of who spoke."""
-    default_role: str = "user"
+    default_role: Filled = "user"
     """Who spoke where the metadata does not say."""
     style: Literal["text", "json"] = "text"
     """``"text"``: lines ``role: text``, further lines of a turn indented. ``"json"``: an array of
     objects with ``role`` and ``content``, as chat interfaces take them."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            not_empty("role_field", self.role_field),
-            not_empty("default_role", self.default_role),
-            one_of("style", self.style, ("text", "json")),
-        )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
@@ -88,7 +83,7 @@ Field = Literal[
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JsonFormat:
+class JsonFormat(Checked):
     """Writes a JSON array with an object a chunk. What is not known is null.
 
     Values in metadata that JSON does not know are written as text; NaN and infinities as null.
@@ -96,17 +91,12 @@ class JsonFormat:
 
     name = "format.structured"
 
-    fields: Sequence[Field] = ("rank", "id", "text", "score", "metadata")
+    fields: Annotated[Sequence[Field], Meta(min_length=1)] = (
+        "rank", "id", "text", "score", "metadata",
+    )  # fmt: skip
     """What each object holds, in this order."""
-    indent: int | None = None
+    indent: NotNegative | None = None
     """Spaces a level; all in one line when not given."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            not_empty("fields", self.fields),
-            *(one_of("fields", field, get_args(Field)) for field in self.fields),
-            at_least("indent", self.indent, 0),
-        )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""

@@ -6,23 +6,24 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal, get_args
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
 from ragbench.errors import InterfaceError
 from ragbench.post.operator import (
+    AboveZero,
+    Checked,
     ChunkNeighbours,
     ChunkSearch,
+    Filled,
     OperatorInput,
     OperatorOutput,
+    Positive,
     RankedChunk,
-    above,
-    at_least,
     in_order,
-    not_empty,
-    one_of,
-    refuse,
 )
 
 Fusion = Literal["concat", "interleave", "weighted", "rrf"]
@@ -106,32 +107,23 @@ def _scaled_scores(ranking: Sequence[RankedChunk]) -> list[float]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LinkExpand:
+class LinkExpand(Checked):
     """Asks the service for the neighbours of the first chunks, then for those of what it found."""
 
     name = "merge.link_expand"
 
     service: ChunkNeighbours
     """Where the chunks came from."""
-    first: int = 3
+    first: Positive = 3
     """How many of the chunks that stand are expanded."""
-    depth: int = 1
+    depth: Positive = 1
     """How many links away a chunk may be."""
-    top_k: int = 5
+    top_k: Positive = 5
     """How many neighbours to ask for at each chunk."""
     fusion: Fusion = "concat"
     """How what was found joins what stood there; see `ragbench.post.merge`."""
-    weight: float = 0.5
+    weight: AboveZero = 0.5
     """Of what was found, against 1 for what stood there; for ``weighted`` and ``rrf``."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            at_least("first", self.first, 1),
-            at_least("depth", self.depth, 1),
-            at_least("top_k", self.top_k, 1),
-            one_of("fusion", self.fusion, get_args(Fusion)),
-            above("weight", self.weight, 0),
-        )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every chunk that came in is among those that go out."""
@@ -160,42 +152,32 @@ class LinkExpand:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SecondaryQuery:
+class SecondaryQuery(Checked):
     """One more query to ask."""
 
-    query: str
+    query: Filled
     """Its text; ``{question}`` stands for the question."""
-    top_k: int = 5
+    top_k: Positive = 5
     """How many chunks to ask for."""
-    weight: float = 1.0
+    weight: AboveZero = 1.0
     """Against 1 for the chunks that stand; for ``weighted`` and ``rrf``."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            not_empty("query", self.query.strip()),
-            at_least("top_k", self.top_k, 1),
-            above("weight", self.weight, 0),
-        )
 
     def about(self, question: str) -> str:
         return self.query.replace("{question}", question)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QueryMerge:
+class QueryMerge(Checked):
     """Searches by further queries and fuses what they find with what stands."""
 
     name = "merge.multi_query"
 
     service: ChunkSearch
     """Where the chunks came from."""
-    queries: Sequence[SecondaryQuery]
+    queries: Annotated[Sequence[SecondaryQuery], Meta(min_length=1)]
     """What else to ask."""
     fusion: Fusion = "concat"
     """How the rankings become one; see `ragbench.post.merge`."""
-
-    def __post_init__(self) -> None:
-        refuse(not_empty("queries", self.queries), one_of("fusion", self.fusion, get_args(Fusion)))
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every chunk that came in is among those that go out."""

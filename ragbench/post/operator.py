@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections import abc
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from functools import cache
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
+
+from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
@@ -144,47 +160,60 @@ class ChunkNeighbours(Protocol):
         ...
 
 
-def above(name: str, value: float | None, low: float) -> str | None:
-    """A number that must be larger than a limit, where one is given."""
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+Weight = Annotated[float, Meta(ge=0)]
+AboveZero = Annotated[float, Meta(gt=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Filled = Annotated[str, Meta(min_length=1)]
+
+
+class Checked:
+    """Settings whose types say in what range they lie: refused out of it, however they are made."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        refuse(*(_problem(name, getattr(self, name), hint) for name, hint in _hints(kind)))
+
+
+@cache
+def _hints(kind: Any) -> Sequence[tuple[str, Any]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [(one.name, hints[one.name]) for one in fields(kind) if one.init]
+
+
+def _problem(name: str, value: Any, hint: Any) -> str | None:
+    origin, arguments = get_origin(hint), get_args(hint)
     if value is None:
         return None
-    if isinstance(value, bool) or not value > low:  # also false for NaN
-        return f"{name} must be above {low:g}, not {value!r}"
-    return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"
+    if origin is Annotated:
+        return _out_of(name, value, arguments[1]) or _problem(name, value, arguments[0])
+    if origin is Literal and value not in arguments:
+        return f"{name} must be one of {', '.join(map(str, arguments))}, not {value!r}"
+    if hint is float and not math.isfinite(value):
+        return f"{name} must be a finite number, not {value!r}"
+    if origin in (Union, UnionType) and len(arguments) == 2:
+        return _problem(name, value, arguments[0])
+    inner = [(one, arguments[0]) for one in value] if origin is abc.Sequence else []
+    return next((found for one in inner if (found := _problem(name, *one))), None)
 
 
-def below(name: str, value: float, high: float) -> str | None:
-    """A number that must be smaller than a limit."""
-    return None if value < high else f"{name} must be below {high:g}, not {value!r}"
-
-
-def at_least(name: str, value: float | None, low: float) -> str | None:
-    """A number that must not be smaller than a limit, where one is given."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not value >= low:  # also false for NaN
-        return f"{name} must be at least {low:g}, not {value!r}"
-    return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"
-
-
-def between(name: str, value: float, low: float, high: float) -> str | None:
-    """A number that must lie in a range, its ends included."""
-    if isinstance(value, bool) or not low <= value <= high:
-        return f"{name} must lie between {low:g} and {high:g}, not {value!r}"
-    return None
-
-
-def finite(name: str, value: float) -> str | None:
-    """A number that must be neither NaN nor infinite."""
-    return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"
-
-
-def not_empty(name: str, value: Sequence[object]) -> str | None:
-    """A text or a list that must hold something."""
-    return None if value else f"{name} must not be empty"
-
-
-def one_of(name: str, value: object, choices: Sequence[object]) -> str | None:
-    if value in choices:
-        return None
-    return f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}"
+def _out_of(name: str, value: Any, bounds: Meta) -> str | None:
+    if bounds.min_length and not (value.strip() if isinstance(value, str) else value):
+        return f"{name} must not be empty"
+    limits = (
+        ("at least", bounds.ge, operator.ge),
+        ("above", bounds.gt, operator.gt),
+        ("at most", bounds.le, operator.le),
+        ("below", bounds.lt, operator.lt),
+    )
+    return next(
+        (
+            f"{name} must be {words} {limit:g}, not {value!r}"
+            for words, limit, holds in limits
+            if limit is not None and not holds(value, limit)
+        ),
+        None,
+    )

@@ -12,16 +12,15 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError
 from ragbench.post.operator import (
+    AboveZero,
+    Checked,
     OperatorInput,
     OperatorOutput,
+    Positive,
     Query,
     RankedChunk,
-    above,
     as_query,
-    at_least,
-    one_of,
     ranked,
-    refuse,
 )
 
 
@@ -203,24 +202,17 @@ def with_members(reranker: Reranker) -> Iterator[Reranker]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rerank:
+class Rerank(Checked):
     """Best first by a reranker, and the first ones of that. See `ragbench.post.rerank`."""
 
     reranker: Reranker
     """What scores the chunks."""
-    top_k: int | None = None
+    top_k: Positive | None = None
     """How many chunks to keep, at least 1; all when not given."""
-    timeout: float | None = None
+    timeout: AboveZero | None = None
     """Seconds that the reranker may take; no limit when not given."""
     on_error: Literal["keep", "raise"] = "keep"
     """What happens when the reranker fails: the chunks keep their order, or the error is raised."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            at_least("top_k", self.top_k, 1),
-            above("timeout", self.timeout, 0),
-            one_of("on_error", self.on_error, ("keep", "raise")),
-        )
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from ragbench.errors import InputError, InterfaceError, LLMStoppedError, Ragbenc
 from ragbench.ledger.identity import described
 from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
 from ragbench.post.operator import (
+    Checked,
     Operator,
     OperatorInput,
     OperatorOutput,
@@ -23,9 +24,7 @@ from ragbench.post.operator import (
     RankedChunk,
     as_query,
     in_order,
-    one_of,
     ranked,
-    refuse,
 )
 from ragbench.post.rerank import with_members
 
@@ -100,7 +99,7 @@ class PostRetrieved:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PostRetrieval:
+class PostRetrieval(Checked):
     """Operators, applied one after the other.
 
     Built in Python, or from a file by `ragbench.post.build.load_post_retrieval`.
@@ -128,9 +127,6 @@ class PostRetrieval:
     sets its date, where an operator reads it (``reads_now``) and none is given; it is recorded."""
     score_field: str | None = None
     """Only for `execute`: the metadata key under which each item's final score is written."""
-
-    def __post_init__(self) -> None:
-        refuse(one_of("on_error", self.on_error, ("keep", "raise")))
 
     @property
     def reads_now(self) -> bool:

@@ -6,10 +6,13 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
-from ragbench.post.operator import Query, at_least, between, refuse
+from ragbench.errors import ConfigError
+from ragbench.post.operator import Checked, NotNegative, Positive, Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.words import QueryWords
 from ragbench.text.onnx_model import find_onnx_files, is_hub_name
@@ -85,7 +88,7 @@ def _cut(query: QueryWords, text: str, span: Span, words: int) -> Span:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CrossEncoderReranker:
+class CrossEncoderReranker(Checked):
     """Scores in (0, 1): the sigmoid of the model's logit (Nogueira and Cho 2019).
 
     Nothing of a chunk is cut off unseen: what does not fit the model is read in overlapping pieces,
@@ -109,27 +112,25 @@ class CrossEncoderReranker:
     passages: Literal["whole", "sentences", "words"] = "whole"
     """What is read of each chunk. ``"sentences"``: the run of whole sentences that shares most with
     the query. ``"words"``: the same, and of a sentence that is too long only its best stretch."""
-    words: int = 24
+    words: Positive = 24
     """But for ``"whole"``: how many words a run may have, at least 1."""
-    windows: int = 1
+    windows: Positive = 1
     """But for ``"whole"``: how many runs of a chunk are read, at least 1; the best one counts."""
-    first: int | None = None
+    first: Positive | None = None
     """How many candidates are read, at least 1; those behind them keep their order and get scores
     below 0. All are read when not given."""
-    max_length: int = 512
+    max_length: Annotated[int, Meta(ge=16)] = 512
     """Tokens of query and text together that the model takes."""
-    overlap: int = 64
-    """Tokens that neighbouring pieces of a long chunk share."""
-    threads: int = 2
+    overlap: NotNegative = 64
+    """Tokens that neighbouring pieces of a long chunk share, at most a quarter of max_length."""
+    threads: Positive = 2
     """How many pairs are read side by side, each on one thread."""
 
     def __post_init__(self) -> None:
-        refuse(
-            *(at_least(name, getattr(self, name), 1) for name in ("words", "windows", "threads")),
-            at_least("first", self.first, 1),
-            at_least("max_length", self.max_length, 16),
-            between("overlap", self.overlap, 0, self.max_length // 4),
-        )
+        Checked.__post_init__(self)
+        most = self.max_length // 4
+        if self.overlap > most:
+            raise ConfigError(f"overlap must be at most {most}, not {self.overlap}")
         if not is_hub_name(self.model):
             find_onnx_files(self.model, file=self.file)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import RRF_K, min_max, reciprocal_rank_scores
-from ragbench.post.operator import Query, above, at_least, between, refuse
+from ragbench.post.operator import Checked, Query, Share, Weight, refuse
 from ragbench.post.rerank import NotedScores, Reranker, checked_scores
 from ragbench.post.times import ages_in_hours
 
@@ -40,17 +40,14 @@ def member_scores(
     return [scores.values for scores in given], tuple(dict.fromkeys(notes))
 
 
-def check_weights(
-    members: int, weights: Sequence[float] | None, given_weight: float
-) -> Iterator[str | None]:
-    """What is wrong with the weights of several rerankers, for `refuse`."""
+def check_weights(members: int, weights: Sequence[float] | None, given_weight: float) -> str | None:
+    """What is wrong with the weights of several rerankers."""
     if not members:
-        yield "rerankers must not be empty"
-    elif weights is not None and len(weights) != members:
-        yield f"weights are {len(weights)} numbers for {members} rerankers"
-    every = [*(weights or [1.0] * members), given_weight]
-    yield from (at_least("weights", weight, 0) for weight in every)
-    yield None if any(every) else "weights must hold a number above 0"
+        return "rerankers must not be empty"
+    if weights is not None and len(weights) != members:
+        return f"weights are {len(weights)} numbers for {members} rerankers"
+    total = sum(weights or [1.0] * members) + given_weight
+    return None if total else "weights must hold a number above 0"
 
 
 def standard(scores: Sequence[float]) -> list[float]:
@@ -64,7 +61,7 @@ def standard(scores: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LinearFusionReranker:
+class LinearFusionReranker(Checked):
     """Sum over rerankers of weight * score, each list normalised among the candidates first.
 
     Unlike ranks, scores keep how far the candidates lie apart (Bruch, Gai and Ingber 2023, "An
@@ -75,15 +72,16 @@ class LinearFusionReranker:
 
     rerankers: Sequence[Reranker]
     """Whose scores are added up; at least one."""
-    weights: Sequence[float] | None = None
+    weights: Sequence[Weight] | None = None
     """One a reranker, at least 0; None for 1 each."""
-    given_weight: float = 0.0
+    given_weight: Weight = 0.0
     """The weight of the given scores, at least 0."""
     normalise: Literal["min_max", "standard"] = "standard"
     """``"min_max"``: to [0, 1]. ``"standard"``: to mean 0 and standard deviation 1."""
 
     def __post_init__(self) -> None:
-        refuse(*check_weights(len(self.rerankers), self.weights, self.given_weight))
+        Checked.__post_init__(self)
+        refuse(check_weights(len(self.rerankers), self.weights, self.given_weight))
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The weighted means of the normalised scores."""
@@ -109,7 +107,7 @@ class LinearFusionReranker:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReciprocalRankFusionReranker:
+class ReciprocalRankFusionReranker(Checked):
     """Sum over rerankers of weight / (k + rank) (Cormack, Clarke and Büttcher 2009).
 
     It needs no common scale. The present order of the candidates can take part as one more list.
@@ -119,18 +117,16 @@ class ReciprocalRankFusionReranker:
 
     rerankers: Sequence[Reranker]
     """Whose orders are fused; at least one."""
-    weights: Sequence[float] | None = None
+    weights: Sequence[Weight] | None = None
     """One a reranker, at least 0; None for 1 each."""
-    given_weight: float = 0.0
+    given_weight: Weight = 0.0
     """The weight of the present order, at least 0."""
-    k: float = float(RRF_K)
+    k: Weight = float(RRF_K)
     """How little the first places differ from those behind them, at least 0."""
 
     def __post_init__(self) -> None:
-        refuse(
-            *check_weights(len(self.rerankers), self.weights, self.given_weight),
-            at_least("k", self.k, 0),
-        )
+        Checked.__post_init__(self)
+        refuse(check_weights(len(self.rerankers), self.weights, self.given_weight))
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         lists, notes = member_scores(self.rerankers, query, chunks)
@@ -146,7 +142,7 @@ _FROM_NEWEST = "no 'now' is set: ages were counted from the newest chunk"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TimeWeightedReranker:
+class TimeWeightedReranker(Checked):
     """``score * exp(-rate * age in hours)`` (post-retrieval operators, "time_weighted").
 
     Where a given score is below 0, fading would raise it: all scores are then first shifted, so
@@ -158,17 +154,14 @@ class TimeWeightedReranker:
     NEEDS: ClassVar[tuple[str, ...]] = ("times in the metadata",)
     reads_now: ClassVar[bool] = True
 
-    rate: float = 0.01
+    rate: Weight = 0.01
     """How much is lost an hour, at least 0; 0.01 halves a score in 69 hours."""
     time_field: str = "timestamp"
     """The field of a chunk's metadata that holds its time."""
-    undated: float = 0.5
+    undated: Share = 0.5
     """What a chunk without a time is multiplied by, in [0, 1]."""
     default_score: float = 0.5
     """Stands in where a chunk has no score."""
-
-    def __post_init__(self) -> None:
-        refuse(at_least("rate", self.rate, 0), between("undated", self.undated, 0, 1))
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The given scores, less those of old chunks."""
@@ -197,20 +190,20 @@ class TimeWeightedReranker:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Factor:
+class Factor(Checked):
     """One part of the mean."""
 
     field: str = "score"
     """``"score"``: the given score. ``"recency"``: exp(-rate * age in hours), in (0, 1]. Anything
     else: a number in the chunk's metadata (true counts as 1, false as 0)."""
-    weight: float = 1.0
+    weight: Weight = 1.0
     """Its weight, at least 0."""
     default: float = 0.5
     """Its value for a chunk that has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WeightedReranker:
+class WeightedReranker(Checked):
     """Sum of weight * value over sum of weights (post-retrieval operators, "weighted")."""
 
     name = "weighted"
@@ -222,15 +215,13 @@ class WeightedReranker:
     without an upper limit (BM25) need beside others."""
     time_field: str = "timestamp"
     """The field of a chunk's metadata that holds its time."""
-    recency_rate: float = 0.1
+    recency_rate: Weight = 0.1
     """The rate of ``"recency"`` an hour, at least 0."""
 
     def __post_init__(self) -> None:
-        refuse(
-            *(at_least("factors have a weight that", one.weight, 0) for one in self.factors),
-            above("factors have weights whose sum", sum(one.weight for one in self.factors), 0),
-            at_least("recency_rate", self.recency_rate, 0),
-        )
+        Checked.__post_init__(self)
+        total = sum(one.weight for one in self.factors)
+        refuse(None if total else "factors must hold a weight above 0")
 
     @property
     def reads_now(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, cast
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
-from ragbench.post.operator import Query, at_least, one_of, refuse
+from ragbench.post.operator import Checked, Positive, Query
 from ragbench.post.rerank import NotedScores, shown_texts
 
 Shape = Literal["cohere", "jina", "mixedbread", "nim", "pinecone", "tei", "voyage"]
@@ -56,7 +56,7 @@ FORMS: Mapping[Shape, Callable[[str, list[str], bool], dict[str, Any]]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HttpReranker:
+class HttpReranker(Checked):
     """Scores by a rerank endpoint: Cohere, Jina, Voyage, Mixedbread, Pinecone, TEI, NIM, or alike.
 
     A query and its chunks go in one request, or in several where ``batch_size`` says so. What is
@@ -80,7 +80,7 @@ class HttpReranker:
     truncate: bool = True
     """Whether the service may cut texts that are too long for its model, where its form has a word
     for it (Voyage, Pinecone, TEI, NIM). Else it refuses the whole request over one of them."""
-    max_characters: int | None = None
+    max_characters: Positive | None = None
     """How much of each chunk is sent; None for all of it. A note says how many were cut."""
     request: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """More fields of the request, such as ``{"rank_fields": ["text"]}``; they override ours."""
@@ -93,7 +93,7 @@ class HttpReranker:
     """Seconds for connecting and for each read."""
     retries: int = 3
     """How often a request is repeated that the server could not take."""
-    batch_size: int | None = None
+    batch_size: Positive | None = None
     """How many chunks a request may hold; None for all. Text Embeddings Inference takes 32 unless
     configured otherwise."""
     sleep: Callable[[float], None] = field(
@@ -104,12 +104,9 @@ class HttpReranker:
 
     def __post_init__(self) -> None:
         needs_model = self.shape in _NAMED and not self.model
-        refuse(
-            at_least("batch_size", self.batch_size, 1),
-            at_least("max_characters", self.max_characters, 1),
-            one_of("shape", self.shape, tuple(FORMS)),
-            f"model must be given: the shape '{self.shape}' needs one" if needs_model else None,
-        )
+        Checked.__post_init__(self)
+        if needs_model:
+            raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
         endpoint = JsonEndpoint(
             self.url,
             headers={**self.headers, **self._authorization()},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.post.operator import Query, at_least, between, refuse
+from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight, refuse
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
 from ragbench.post.words import CandidateWords, check_corpus, corpus_counts
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LexicalReranker:
+class LexicalReranker(Checked):
     """Scores by words shared with the query; what is rare among the candidates counts more.
 
     Each token of the query adds its weight, ln(1 + N / n) with n of the N candidates holding it,
@@ -42,23 +42,19 @@ class LexicalReranker:
 
     method: Literal["bm25", "idf"] = "bm25"
     """``"bm25"``, or ``"idf"`` for the weight of the query that the chunk covers."""
-    k1: float = 1.2
+    k1: Weight = 1.2
     """How slowly repeated tokens stop counting, at least 0."""
-    b: float = 0.75
+    b: Share = 0.75
     """How much long chunks are held down, in [0, 1]."""
-    title_weight: int = 2
+    title_weight: NotNegative = 2
     """How often ``metadata["title"]`` counts as text of the chunk; 0 leaves it out."""
     corpus: str | None = None
     """A file or folder of all documents: a token's weight is then ln(1 + (N - n + 0.5) / (n + 0.5))
     with n of the corpus's N documents holding it."""
 
     def __post_init__(self) -> None:
-        refuse(
-            at_least("k1", self.k1, 0),
-            between("b", self.b, 0, 1),
-            at_least("title_weight", self.title_weight, 0),
-            check_corpus(self.corpus),
-        )
+        Checked.__post_init__(self)
+        refuse(check_corpus(self.corpus))
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> tuple[float, ...]:
         """Numbers of at least 0; 0 for a chunk that shares no token with the query."""
@@ -87,7 +83,7 @@ _K1, _B = 1.2, 0.75
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FeedbackReranker:
+class FeedbackReranker(Checked):
     """Takes the best candidates for relevant and widens the query by what they hold.
 
     That is pseudo-relevance feedback (Rocchio 1971, "Relevance Feedback in Information Retrieval").
@@ -108,11 +104,11 @@ class FeedbackReranker:
 
     by: Literal["auto", "words", "embeddings"] = "auto"
     """What is compared; ``"auto"``: embeddings where all are there."""
-    examples: int = 5
+    examples: Positive = 5
     """How many of the best candidates are taken for relevant, at least 1."""
-    query_weight: float = 0.5
+    query_weight: Share = 0.5
     """The share of the query in the widened one, in [0, 1]."""
-    terms: int = 30
+    terms: Positive = 30
     """With ``words``: how many words are added, at least 1."""
     corpus: str | None = None
     """With ``words``: a file or folder of all documents, for how rare a word is; among the
@@ -121,12 +117,8 @@ class FeedbackReranker:
     """The field of a chunk's metadata that holds its embedding."""
 
     def __post_init__(self) -> None:
-        refuse(
-            at_least("examples", self.examples, 1),
-            at_least("terms", self.terms, 1),
-            between("query_weight", self.query_weight, 0, 1),
-            check_corpus(self.corpus),
-        )
+        Checked.__post_init__(self)
+        refuse(check_corpus(self.corpus))
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Numbers of at least 0 by words, of at least -1 by embeddings."""

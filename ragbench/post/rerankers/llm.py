@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
+
+from msgspec import Meta
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
 from ragbench.errors import InterfaceError
 from ragbench.llm.schema import Schema, ask_structure, field_schema, said_text
 from ragbench.masking import hidden
-from ragbench.post.operator import Query, at_least, between, refuse
+from ragbench.post.operator import Checked, Positive, Query, refuse
 from ragbench.post.rerank import NotedScores, shown_texts
 
 _LISTWISE_SYSTEM = (
@@ -24,7 +26,7 @@ _IN_BRACKETS = re.compile(r"\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LlmListwiseReranker:
+class LlmListwiseReranker(Checked):
     """Shows the model a window of candidates and asks for their order, from the last to the first.
 
     Windows overlap, so that the best of each is carried to the next (Sun et al. 2023, "Is ChatGPT
@@ -38,19 +40,17 @@ class LlmListwiseReranker:
 
     chat: ChatModel
     """The language model."""
-    window: int = 20
+    window: Annotated[int, Meta(ge=2)] = 20
     """How many candidates are shown at once, at least 2."""
-    step: int = 10
+    step: Positive = 10
     """How far the window moves, from 1 to the window."""
-    max_characters: int = 2000
+    max_characters: Positive = 2000
     """How much of a chunk is shown; a note says how many were cut."""
 
     def __post_init__(self) -> None:
-        refuse(
-            at_least("window", self.window, 2),
-            between("step", self.step, 1, self.window),
-            at_least("max_characters", self.max_characters, 1),
-        )
+        Checked.__post_init__(self)
+        wide = self.step > self.window
+        refuse(f"step must be at most {self.window}, not {self.step}" if wide else None)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts, notes = shown_texts(chunks, self.max_characters)
@@ -161,7 +161,7 @@ _SENTENCE_END = re.compile(r"[\n;]+|(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LlmPointwiseReranker:
+class LlmPointwiseReranker(Checked):
     """Asks for a grade from 0 to ``highest`` for each chunk; scores are grade / highest."""
 
     name = "llm_pointwise"
@@ -171,16 +171,10 @@ class LlmPointwiseReranker:
 
     chat: ChatModel
     """The language model."""
-    highest: int = 10
+    highest: Positive = 10
     """The best grade, at least 1."""
-    max_characters: int = 8000
+    max_characters: Positive = 8000
     """How much of a chunk is shown; a note says how many were cut."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            at_least("highest", self.highest, 1),
-            at_least("max_characters", self.max_characters, 1),
-        )
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Numbers in [0, 1]."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+
+from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import InterfaceError
-from ragbench.post.operator import Query, at_least, below, refuse
+from ragbench.post.operator import Checked, NotNegative, Query, Weight
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import (
     FIELD,
@@ -61,7 +63,7 @@ Edge = tuple[int, int, float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PersonalisedPageRankReranker:
+class PersonalisedPageRankReranker(Checked):
     """Probabilities of a walk over the candidates that starts at those that fit the query.
 
     Candidates are joined by the links in their metadata (to ids of chunks or of documents, as a
@@ -76,7 +78,7 @@ class PersonalisedPageRankReranker:
 
     NEEDS: ClassVar[tuple[str, ...]] = ("links in the metadata, or embeddings",)
 
-    damping: float = 0.3
+    damping: Annotated[float, Meta(ge=0, lt=1)] = 0.3
     """The share of steps that follow an edge, in [0, 1); low values stay near the seeds. Whole
     webs are usually walked with 0.85; over a short list 0.3 measured better."""
     seeds: Literal["score", "rank", "similarity"] = "score"
@@ -87,20 +89,12 @@ class PersonalisedPageRankReranker:
     """The field of a chunk's metadata that holds its links; None leaves links out."""
     directed: bool = False
     """Whether a link leads in one direction only."""
-    neighbours: int = 5
+    neighbours: NotNegative = 5
     """How many nearest neighbours each chunk is joined to; 0 leaves embeddings out."""
-    sharpness: float = 4.0
+    sharpness: Weight = 4.0
     """How much close neighbours weigh more than distant ones, at least 0; 0 makes all equal."""
     embedding_field: str = FIELD
     """The field of a chunk's metadata that holds its embedding."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            at_least("damping", self.damping, 0),
-            below("damping", self.damping, 1),
-            at_least("neighbours", self.neighbours, 0),
-            at_least("sharpness", self.sharpness, 0),
-        )
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         rows, places = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import InterfaceError
-from ragbench.post.operator import Query, between, refuse
+from ragbench.post.operator import Checked, Query, Share
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.fusion import given_scores, unscored_note
 from ragbench.text.tokens import tokenise
@@ -198,7 +198,7 @@ def lexical_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MmrReranker:
+class MmrReranker(Checked):
     """Picks, again and again, the chunk with the highest marginal relevance.
 
     That is ``balance * relevance - (1 - balance) * highest similarity to a chunk already picked``
@@ -209,7 +209,7 @@ class MmrReranker:
 
     name = "mmr"
 
-    balance: float = 0.5
+    balance: Share = 0.5
     """1 looks at relevance alone, 0 at diversity alone."""
     relevance: Literal["auto", "score", "embedding"] = "auto"
     """``"embedding"``: cosine of the query's and the chunk's embedding. ``"score"``: the given
@@ -219,9 +219,6 @@ class MmrReranker:
     weighted by rarity among the candidates. ``"auto"``: embeddings where all are there."""
     embedding_field: str = FIELD
     """The field of a chunk's metadata that holds its embedding."""
-
-    def __post_init__(self) -> None:
-        refuse(between("balance", self.balance, 0, 1))
 
     @property
     def needs_embeddings(self) -> bool:

@@ -248,5 +248,5 @@ def test_a_wrong_value_names_its_variable(variable: str, value: str, message: st
 
 
 def test_weights_of_nothing_are_refused() -> None:
-    with pytest.raises(ConfigError, match="one of them above 0"):
+    with pytest.raises(ConfigError, match="one of the weights must be above 0"):
         RetrievalSettings(dense_weight=0, sparse_weight=0)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ragbench import Transformed
 from ragbench.core.chat import Message
 from ragbench.errors import (
-    ConfigError,
     InterfaceError,
     LLMRefusedError,
     LLMReplyError,
@@ -73,8 +72,6 @@ def test_case_and_width_are_a_choice() -> None:
     query = SearchQuery(text="Straße ＡＢＣ")
     assert texts(Normalise(casefold=True).transform(query)) == ["strasse abc"]
     assert texts(Normalise(form="NFC").transform(query)) == ["Straße ＡＢＣ"]
-    with pytest.raises(ConfigError, match="form must be one of NFC, NFKC"):
-        Normalise(form="NFD")  # type: ignore[arg-type]
 
 
 @given(st.text(), st.booleans())
@@ -184,22 +181,6 @@ class Mine:
 def test_a_transform_that_gives_something_else_is_reported(gives: Any) -> None:
     with pytest.raises(InterfaceError, match=r"mine\.transform returned"):
         PreRetrieval(transforms=(Mine(gives),)).run("q")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: SearchQuery(text="a", weight=0),
-        lambda: SearchQuery(text="a", weight=float("nan")),
-        lambda: MultiQuery(chat=Said(), count=0),
-        lambda: MultiQuery(chat=Said(), weight=-1),
-        lambda: HyDE(chat=Said(), count=9),
-        lambda: PreRetrieval(on_error="skip"),  # type: ignore[arg-type]
-    ],
-)
-def test_settings_out_of_range_are_refused(make: Any) -> None:
-    with pytest.raises(ConfigError):
-        make()
 
 
 def test_the_identity_holds_settings_and_versions_of_prompts() -> None:
