@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
     from ragbench.gate.runs import read_run
     from ragbench.io.dumps.read import open_dump
+    from ragbench.io.export import write_cases
     from ragbench.io.joined import join_answers
     from ragbench.io.labels import read_labels
-    from ragbench.io.own_form import write_cases
     from ragbench.io.read import Selection, read_cases, read_documents
     from ragbench.io.sources import open_source
     from ragbench.metrics.matching import Matching
@@ -157,7 +157,7 @@ _PLACES = {
     "io.dumps.read": ("open_dump",),
     "io.joined": ("join_answers",),
     "io.labels": ("read_labels",),
-    "io.own_form": ("write_cases",),
+    "io.export": ("write_cases",),
     "io.read": ("Selection", "read_cases", "read_documents"),
     "io.sources": ("open_source",),
     "metrics.matching": ("Matching",),

@@ -144,7 +144,7 @@ class Asking:
         self, number: int, metrics: Sequence[str], drawn: Sequence[str]
     ) -> tuple[RunScores, RunScores]:
         """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn."""
-        from ragbench.io.own_form import write_cases
+        from ragbench.io.export import write_cases
 
         home = self.folder / f"round-{number:03}"
         home.mkdir(parents=True, exist_ok=True)

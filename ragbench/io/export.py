@@ -1,18 +1,24 @@
-"""The formats that a run is written in, and the flat table they share."""
+"""The formats that a run is written in, the flat table they share, and ragbench's own JSONL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, TypeVar
 
-from ragbench.core.case import Case
+import orjson
+
+from ragbench.core.case import Case, Evidence
+from ragbench.core.chunk import Document
 from ragbench.core.outcome import Cell, Outcome, Status
-from ragbench.core.result import RetrievalResult
-from ragbench.core.trace import SampleRow, Trace, sample_row
-from ragbench.io.json_text import in_case, json_text
+from ragbench.core.trace import Trace, sample_row
+from ragbench.errors import DataError, Problem
+from ragbench.io.atomic import written_whole
+from ragbench.io.ids import IdRegister
+from ragbench.io.json_text import in_case, json_bytes, json_text
+from ragbench.io.values import ValueProblem, check_depth, is_object
 from ragbench.masking import hidden
 from ragbench.plugins import Registry
 
@@ -60,14 +66,10 @@ class Tally:
 
 
 def failed_stage(trace: Trace) -> str | None:
-    stages = {
-        "retrieval": trace.retrieval,
-        "post-retrieval": trace.post_retrieval,
-        "generation": trace.generation,
-    }
-    for name, outcome in stages.items():
+    for name in ("retrieval", "post_retrieval", "generation"):
+        outcome: Outcome[Any] | None = getattr(trace, name)
         if outcome is not None and outcome.status is Status.FAILED:
-            return name
+            return name.replace("_", "-")
     return None
 
 
@@ -75,7 +77,7 @@ EXPORTS = Registry(
     kind="exports",
     builtin={
         "ragas": "ragbench.prepare:write",
-        "jsonl": "ragbench.io.own_form:write",
+        "jsonl": "ragbench.io.export:write_lines",
         "trec": "ragbench.io.trec:write",
         "csv": "ragbench.io.tables:write",
         "parquet": "ragbench.io.arrow:write_parquet",
@@ -108,49 +110,29 @@ class ColumnKind(StrEnum):
     """A mapping, or a list of mappings, as a JSON text."""
 
 
-TABLE_COLUMNS: Mapping[str, ColumnKind] = {
-    "id": ColumnKind.TEXT,
-    # The twelve fields of a RAGAS sample, under ragas' names: ragas reads the table as it is. All
-    # but the rubrics: a text under that name would be refused by ragas, and also where the table
-    # is read back as cases, because their metadata may hold the rubrics as a mapping.
-    "user_input": ColumnKind.TEXT,
-    "retrieved_contexts": ColumnKind.TEXTS,
-    "reference_contexts": ColumnKind.TEXTS,
-    "retrieved_context_ids": ColumnKind.TEXTS,
-    "reference_context_ids": ColumnKind.TEXTS,
-    "response": ColumnKind.TEXT,
-    "multi_responses": ColumnKind.TEXTS,
-    "reference": ColumnKind.TEXT,
-    "rubrics_json": ColumnKind.TEXT,
-    "persona_name": ColumnKind.TEXT,
-    "query_style": ColumnKind.TEXT,
-    "query_length": ColumnKind.TEXT,
-    # What else the case says.
-    "alternative_references": ColumnKind.TEXTS,
-    "answerable": ColumnKind.FLAG,
-    "language": ColumnKind.TEXT,
-    "cluster": ColumnKind.TEXT,
-    "tags": ColumnKind.TEXTS,
-    "grades": ColumnKind.JSON,
-    "evidence": ColumnKind.JSON,
-    "metadata": ColumnKind.JSON,
-    # How the stages ended and what else they gave.
-    "retrieval_status": ColumnKind.TEXT,
-    "retrieval_reason": ColumnKind.TEXT,
-    "retrieval_seconds": ColumnKind.NUMBER,
-    "retrieved_scores": ColumnKind.NUMBERS,
-    "context_metadata": ColumnKind.JSON,
-    "retrieval_metadata": ColumnKind.JSON,
-    "post_retrieval_status": ColumnKind.TEXT,
-    "post_retrieval_reason": ColumnKind.TEXT,
-    "post_retrieval_seconds": ColumnKind.NUMBER,
-    "generation_status": ColumnKind.TEXT,
-    "generation_reason": ColumnKind.TEXT,
-    "generation_seconds": ColumnKind.NUMBER,
-    "confidence": ColumnKind.NUMBER,
-    "abstained": ColumnKind.FLAG,
-    "generation_metadata": ColumnKind.JSON,
-}
+def _columns(text: str) -> dict[str, ColumnKind]:
+    pairs = (part.split(":") for part in text.split())
+    return {name: ColumnKind(kind) for name, kind in pairs}
+
+
+# The twelve fields of a RAGAS sample, under ragas' names: ragas reads the table as it is. All but
+# the rubrics: a text under that name would be refused by ragas, and also where the table is read
+# back as cases, because their metadata may hold the rubrics as a mapping.
+TABLE_COLUMNS: Mapping[str, ColumnKind] = _columns("""
+    id:text
+    user_input:text retrieved_contexts:texts reference_contexts:texts retrieved_context_ids:texts
+    reference_context_ids:texts response:text multi_responses:texts reference:text rubrics_json:text
+    persona_name:text query_style:text query_length:text
+    alternative_references:texts answerable:flag language:text cluster:text tags:texts grades:json
+    evidence:json metadata:json
+    retrieval_status:text retrieval_reason:text retrieval_seconds:number retrieved_scores:numbers
+    context_metadata:json retrieval_metadata:json
+    post_retrieval_status:text post_retrieval_reason:text post_retrieval_seconds:number
+    generation_status:text generation_reason:text generation_seconds:number
+    confidence:number abstained:flag generation_metadata:json
+""")
+"""What a table holds of a case: the sample, what else the case says, how the stages ended and what
+else they gave."""
 
 
 def columns(scores: Scores) -> dict[str, ColumnKind]:
@@ -168,93 +150,161 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
     Texts and JSON are strings, numbers floats, flags booleans, lists are lists of these; None is
     not known.
     """
+    retrieved, generated = trace.context.value, trace.generation.value
     sample = sample_row(trace)
+    values: dict[str, Any] = {
+        **{name: getattr(trace.case, name) for name in _CASE_FIELDS},
+        **sample.as_mapping(),
+        "retrieved_scores": getattr(retrieved, "scores", None),
+        "context_metadata": getattr(retrieved, "context_metadata", None),
+        "retrieval_metadata": getattr(retrieved, "metadata", None),
+        "confidence": getattr(generated, "confidence", None),
+        "abstained": getattr(generated, "abstained", None),
+        "generation_metadata": getattr(generated, "metadata", None),
+    }
+    for stage in ("retrieval", "post_retrieval", "generation"):
+        values |= _outcome(stage, getattr(trace, stage))
+    for metric, cell in scores.of(trace.case.id):
+        values[f"score:{metric}"] = None if cell is None else cell.value
+        values[f"status:{metric}"] = None if cell is None else cell.status.value
     with in_case(trace.case.id):
-        row = {
-            **_sample(sample),
-            **_case(trace.case),
-            **_stages(trace),
-            **_scores(trace.case.id, scores),
-        }
-    return {name: _hidden(value) for name, value in row.items()}
+        values["rubrics_json"] = None if sample.rubrics is None else json_text(sample.rubrics)
+        return {name: _cell(kind, values[name]) for name, kind in columns(scores).items()}
 
 
-def _hidden(value: Any) -> Any:
+def _cell(kind: ColumnKind, value: Any) -> Any:
     """Without credentials: a table of another format than text is written past `written_whole`."""
-    if isinstance(value, str):
-        return hidden(value)
-    return list(map(_hidden, cast("list[Any]", value))) if isinstance(value, list) else value
-
-
-def _sample(sample: SampleRow) -> dict[str, Any]:
-    values = {
-        name: _listed(value) if TABLE_COLUMNS.get(name) is ColumnKind.TEXTS else value
-        for name, value in sample.as_mapping().items()
-    }
-    values["rubrics_json"] = _json(values.pop("rubrics"))
-    return values
-
-
-def _case(case: Case) -> dict[str, Any]:
-    return {
-        "id": case.id,
-        "alternative_references": list(case.alternative_references),
-        "answerable": case.answerable,
-        "language": case.language,
-        "cluster": case.cluster,
-        "tags": list(case.tags),
-        "grades": _json(case.grades),
-        "evidence": _json(case.evidence),
-        "metadata": _json(case.metadata),
-    }
-
-
-def _stages(trace: Trace) -> dict[str, Any]:
-    retrieved: RetrievalResult[Any] | None = trace.context.value
-    generated = trace.generation.value
-    scores = None if retrieved is None else retrieved.scores
-    return {
-        **_outcome("retrieval", trace.retrieval),
-        **_outcome("post_retrieval", trace.post_retrieval),
-        **_outcome("generation", trace.generation),
-        "retrieved_scores": None if scores is None else [float(score) for score in scores],
-        "context_metadata": None if retrieved is None else _json(retrieved.context_metadata),
-        "retrieval_metadata": None if retrieved is None else _json(retrieved.metadata),
-        "confidence": None if generated is None else _float(generated.confidence),
-        "abstained": None if generated is None else generated.abstained,
-        "generation_metadata": None if generated is None else _json(generated.metadata),
-    }
+    if value is None or kind is ColumnKind.FLAG:
+        return value
+    match kind:
+        case ColumnKind.TEXTS:
+            return [hidden(text) for text in value]
+        case ColumnKind.NUMBER:
+            return float(value)
+        case ColumnKind.NUMBERS:
+            return [float(number) for number in value]
+        case _:
+            return hidden(json_text(value) if kind is ColumnKind.JSON else value)
 
 
 def _outcome(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
-    reason = None
-    if outcome is not None:
-        reason = outcome.reason if outcome.failure is None else str(outcome.failure)
+    if outcome is None:
+        return dict.fromkeys((f"{stage}_status", f"{stage}_reason", f"{stage}_seconds"))
     return {
-        f"{stage}_status": None if outcome is None else outcome.status.value,
-        f"{stage}_reason": reason,
+        f"{stage}_status": outcome.status.value,
+        f"{stage}_reason": outcome.reason if outcome.failure is None else str(outcome.failure),
         # Of a shared call only the mean is known, and a number in a table looks like a time.
-        f"{stage}_seconds": None
-        if outcome is None or outcome.sharing > 1
-        else _float(outcome.seconds),
+        f"{stage}_seconds": None if outcome.sharing > 1 else outcome.seconds,
     }
 
 
-def _scores(case: str, scores: Scores) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for metric, cell in scores.of(case):
-        values[f"score:{metric}"] = None if cell is None else _float(cell.value)
-        values[f"status:{metric}"] = None if cell is None else cell.status.value
+# --- JSON Lines
+
+_CASE_FIELDS = tuple(Case.__dataclass_fields__)
+_EVIDENCE_FIELDS = tuple(Evidence.__dataclass_fields__)
+_KNOWN_NONE = frozenset({"reference_contexts", "reference_context_ids", "grades", "text"})
+"""Fields of which an empty one says something: that it is known to be none."""
+
+
+def encode_case(case: Case) -> dict[str, Any]:
+    """A case as a JSON object: fields in a fixed order, those that say nothing left out."""
+    values = _said(case, _CASE_FIELDS)
+    if case.evidence:
+        values["evidence"] = [_said(span, _EVIDENCE_FIELDS) for span in case.evidence]
     return values
 
 
-def _listed(values: Any) -> list[str] | None:
-    return None if values is None else list(values)
+def encode_document(document: Document) -> dict[str, Any]:
+    return _said(document, ("id", "title", "text", "metadata"))
 
 
-def _json(value: object) -> str | None:
-    return None if value is None else json_text(value)
+def _said(record: Case | Document | Evidence, names: Iterable[str]) -> dict[str, Any]:
+    values = {name: getattr(record, name) for name in names}
+    return {
+        name: dict(value) if is_object(value) else value
+        for name, value in values.items()
+        if value is not None and (value not in ((), {}) or name in _KNOWN_NONE)
+    }
 
 
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
+_RecordT = TypeVar("_RecordT", Case, Document)
+
+
+def write_cases(cases: Iterable[Case], path: str | Path) -> int:
+    """Writes one case a line. The file appears whole, or what was there before stays.
+
+    Args:
+        cases: the cases; consumed one at a time.
+        path: where to; compressed when it ends in ``.gz``.
+
+    Returns:
+        How many were written.
+
+    Raises:
+        DataError: a case has no id or query, an id that another one has, or holds what JSON
+            cannot.
+        InputError: the file cannot be written.
+    """
+    return _write(cases, Path(path), encode_case, "query")
+
+
+def write_documents(documents: Iterable[Document], path: str | Path) -> int:
+    """Writes one document a line; arguments, return value and errors as for ``write_cases``."""
+    return _write(documents, Path(path), encode_document, None)
+
+
+def _write(
+    records: Iterable[_RecordT],
+    path: Path,
+    encode: Callable[[_RecordT], dict[str, Any]],
+    needed: str | None,
+) -> int:
+    ids = IdRegister()
+    count = 0
+    with written_whole(path) as out:
+        for count, record in enumerate(records, start=1):
+            values = encode(record)
+            for name in ("id", needed):
+                if name is not None and not values[name].strip():
+                    _refuse(f"the {name} is empty", path, count, name)
+            earlier = ids.add(record.id, count)
+            if earlier is not None:
+                _refuse(f"'{record.id}' is already the id of record {earlier}", path, count, "id")
+            try:
+                check_depth(values)
+                out.write(orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE))
+            except (TypeError, ValueProblem) as error:
+                _refuse(f"cannot be written as JSON: {error}", path, count, None)
+    return count
+
+
+def _refuse(message: str, path: Path, line: int, field: str | None) -> NoReturn:
+    raise DataError([Problem(message=message, path=str(path), line=line, field=field)])
+
+
+def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+    """Everything that is known, one case per line: inputs, results, statuses, failures, scores.
+
+    One JSON object per line, in UTF-8.
+
+    The case's fields stand at the top level under their own names, so that the file is also a
+    case file. Beside them stand ``retrieval``, ``post_retrieval``, ``generation`` (each an
+    outcome: status, value, reason, failure, seconds) and ``scores`` (metric to cell). Null means
+    not known or not given, an empty list known to be none.
+    """
+    tally = Tally()
+    with written_whole(path, make_folders=True) as file:
+        for trace in traces:
+            case = trace.case
+            record = {
+                **{name: getattr(case, name) for name in _CASE_FIELDS},
+                "retrieval": trace.retrieval,
+                "post_retrieval": trace.post_retrieval,
+                "generation": trace.generation,
+                "scores": {name: cell for name, cell in scores.of(case.id) if cell is not None},
+            }
+            with in_case(case.id):
+                line = json_bytes(record)
+            file.write(line + b"\n")
+            tally.written += 1
+    return tally.exported(path)

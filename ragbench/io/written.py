@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+import msgspec
 import orjson
 
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
+from ragbench.core.validation import Verdict
 from ragbench.errors import InterfaceError, RunError
 from ragbench.io.detect import container_rows
-from ragbench.io.export import TABLE_COLUMNS, ColumnKind
-from ragbench.io.own_form import encode_case
+from ragbench.io.export import TABLE_COLUMNS, ColumnKind, encode_case
 from ragbench.io.recorded import ERROR
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_flag, as_number, as_numbers, is_missing, is_object
 from ragbench.plugins import load_attribute
 
 Values = Mapping[str, Any]
-Recorded = dict[str, Outcome[Any]]
+Recorded = dict[str, Outcome[Any] | None]
+"""Outcome by stage; how it came to be known is set where all of them pass."""
+_NOT_OURS = (
+    *(KeyError, TypeError, ValueError, AttributeError, InterfaceError, msgspec.MsgspecError),
+)
 
 _STAGES = {
     "retrieve": "retrieval",
@@ -83,11 +87,17 @@ def _understood(
     read: Callable[[Values, bool], tuple[Values, Recorded]], row: Row, problems: Problems
 ) -> Iterator[Row]:
     try:
-        values, recorded = read(row.values, row.cells)
-    except (KeyError, TypeError, ValueError, AttributeError, InterfaceError) as error:
+        values, found = read(row.values, row.cells)
+    except _NOT_OURS as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         problems.add(f"not what this ragbench writes: {reason}", path=row.path, line=row.line)
         return
+    recorded = {
+        stage: replace(outcome, known=Known.RECORDED)
+        for stage, outcome in found.items()
+        if outcome is not None
+        and not (outcome.status is Status.SKIPPED and (outcome.reason or "").startswith(_UNKNOWN))
+    }
     yield row._replace(values=values, cells=False, recorded=recorded)
 
 
@@ -97,82 +107,24 @@ def _understood(
 def _object_row(values: Values, _: bool) -> tuple[Values, Recorded]:
     held = {*_STAGES.values(), "scores"}
     case = {name: value for name, value in values.items() if name not in held}
-    recorded: Recorded = {}
-    for stage, name in _STAGES.items():
-        outcome = _outcome(values.get(name), _BUILD[stage])
-        if outcome is not None:
-            recorded[stage] = outcome
-    return case, recorded
+    return case, {stage: _outcome(values.get(name), stage) for stage, name in _STAGES.items()}
 
 
-def _outcome(value: Any, build: Callable[[Values], Any]) -> Outcome[Any] | None:
-    if value is None:
+def _outcome(stored: Any, stage: str) -> Outcome[Any] | None:
+    if stored is None:
         return None
-    held, failure, reason = value["value"], value["failure"], value["reason"]
-    return _recorded(
-        Status(value["status"]),
-        value=None if held is None else build(held),
-        failure=None if failure is None else Failure(**failure),
-        reason=reason,
-        seconds=value["seconds"],
-        sharing=int(value.get("sharing", 1)),
-    )
-
-
-def _recorded(
-    status: Status,
-    *,
-    value: Any = None,
-    failure: Failure | None = None,
-    reason: str | None = None,
-    seconds: float | None = None,
-    sharing: int = 1,
-) -> Outcome[Any] | None:
-    if status is Status.SKIPPED and (reason or "").startswith(_UNKNOWN):
-        return None
-    return Outcome(
-        status=status,
-        value=value,
-        failure=failure,
-        reason=reason,
-        seconds=None if seconds is None else float(seconds),
-        sharing=sharing,
-        known=Known.RECORDED,
-    )
-
-
-def _retrieval_of(held: Values) -> RetrievalResult[Any]:
-    values = dict(held)
-    if values["scores"] is not None:
-        values["scores"] = [*as_numbers(values["scores"])]
-    return RetrievalResult(**values)
-
-
-def _generation_of(held: Values) -> GenerationResult[Any]:
-    return GenerationResult(**held)
-
-
-def _verdict_of(held: Values) -> Verdict:
-    return Verdict(
-        query_id=held["query_id"],
-        relevant_chunk_ids=tuple(held["relevant_chunk_ids"]),
-        relevance=held["relevance"],
-        answer_present=held["answer_present"],
-        answer_probability=held["answer_probability"],
-        evidence=tuple(EvidenceQuote(**piece) for piece in held["evidence"]),
-        retrieval_quality=RetrievalQuality(held["retrieval_quality"]),
-        message=held["message"],
-        validator=held["validator"],
-        warnings=tuple(held["warnings"]),
-    )
-
-
-_BUILD: Mapping[str, Callable[[Values], Any]] = {
-    "retrieve": _retrieval_of,
-    "post_retrieve": _retrieval_of,
-    "generate": _generation_of,
-    "validate": _verdict_of,
-}
+    value = stored["value"]
+    if value is not None:
+        value = dict(value)
+        if stage == "validate":
+            value = msgspec.convert(value, Verdict)
+        elif stage == "generate":
+            value = GenerationResult(**value)
+        else:
+            scores = value["scores"]
+            value["scores"] = None if scores is None else [*as_numbers(scores)]
+            value = RetrievalResult(**value)
+    return msgspec.convert({**stored, "value": value}, Outcome[Any])
 
 
 # --- a case as a row of a table
@@ -200,12 +152,8 @@ def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
     # The table holds what generation was given, not what stood before post-retrieval.
     last = "retrieve" if known["post_retrieval_status"] is None else "post_retrieve"
     held: dict[str, Any] = {last: retrieved, "generate": _table_generation(known)}
-    recorded: Recorded = {}
-    for stage in ("retrieve", "post_retrieve", "generate"):
-        outcome = _table_outcome(_STAGES[stage], known, held.get(stage))
-        if outcome is not None:
-            recorded[stage] = outcome
-    return case, recorded
+    stages = ("retrieve", "post_retrieve", "generate")
+    return case, {one: _table_outcome(_STAGES[one], known, held.get(one)) for one in stages}
 
 
 _CASE_COLUMNS = (
@@ -235,13 +183,9 @@ def _table_outcome(name: str, known: Values, value: Any) -> Outcome[Any] | None:
     if status in (Status.MEASURED, Status.ABSTAINED) and value is None:
         return None
     failure = _failure_of(reason or "") if status is Status.FAILED else None
-    return _recorded(
-        status,
-        value=value,
-        failure=failure,
-        reason=None if failure is not None else reason,
-        seconds=known[f"{name}_seconds"],
-    )
+    reason = None if failure is not None else reason
+    seconds = known[f"{name}_seconds"]
+    return Outcome(status=status, value=value, failure=failure, reason=reason, seconds=seconds)
 
 
 def _failure_of(text: str) -> Failure:
@@ -278,9 +222,7 @@ def _report_row(values: Values, _: bool) -> tuple[Values, Recorded]:
             recorded[stage] = _failed(stage, failures)
     if stages.get("generate") in (Status.MEASURED, Status.ABSTAINED):
         value = GenerationResult(values["response"])
-        outcome = _recorded(Status(stages["generate"]), value=value)
-        if outcome is not None:
-            recorded["generate"] = outcome
+        recorded["generate"] = Outcome(status=Status(stages["generate"]), value=value)
     if values["retrieved_ids"] is not None and "retrieve" not in recorded:
         case["retrieved_context_ids"] = values["retrieved_ids"]
     if is_object(values.get("validation")):
@@ -320,9 +262,7 @@ def _failed(stage: str, failures: Sequence[Values]) -> Outcome[Any]:
     own = [failure for failure in failures if failure["stage"] == stage]
     known = own or [failure for failure in failures if failure["stage"] in _STAGES]
     failure = Failure(type=ERROR, message="not recorded", stage=stage)
-    if known:
-        failure = Failure(**known[0])
-    return Outcome(status=Status.FAILED, failure=failure, known=Known.RECORDED)
+    return Outcome(status=Status.FAILED, failure=Failure(**known[0]) if known else failure)
 
 
 def _verdict_row(values: Values, _: bool) -> tuple[Values, Recorded]:
@@ -331,7 +271,7 @@ def _verdict_row(values: Values, _: bool) -> tuple[Values, Recorded]:
 
 def _verdict(values: Values) -> Outcome[Any]:
     if values["retrieval_quality"] is not None:
-        return Outcome(status=Status.MEASURED, value=_verdict_of(values), known=Known.RECORDED)
+        return Outcome(status=Status.MEASURED, value=msgspec.convert(values, Verdict))
     kind, _, message = str(values["message"]).removeprefix("Failed: ").partition(": ")
     failure = Failure(type=kind, message=message, stage="validate")
-    return Outcome(status=Status.FAILED, failure=failure, known=Known.RECORDED)
+    return Outcome(status=Status.FAILED, failure=failure)

@@ -49,7 +49,7 @@ def test_a_format_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_reading_and_writing_texts_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
-        "import sys, ragbench.io.read, ragbench.io.own_form, ragbench.io.sources;"
+        "import sys, ragbench.io.read, ragbench.io.export, ragbench.io.sources;"
         "from ragbench.prepare import prepare; from ragbench.io.export import export;"
         "from tests.unit.io.traces import FULL; list(prepare([FULL]));"
         "[export(to, [FULL], f'{sys.argv[1]}/o.{to}') for to in ('ragas', 'jsonl', 'trec', 'csv')];"

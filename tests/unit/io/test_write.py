@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ragbench import Case, Document, Evidence, read_cases, read_documents, write_cases
 from ragbench.errors import DataError, InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
-from ragbench.io.own_form import write_documents
+from ragbench.io.export import write_documents
 
 # Blank text means "not known" in a file, and NUL is refused: neither is part of a sound record.
 characters = st.characters(codec="utf-8", exclude_characters="\x00")
