@@ -18,9 +18,8 @@ from typing import Any
 from ragbench.core.case import Case
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.trace import Entry
-from ragbench.io.entries import EntrySource
+from ragbench.io.entries import EntrySource, SourceInfo, counted, in_stage_order
 from ragbench.io.ids import derived_id
-from ragbench.io.source_info import SourceInfo, counted, in_stage_order
 
 _EXAMPLES = 3
 _TABLES = """

@@ -13,12 +13,18 @@ from tempfile import TemporaryDirectory
 
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import DumpRecord, is_object
-from ragbench.io.folders import judged_fields, pick_qrels
 from ragbench.io.json_files import load
 from ragbench.io.lines import decode_head, decode_line, decoded, read_bytes, read_lines
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems, Row, Source
-from ragbench.io.trec import Ranking, is_own_run, read_grades, unescape_id
+from ragbench.io.trec import (
+    Ranking,
+    is_own_run,
+    judged_fields,
+    pick_qrels,
+    read_grades,
+    unescape_id,
+)
 from ragbench.io.values import as_score, describe
 
 _BATCH = 5000

@@ -20,8 +20,8 @@ from ragbench.errors import (
     Problem,
     RunMismatchError,
 )
+from ragbench.io.entries import counted
 from ragbench.io.read import Selection
-from ragbench.io.source_info import counted
 from ragbench.ledger.fingerprint import fingerprint, running_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal

@@ -225,7 +225,7 @@ def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[Vali
 def _total(path: str, dump: OpenDump, limit: int | None) -> int | None:
     """About how many queries there are; None where only reading all would show it."""
     from ragbench.io.dumps.form import Layout
-    from ragbench.io.dumps.records import count_lines
+    from ragbench.io.dumps.pieces import count_lines
 
     known = count_lines(path) if dump.mapping.layout is Layout.QUERIES else None
     return known if limit is None or known is None else min(limit, known)

@@ -20,8 +20,7 @@ from ragbench.io.dumps.decode import Decoder, RawRetrieval, group_rows
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout, ScoreKind
 from ragbench.io.dumps.forms import find_form
 from ragbench.io.dumps.guess import check_overrides, guess_mapping
-from ragbench.io.dumps.pieces import Passed, PieceItem, SplitDump
-from ragbench.io.dumps.records import container_of, read_records
+from ragbench.io.dumps.pieces import Passed, PieceItem, SplitDump, container_of, read_records
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded

@@ -9,7 +9,7 @@ import pytest
 
 from ragbench import join_answers, open_source
 from ragbench.errors import DataError
-from ragbench.io.source_info import SourceInfo
+from ragbench.io.entries import SourceInfo
 from tests.unit.io.files import lines
 
 Rows = Iterable[Mapping[str, object]]

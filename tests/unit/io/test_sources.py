@@ -14,8 +14,7 @@ from ragbench import Case, GenerationResult, RetrievalResult, open_source, read_
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError
-from ragbench.io.entries import LOOK
-from ragbench.io.source_info import SourceInfo
+from ragbench.io.entries import LOOK, SourceInfo
 from tests.unit.io.files import lines
 
 Row = Mapping[str, object]
