@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, renamed
@@ -20,19 +20,27 @@ from ragbench.io.dumps.form import getter
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import NORMAL, Effort, Row, Vectors
-from ragbench.stores.checks import finite_rows
-from ragbench.stores.collection import OpenCollection
+from ragbench.stores.base import Reader, Row, Space, Vectors, Words, engine_failures
+from ragbench.stores.collection import OpenCollection, finite_rows
 from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.engine import Engine, Space, Words, engine_failures
-from ragbench.stores.mapping import METADATA_NAMES, FieldMapping, complete_mapping, field_mapping
-from ragbench.stores.rows import AttachedRows, counted
+from ragbench.stores.mapping import (
+    METADATA_NAMES,
+    AttachedRows,
+    FieldMapping,
+    complete_mapping,
+    counted,
+    field_mapping,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _SAMPLE = 64
 """Rows that a mapping is guessed from."""
 
 
-class ForeignCollection(OpenCollection[Engine, Row]):
+class ForeignCollection(OpenCollection[Reader, Row]):
     """Searches, and never writes.
 
     A score is what the engine says, turned so that higher is better: cosine and inner product as
@@ -45,7 +53,7 @@ class ForeignCollection(OpenCollection[Engine, Row]):
         name: str,
         mapping: FieldMapping,
         *,
-        engine: Engine,
+        engine: Reader,
         database: ReadableDatabase[Any],
         native: object = None,
     ) -> None:
@@ -81,17 +89,6 @@ class ForeignCollection(OpenCollection[Engine, Row]):
             raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
         return self.space.dimension
 
-    def count(self) -> int:
-        """How many rows there are now."""
-        with self.working() as engine:
-            return engine.count()
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether a search compares every vector: there is no index that could miss one."""
-        with self.working() as engine:
-            return engine.is_exact
-
     def unfiltered(self) -> ForeignCollection:
         """The same collection without its native filter; closed with this one."""
         view = copy(self)
@@ -108,23 +105,10 @@ class ForeignCollection(OpenCollection[Engine, Row]):
         """The rows that were looked at to read it, as chunks without a meaning in their scores."""
         return self._reader.chunks(self._sample)
 
-    def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Chunk]]:
-        """The rows nearest to each query; a query of zeros finds nothing."""
+    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+        """Those of zeros find nothing: they ask nobody."""
         queries = finite_rows(vectors, self.dimension, what="query vector")
-        asked = [at for at, row in enumerate(queries) if row.any()]
-
-        def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
-            return self._engine.nearest(queries[list(which)], limit, condition, effort)
-
-        most = self._engine.most
-        return self._found(ask, asked, len(queries), k=k, filters=filters, most=most)
+        return queries, [at for at, row in enumerate(queries) if row.any()]
 
     def search_words(
         self, texts: Sequence[str], *, k: int, filters: Filter | None = None

@@ -11,9 +11,16 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, Effort, MetricName, Row
+from ragbench.stores.base import (
+    NORMAL,
+    Effort,
+    MetricName,
+    Row,
+    Space,
+    checked_metric,
+    chosen_vector,
+)
 from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.engine import Space, checked_metric, chosen_vector
 from ragbench.stores.mapping import FieldMapping
 
 if TYPE_CHECKING:
@@ -51,19 +58,9 @@ def open_chroma(address: str) -> ChromaDatabase:
 class ChromaDatabase(ReadableDatabase[Any]):
     """Collections of one client."""
 
-    def __init__(self, address: str, open_client: Callable[[], Any]) -> None:
-        super().__init__(address)
-        self._open_client = open_client
-
     def load(self) -> tuple[type[Exception], ...]:
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
-
-    def connect(self) -> Any:
-        return self._open_client()
-
-    def disconnect(self, connection: Any) -> None:
-        connection.close()
 
     def listed(self, connection: Any) -> list[str]:
         return [each.name for each in connection.list_collections()]
@@ -85,7 +82,7 @@ class ChromaDatabase(ReadableDatabase[Any]):
 
 
 class Chroma:
-    """See `ragbench.stores.engine.Engine`. A row has ``document`` and ``metadata``, an object."""
+    """See `ragbench.stores.base.Engine`. A row has ``document`` and ``metadata``, an object."""
 
     most = None
     key = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,18 +12,27 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
-from ragbench.errors import StoreError
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Vectors
-from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
-from ragbench.stores.engine import Translated, WordWriter, Writer, engine_failures
-from ragbench.stores.record import RankedT, similarity, top_k
+from ragbench.errors import ConfigError, StoreError
+from ragbench.stores.base import (
+    NORMAL,
+    CollectionInfo,
+    Effort,
+    Engine,
+    Row,
+    Translated,
+    Vectors,
+    WordWriter,
+    Writer,
+    engine_failures,
+)
+from ragbench.stores.record import RankedT, StoredChunk, check_id, encode, similarity, top_k
 from ragbench.stores.words import WordsForm, WordVector
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_EngineT = TypeVar("_EngineT")
+_EngineT = TypeVar("_EngineT", bound=Engine)
 _TIED = 1000
 """Chunks that are looked at for the lowest ids among equal scores. One word scores alike in all
 short chunks of one length, and there may be very many."""
@@ -50,6 +60,14 @@ class OpenCollection(ABC, Generic[_EngineT, RankedT]):
         self._on_close: Callable[[], None] | None = on_close
         self._folded = Translated(folded)
 
+    @property
+    @abstractmethod
+    def dimension(self) -> int: ...
+
+    @abstractmethod
+    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+        """Query vectors as the engine takes them, and the places of those that ask it."""
+
     @abstractmethod
     def _condition(self, filters: Filter | None) -> Any:
         """A folded filter in the engine's terms."""
@@ -60,6 +78,35 @@ class OpenCollection(ABC, Generic[_EngineT, RankedT]):
 
     @abstractmethod
     def _chunks(self, ranked: Sequence[RankedT]) -> list[Chunk]: ...
+
+    def count(self) -> int:
+        """How many chunks there are now."""
+        with self.working() as engine:
+            return engine.count()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search compares every vector: there is no index that could miss one."""
+        with self.working() as engine:
+            return engine.is_exact
+
+    def search(
+        self,
+        vectors: Vectors,
+        *,
+        k: int,
+        filters: Filter | None = None,
+        effort: Effort = NORMAL,
+    ) -> list[list[Chunk]]:
+        """The chunks nearest to each query, best first; those of ragbench's own by cosine."""
+        queries, places = self._queries(vectors)
+
+        def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
+            rows = queries if len(which) == len(queries) else queries[list(which)]
+            return self._engine.nearest(rows, limit, condition, effort)
+
+        most = getattr(self._engine, "most", None)
+        return self._found(ask, places, len(queries), k=k, filters=filters, most=most)
 
     def _found(
         self,
@@ -207,31 +254,9 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
         with self.working() as engine:
             return engine.digests()
 
-    def count(self) -> int:
-        with self.working() as engine:
-            return engine.count()
-
-    @property
-    def is_exact(self) -> bool:
-        return self._engine.is_exact
-
-    def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Chunk]]:
-        """The chunks most similar to each query, by cosine, best first."""
-        queries = unit_rows(vectors, self._dimension, what="query vector")
-
-        def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
-            rows = queries if len(which) == len(queries) else queries[list(which)]
-            return self._engine.nearest(rows, limit, condition, effort)
-
-        every = range(len(queries))
-        return self._found(ask, every, len(queries), k=k, filters=filters, most=None)
+    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+        rows = unit_rows(vectors, self._dimension, what="query vector")
+        return rows, range(len(rows))
 
     def _condition(self, filters: Filter | None) -> Any:
         return self._engine.condition(filters, None)
@@ -273,3 +298,95 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
             return []
         with self.working() as engine:
             return cast("WordWriter", engine).weights(numbers)
+
+
+# --- what is checked before an engine is asked, so that all give the same errors
+
+
+def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A copy of a collection's identity, as JSON gives it back."""
+    try:
+        text = json.dumps(dict(identity or {}), allow_nan=False)
+        return cast("dict[str, Any]", json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the identity of a collection is JSON: {error}") from error
+
+
+def check_k(k: object) -> None:
+    """Refuses a number of results that asks for none."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
+
+
+def check_ids(ids: Sequence[str]) -> list[str]:
+    if isinstance(ids, str):
+        raise StoreError(f"expected a list of ids, found the text {ids!r}")
+    for value in ids:
+        check_id(value)
+    return list(dict.fromkeys(ids))
+
+
+def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        rows = _rows(vectors, dimension, what).astype(np.float32)
+    _check_finite(rows, what)
+    return rows
+
+
+def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
+    """The vectors as float32 at unit length; rows of zeros stay zeros."""
+    import numpy as np
+
+    rows = _rows(vectors, dimension, what).astype(np.float64)
+    # Divided by the greatest first: the square of a very long or short row would not be finite.
+    size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    _check_finite(size, what)
+    scaled = rows / np.where(size == 0, 1.0, size)
+    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
+
+
+def _rows(vectors: Vectors, dimension: int, what: str) -> NDArray[np.floating[Any]]:
+    import numpy as np
+
+    try:
+        rows = np.asarray(vectors)
+        if rows.dtype != np.float32:
+            rows = rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"expected one row of numbers a {what}: {error}") from error
+    if rows.ndim == 1 and rows.size == 0:
+        rows = rows.reshape(0, dimension)
+    if rows.ndim != 2:
+        raise StoreError(f"expected one row of numbers a {what}, found shape {rows.shape}")
+    if rows.shape[1] != dimension:
+        raise StoreError(
+            f"the {what} has {rows.shape[1]} dimensions, the collection {dimension}: was it "
+            "indexed with another embedder?"
+        )
+    return rows
+
+
+def _check_finite(rows: NDArray[np.floating[Any]], what: str) -> None:
+    import numpy as np
+
+    good = np.isfinite(rows).all(axis=1)
+    if not good.all():
+        raise StoreError(f"{what} {int(np.flatnonzero(~good)[0])} holds NaN or infinity")
+
+
+def prepared(
+    chunks: Sequence[Chunk], vectors: Vectors, dimension: int
+) -> tuple[list[StoredChunk], NDArray[np.float32]]:
+    """Chunks and vectors, ready to be written: checked, each id once, the last of them."""
+    rows = unit_rows(vectors, dimension)
+    if len(rows) != len(chunks):
+        raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
+    last = {chunk.id: position for position, chunk in enumerate(chunks)}
+    kept = list(last.values())
+    records = [encode(chunk) for chunk in chunks]
+    if len(kept) < len(records):
+        return [records[position] for position in kept], rows[kept]
+    return records, rows

@@ -7,17 +7,15 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from ragbench.errors import StoreError
-from ragbench.stores.base import CollectionInfo, other_form
-from ragbench.stores.checks import check_dimension, check_identity, check_name
-from ragbench.stores.collection import OwnCollection
-from ragbench.stores.engine import Engine, Writer, engine_failures
+from ragbench.stores.base import CollectionInfo, Reader, Writer, engine_failures, other_form
+from ragbench.stores.collection import OwnCollection, check_identity
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.words import WordsForm, check_words
 
@@ -34,9 +32,16 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
     failures: tuple[type[Exception], ...] = ()
     """What the engine raises; known once its package is loaded."""
 
-    def __init__(self, address: str, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        open_client: Callable[[], ConnectionT] | None = None,
+        *,
+        folder: Path | None = None,
+    ) -> None:
         self.address = address
         self.folder = folder
+        self._open_client = open_client
         self._connection: ConnectionT | None = None
         self._open: Counter[str] = Counter()
         self._lock = threading.RLock()
@@ -45,19 +50,20 @@ class ReadableDatabase(ABC, Generic[ConnectionT]):
     def load(self) -> tuple[type[Exception], ...]:
         """Imports the package and says what it raises."""
 
-    @abstractmethod
-    def connect(self) -> ConnectionT: ...
+    def connect(self) -> ConnectionT:
+        assert self._open_client is not None
+        return self._open_client()
 
-    @abstractmethod
-    def disconnect(self, connection: ConnectionT) -> None: ...
+    def disconnect(self, connection: ConnectionT) -> None:
+        cast("Any", connection).close()
 
-    @abstractmethod
     def listed(self, connection: ConnectionT) -> list[str]:
         """The collections that there are, whoever made them."""
+        return []
 
-    @abstractmethod
-    def read(self, connection: ConnectionT, name: str, mapping: FieldMapping) -> Engine | None:
+    def read(self, connection: ConnectionT, name: str, mapping: FieldMapping) -> Reader | None:
         """A collection to be read, whoever made it; None when there is none of the name."""
+        return None
 
     def is_own(self, connection: ConnectionT, name: str) -> bool:
         """Whether ragbench itself has filled a collection."""
@@ -89,7 +95,7 @@ class WritableDatabase(ReadableDatabase[ConnectionT]):
     """
 
     ranks_words: ClassVar[bool] = False
-    """Whether its writers are `ragbench.stores.engine.WordWriter` where a collection asks."""
+    """Whether its writers are `ragbench.stores.base.WordWriter` where a collection asks."""
 
     @abstractmethod
     def names(self, connection: ConnectionT) -> list[str]:
@@ -242,3 +248,22 @@ def name_from_json(text: str, address: str) -> str:
 
 def _damaged(address: str) -> StoreError:
     return StoreError(f"{address}: what is kept with the collection is damaged: index anew")
+
+
+_MAX_NAME = 200
+
+
+def check_name(name: object) -> None:
+    if not isinstance(name, str) or not name or name.isspace():
+        raise StoreError(f"a collection needs a name, found {name!r}")
+    if len(name) > _MAX_NAME or not name.isprintable():
+        raise StoreError(
+            f"the collection's name {name[:60]!r} is not a valid name: give at most {_MAX_NAME} "
+            "printable characters"
+        )
+
+
+def check_dimension(dimension: object) -> None:
+    """Refuses a length that no vector has."""
+    if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+        raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")

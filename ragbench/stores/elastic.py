@@ -18,9 +18,18 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, Effort, MetricName, Row
+from ragbench.stores.base import (
+    NORMAL,
+    Effort,
+    MetricName,
+    Row,
+    Space,
+    Words,
+    checked_metric,
+    chosen_vector,
+    chosen_words,
+)
 from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.engine import Space, Words, checked_metric, chosen_vector, chosen_words
 from ragbench.stores.mapping import FieldMapping
 
 if TYPE_CHECKING:
@@ -66,9 +75,6 @@ class ElasticDatabase(ReadableDatabase[Any]):
     def connect(self) -> Any:
         return self._kind.connected(self._host, self._user, self._password)
 
-    def disconnect(self, connection: Any) -> None:
-        connection.close()
-
     def listed(self, connection: Any) -> list[str]:
         names = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
         return [name for name in names if not name.startswith(".")]  # those are hidden
@@ -86,7 +92,7 @@ def open_opensearch(address: str) -> ElasticDatabase:
 
 
 class Elasticsearch:
-    """See `ragbench.stores.engine.Engine`. A row's fields are its ``_source``."""
+    """See `ragbench.stores.base.Engine`. A row's fields are its ``_source``."""
 
     most = _MOST
     key = None

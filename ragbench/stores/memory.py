@@ -23,10 +23,8 @@ from ragbench.core.chunk import Chunk, scored_chunk, stored_chunk
 from ragbench.core.filters import Filter, matcher
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, other_form
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Translated, other_form
 from ragbench.stores.database import WritableDatabase
-from ragbench.stores.engine import Engine, Translated
-from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.record import StoredChunk, decode, encode, searched_fields
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ class MemoryDatabase(WritableDatabase[None]):
     """Collections in memory: in one folder each, or, without a path, until the process ends."""
 
     def __init__(self, path: str = "") -> None:
-        super().__init__(f"memory:{path}", Path(path) if path else None)
+        super().__init__(f"memory:{path}", folder=Path(path) if path else None)
         self._folder = _Folder(self.folder) if self.folder else None
         self._collections: dict[str, Memory] = {}
 
@@ -56,12 +54,6 @@ class MemoryDatabase(WritableDatabase[None]):
     def disconnect(self, connection: None) -> None:
         for one in self._collections.values():
             one.save()
-
-    def listed(self, connection: None) -> list[str]:
-        return []
-
-    def read(self, connection: None, name: str, mapping: FieldMapping) -> Engine | None:
-        return None  # nobody but ragbench fills such folders
 
     def names(self, connection: None) -> list[str]:
         return list(self._collections.keys() | set(self._folder.names() if self._folder else ()))
@@ -91,7 +83,7 @@ def open_memory(address: str) -> MemoryDatabase:
 
 
 class Memory:
-    """One collection; see `ragbench.stores.engine.Writer`. Several threads may use it."""
+    """One collection; see `ragbench.stores.base.Writer`. Several threads may use it."""
 
     is_exact = True
     read = staticmethod(scored_chunk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,18 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, Effort, MetricName, Row
+from ragbench.stores.base import (
+    NORMAL,
+    Effort,
+    MetricName,
+    Row,
+    Space,
+    Words,
+    checked_metric,
+    chosen_vector,
+    chosen_words,
+)
 from ragbench.stores.database import ReadableDatabase
-from ragbench.stores.engine import Space, Words, checked_metric, chosen_vector, chosen_words
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.writers import in_use
 
@@ -69,20 +78,13 @@ def open_milvus(address: str) -> MilvusDatabase:
 class MilvusDatabase(ReadableDatabase[Any]):
     """Collections of one client."""
 
-    def __init__(self, address: str, open_client: Callable[[], Any]) -> None:
-        super().__init__(address)
-        self._open_client = open_client
-
     def load(self) -> tuple[type[Exception], ...]:
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
 
     def connect(self) -> Any:
         with quiet():
-            return self._open_client()
-
-    def disconnect(self, connection: Any) -> None:
-        connection.close()
+            return super().connect()
 
     def listed(self, connection: Any) -> list[str]:
         with quiet():
@@ -125,7 +127,7 @@ class MilvusDatabase(ReadableDatabase[Any]):
 
 
 class Milvus:
-    """See `ragbench.stores.engine.Engine`. A row's fields are its entity's."""
+    """See `ragbench.stores.base.Engine`. A row's fields are its entity's."""
 
     most = _MOST
 

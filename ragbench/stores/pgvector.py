@@ -19,9 +19,8 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Space, Translated
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Space, Translated
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import EVERYTHING, Condition, own_condition, quoted
 from ragbench.stores.pgvector_sql import SqlColumn, SqlTable, find_table, table_names
@@ -105,9 +104,6 @@ class PgvectorDatabase(WritableDatabase[Any]):
             raise
         return connection
 
-    def disconnect(self, connection: Any) -> None:
-        connection.close()
-
     def listed(self, connection: Any) -> list[str]:
         return table_names(connection)
 
@@ -187,7 +183,7 @@ class PgvectorDatabase(WritableDatabase[Any]):
 
 
 class OwnTable(PgvectorTable):
-    """One that ragbench fills; see `ragbench.stores.engine.Writer`."""
+    """One that ragbench fills; see `ragbench.stores.base.Writer`."""
 
     read = staticmethod(read_chunk)
 

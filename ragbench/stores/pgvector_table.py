@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError
-from ragbench.stores.base import NORMAL, Effort, MetricName, Row
-from ragbench.stores.engine import Space, Words, chosen_vector, chosen_words
+from ragbench.stores.base import (
+    NORMAL,
+    Effort,
+    MetricName,
+    Row,
+    Space,
+    Words,
+    chosen_vector,
+    chosen_words,
+)
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import (
     EVERYTHING,
@@ -60,7 +68,7 @@ class _Lexemes(NamedTuple):
 
 
 class PgvectorTable:
-    """See `ragbench.stores.engine.Engine`. A row's fields are its columns."""
+    """See `ragbench.stores.base.Engine`. A row's fields are its columns."""
 
     most = None
 

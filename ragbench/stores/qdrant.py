@@ -13,7 +13,18 @@ from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_text, mask_url
 from ragbench.plugins import require
 from ragbench.safe_text import shown_line
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row
+from ragbench.stores.base import (
+    NORMAL,
+    CollectionInfo,
+    Effort,
+    MetricName,
+    Row,
+    Space,
+    Words,
+    checked_metric,
+    chosen_vector,
+    chosen_words,
+)
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
@@ -21,7 +32,6 @@ from ragbench.stores.database import (
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.engine import Space, Words, checked_metric, chosen_vector, chosen_words
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
 from ragbench.stores.qdrant_filters import native_condition, payload_condition
@@ -46,21 +56,13 @@ class QdrantServerDatabase(WritableDatabase[Any]):
     def __init__(
         self, address: str, open_client: Callable[[], Any], *, local: bool = False
     ) -> None:
-        super().__init__(address)
-        self._open_client = open_client
+        super().__init__(address, open_client)
         self._local = local
 
     def load(self) -> tuple[type[Exception], ...]:
         """What the client raises, of itself and of the connection."""
         exceptions = require("qdrant_client.http.exceptions", extra="qdrant")
         return (exceptions.ApiException, ValueError, OSError)
-
-    def connect(self) -> Any:
-        return self._open_client()
-
-    def disconnect(self, connection: Any) -> None:
-        """Ends the client's connections."""
-        connection.close()
 
     def listed(self, connection: Any) -> list[str]:
         return [each.name for each in connection.get_collections().collections]
@@ -215,7 +217,7 @@ _METRICS: dict[str, MetricName] = {
 
 
 class QdrantPayloads:
-    """One collection of another program; see `ragbench.stores.engine.Engine`.
+    """One collection of another program; see `ragbench.stores.base.Engine`.
 
     A row's fields are its payload.
     """

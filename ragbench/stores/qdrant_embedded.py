@@ -22,8 +22,6 @@ from ragbench.stores.database import (
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.engine import Engine
-from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.qdrant_points import DENSE, WORDS, OwnPoints, point_id
 from ragbench.stores.words import WordVector
 from ragbench.stores.writers import in_use
@@ -45,7 +43,7 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
     ranks_words: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"qdrant:{path}", path)
+        super().__init__(f"qdrant:{path}", folder=path)
         self._path = path
         self._shards: dict[str, Any] = {}
 
@@ -60,12 +58,6 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
     def disconnect(self, connection: Any) -> None:
         for name in list(self._shards):
             self.detach(connection, name)
-
-    def listed(self, connection: Any) -> list[str]:
-        return []
-
-    def read(self, connection: Any, name: str, mapping: FieldMapping) -> Engine | None:
-        return None  # nobody but ragbench fills such folders
 
     def names(self, connection: Any) -> list[str]:
         """The collections whose making was finished."""

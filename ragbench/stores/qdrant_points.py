@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.filters import Filter, number
 from ragbench.errors import StoreError
-from ragbench.stores.base import NORMAL, Effort, Row
-from ragbench.stores.engine import Translated
+from ragbench.stores.base import NORMAL, Effort, Row, Translated
 from ragbench.stores.plain import PlainChunk, field_key, plain
 from ragbench.stores.qdrant_filters import own_condition, written_path
 from ragbench.stores.record import StoredChunk, read_chunk
@@ -108,7 +107,7 @@ def check_collisions(
 
 
 class OwnPoints(ABC):
-    """A collection that ragbench fills; see `ragbench.stores.engine.WordWriter`."""
+    """A collection that ragbench fills; see `ragbench.stores.base.WordWriter`."""
 
     read = staticmethod(read_chunk)
 

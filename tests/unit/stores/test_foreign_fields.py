@@ -17,8 +17,7 @@ from ragbench import attach
 from ragbench.errors import ConfigError
 from ragbench.io.values import ValueProblem
 from ragbench.stores.base import Row
-from ragbench.stores.mapping import FieldMapping, complete_mapping
-from ragbench.stores.rows import AttachedRows, json_value
+from ragbench.stores.mapping import AttachedRows, FieldMapping, complete_mapping, json_value
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
