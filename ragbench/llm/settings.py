@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from typing import Any, cast
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from math import isfinite
+from typing import Annotated, Any, NamedTuple, cast
+
+import msgspec
 
 from ragbench.errors import ConfigError, NoModelError
 from ragbench.llm.concurrency import CallLimits, RetryPolicy
 from ragbench.llm.endpoint import ApiKey, Endpoint, Price, StructuredOutput
-from ragbench.llm.providers import AZURE, PROVIDERS, Provider, azure_address, by_address, by_model
+from ragbench.llm.providers import AZURE, PROVIDERS, azure_address, by_address, by_model
 from ragbench.masking import mask_text, mask_url
 
 DEFAULT_CACHE = "reports/llm-cache.sqlite"
@@ -47,138 +50,124 @@ class LLMSettings:
     """Each setting that was given or matters, with its origin."""
 
 
-# --- values: what a setting may be; a reader raises what it must be
+# --- values: what a setting may be
 
 
-def _text(value: object) -> str:
-    if isinstance(value, str) and value.strip():
-        return value.strip()
-    raise ValueError("a text")
+def _number(value: object) -> float:
+    number = float(str(value)) if not isinstance(value, bool) else -1.0
+    if not isfinite(number) or number < 0:
+        raise ValueError
+    return number
 
 
 def _whole(value: object) -> int:
-    try:
-        number = int(str(value)) if not isinstance(value, bool) else -1
-    except ValueError:
-        number = -1
-    if number < 0:
-        raise ValueError("a whole number of at least 0")
-    return number
+    _number(value)
+    return int(str(value))
 
 
 def _amount(value: object) -> Decimal:
-    try:
-        number = Decimal(str(value)) if not isinstance(value, bool) else Decimal(-1)
-    except InvalidOperation:
-        number = Decimal(-1)
-    if not number.is_finite() or number < 0:
-        raise ValueError("a number of at least 0")
-    return number
+    _number(value)
+    return Decimal(str(value))
 
 
-def _fraction(value: object) -> float:
-    return float(_amount(value))
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError
+    return value.strip()
 
 
 def _yes_or_no(value: object) -> bool:
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    if str(value).lower() not in words:
-        raise ValueError("true or false")
     return words[str(value).lower()]
-
-
-def _structured(value: object) -> str:
-    modes = [mode.value for mode in StructuredOutput]
-    if value not in modes:
-        raise ValueError(f"one of {', '.join(modes)}")
-    return str(value)
 
 
 def _fields(value: object) -> dict[str, Any]:
     """A mapping, or a text that is a JSON object."""
-    try:
-        found = cast("object", json.loads(value) if isinstance(value, str) else value)
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and all(isinstance(key, str) for key in cast("Any", found)):
-        return cast("dict[str, Any]", found)
-    raise ValueError('an object such as {"top_p": 0.9}')
+    found = json.loads(value) if isinstance(value, str) else value
+    return msgspec.convert(found, dict[str, Any])
 
 
 def _headers(value: object) -> dict[str, str]:
-    found = _fields(value)
-    if not all(isinstance(text, str) for text in found.values()):
-        raise ValueError('an object of texts, such as {"X-Team": "search"}')
-    return found
+    return msgspec.convert(_fields(value), dict[str, str])
 
 
 def _command(value: object) -> tuple[str, ...]:
     """A program with its arguments: a list, or a text that is split as a shell would."""
-    if isinstance(value, list) and value and all(isinstance(p, str) for p in cast("Any", value)):
-        return tuple(cast("list[str]", value))
-    try:
-        found = tuple(shlex.split(value)) if isinstance(value, str) else ()
-    except ValueError:
-        found = ()
-    if not found:
-        raise ValueError("a program with its arguments")
-    return found
+    found = shlex.split(value) if isinstance(value, str) else value
+    return msgspec.convert(found, Annotated[tuple[str, ...], msgspec.Meta(min_length=1)])
 
 
-_READERS: dict[str, Callable[[object], Any]] = {
-    "base_url": _text,
-    "model": _text,
-    "api_key_env": _text,
-    "api_key_file": _text,
-    "api_key_command": _command,
-    "headers": _headers,
-    "api_version": _text,
-    "temperature": _fraction,
-    "seed": _whole,
-    "max_tokens": _whole,
-    "reasoning_effort": _text,
-    "reasoning_tokens": _whole,
-    "extra": _fields,
-    "structured": _structured,
-    "context": _whole,
-    "prompt_check": _yes_or_no,
-    "price_input": _amount,
-    "price_output": _amount,
-    "price_cached_input": _amount,
-    "timeout": _fraction,
-    "deadline": _fraction,
-    "concurrency": _whole,
-    "retries": _whole,
-    "rate_limit_wait": _fraction,
-    "cache": _text,
-    "cache_max_mb": _whole,
+_MUST_BE: dict[Callable[[object], Any], str] = {
+    _text: "a text",
+    _whole: "a whole number of at least 0",
+    _amount: "a number of at least 0",
+    _number: "a number of at least 0",
+    _yes_or_no: "true or false",
+    _fields: 'an object such as {"top_p": 0.9}',
+    _headers: 'an object of texts, such as {"X-Team": "search"}',
+    _command: "a program with its arguments",
+    StructuredOutput: f"one of {', '.join(StructuredOutput)}",
 }
-SETTING_NAMES = tuple(_READERS)
-_MAY_HOLD_KEYS = frozenset({"headers", "extra", "api_key_command"})
-"""Settings whose values no message quotes."""
-_MAY_BE_UNSENT = frozenset({"temperature", "seed", "max_tokens", "deadline", "context"})
+
+
+class _Row(NamedTuple):
+    """A setting."""
+
+    read: Callable[[object], Any]
+    own: bool = False
+    """Whether a judge of a panel does not take it over from the first, where it is at another
+    place."""
+    unsent: bool = False
+    """Whether it may be none: then it is not sent."""
+    secret: bool = False
+    """Whether it may hold a key: then no message quotes it."""
+
+
+_ROWS = {
+    "base_url": _Row(_text, own=True),
+    "model": _Row(_text, own=True),
+    "api_key_env": _Row(_text, own=True),
+    "api_key_file": _Row(_text, own=True),
+    "api_key_command": _Row(_command, own=True, secret=True),
+    "headers": _Row(_headers, own=True, secret=True),
+    "api_version": _Row(_text, own=True),
+    "temperature": _Row(_number, unsent=True),
+    "seed": _Row(_whole, unsent=True),
+    "max_tokens": _Row(_whole, unsent=True),
+    "reasoning_effort": _Row(_text, own=True),
+    "reasoning_tokens": _Row(_whole),
+    "extra": _Row(_fields, own=True, secret=True),
+    "structured": _Row(StructuredOutput, own=True),
+    "context": _Row(_whole, own=True, unsent=True),
+    "prompt_check": _Row(_yes_or_no, own=True),
+    "price_input": _Row(_amount, own=True),
+    "price_output": _Row(_amount, own=True),
+    "price_cached_input": _Row(_amount, own=True),
+    "timeout": _Row(_number),
+    "deadline": _Row(_number, unsent=True),
+    "concurrency": _Row(_whole),
+    "retries": _Row(_whole),
+    "rate_limit_wait": _Row(_number),
+    "cache": _Row(_text),
+    "cache_max_mb": _Row(_whole),
+}
+SETTING_NAMES = tuple(_ROWS)
 _KEYS = ("api_key_env", "api_key_file", "api_key_command")
 """The places of a key; one of them."""
-_OWN_TO_ENDPOINT = frozenset(
-    {
-        "base_url", "model", *_KEYS, "headers", "api_version", "reasoning_effort", "extra",
-        "structured", "context", "prompt_check", "price_input", "price_output",
-        "price_cached_input",
-    }
-)  # fmt: skip
-"""What one judge of a panel does not take over from the first, where it is at another place."""
 
 
 def _read(name: str, value: object, origin: str) -> Any:
-    if name in _MAY_BE_UNSENT and value == NOT_SENT:
+    row = _ROWS[name]
+    if row.unsent and value == NOT_SENT:
         return None
     try:
-        return _READERS[name](value)
-    except ValueError as error:
-        quoted = "" if name in _MAY_HOLD_KEYS else f", not {value!r}"
-        raise ConfigError(f"{origin} must be {error}{quoted}") from None
+        return row.read(value)
+    except (ValueError, KeyError):
+        quoted = "" if row.secret else f", not {value!r}"
+        raise ConfigError(f"{origin} must be {_MUST_BE[row.read]}{quoted}") from None
 
 
+_OF_ENDPOINT = {field.name for field in fields(Endpoint)} - {"base_url", "model", "key", "price"}
 _OPENAI_URL = PROVIDERS["openai"].base_url
 _PANEL = "panel"
 """In the section ``llm``, and no setting of one model."""
@@ -201,10 +190,10 @@ class _Found:
         self._values: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
         for name in (*options, *section):
-            if name not in _READERS:
-                known = ", ".join(_READERS)
+            if name not in _ROWS:
+                known = ", ".join(_ROWS)
                 raise ConfigError(f"{file or kind}: there is no setting '{name}'. Known: {known}")
-        for name in _READERS:
+        for name in _ROWS:
             variable = f"{self.prefix}{name.upper()}"
             for origin, given in (
                 (f"option --llm-{name.replace('_', '-')}", options.get(name)),
@@ -214,6 +203,10 @@ class _Found:
                 if given is not None:
                     self._put(name, _read(name, given, origin), origin)
                     break
+        # With an address, a name such as anthropic/claude-sonnet-5 is that of a gateway's model.
+        has_address = "base_url" in self._values or environ.get("OPENAI_BASE_URL")
+        self.provider = None if has_address else by_model(str(self.value("model", "")))
+        """The provider that the model's name begins with, where no address is given."""
 
     def _put(self, name: str, value: Any, origin: str) -> None:
         self._values[name], self._origins[name] = value, origin
@@ -224,36 +217,20 @@ class _Found:
     def given(self, *names: str) -> dict[str, Any]:
         return {name: self._values[name] for name in names if name in self._values}
 
-    def provider(self) -> tuple[Provider, str] | None:
-        """The provider that the model's name begins with, where no address is given.
-
-        With an address, a name such as ``anthropic/claude-sonnet-5`` is that of a gateway's model.
-        """
-        given = "base_url" in self._origins and not self._origins["base_url"].startswith("provider")
-        if given or self._environ.get("OPENAI_BASE_URL"):
-            return None
-        return by_model(str(self.value("model", "")))
-
-    def model(self) -> str:
-        found = self.provider()
-        return str(self.value("model")) if found is None else found[1]
-
     def base_url(self) -> str:
         """The address: given, the provider's, OpenAI's variable, or OpenAI's own."""
         if "base_url" not in self._values:
-            found = self.provider()
             other = self._environ.get("OPENAI_BASE_URL")
-            if found is not None and found[0] is AZURE:
+            address, origin = other or _OPENAI_URL, "OPENAI_BASE_URL" if other else "default"
+            if self.provider is not None and self.provider[0] is AZURE:
                 version = self._environ.get("OPENAI_API_VERSION")
                 if version and "api_version" not in self._values:
                     self._put("api_version", version, "OPENAI_API_VERSION")
                 address = azure_address(self._environ, dated="api_version" in self._values)
-                self._put("base_url", address, "provider azure, AZURE_OPENAI_ENDPOINT")
-            elif found is not None:
-                self._put("base_url", found[0].base_url, f"provider {found[0].name}")
-            else:
-                origin = "OPENAI_BASE_URL" if other else "default"
-                self._put("base_url", other or _OPENAI_URL, origin)
+                origin = "provider azure, AZURE_OPENAI_ENDPOINT"
+            elif self.provider is not None:
+                address, origin = self.provider[0].base_url, f"provider {self.provider[0].name}"
+            self._put("base_url", address, origin)
         return str(self._values["base_url"])
 
     def key(self, base_url: str) -> ApiKey:
@@ -276,10 +253,9 @@ class _Found:
         if base_url.rstrip("/") == theirs and self._environ.get("OPENAI_API_KEY"):
             return "OPENAI_API_KEY"
         provider = by_address(base_url)
-        if provider is None and self._origins.get("base_url", "").startswith("provider"):
-            found = self.provider()
-            provider = None if found is None else found[0]
-            if provider is not None and not any(self._environ.get(name) for name in provider.keys):
+        if provider is None and self.provider is not None:
+            provider = self.provider[0]
+            if not any(self._environ.get(name) for name in provider.keys):
                 return None  # a server of the user's own may ask for none
         if provider is None:
             return None
@@ -287,18 +263,14 @@ class _Found:
 
     def price(self) -> Price | None:
         """The user's own price; both halves or none."""
-        parts = self.given("price_input", "price_output", "price_cached_input")
-        if not parts:
-            return None
-        if "price_input" not in parts or "price_output" not in parts:
+        parts = {
+            name.removeprefix("price_"): value
+            for name, value in self._values.items()
+            if name.startswith("price_")
+        }
+        if parts and not {"input", "output"} <= set(parts):
             raise ConfigError("a price needs both price_input and price_output, per million tokens")
-        cached: Decimal | None = parts.get("price_cached_input")
-        return Price(
-            input=parts["price_input"],
-            output=parts["price_output"],
-            cached_input=cached,
-            origin=self._origins["price_input"],
-        )
+        return Price(**parts, origin=self._origins["price_input"]) if parts else None
 
     def in_force(self, endpoint: Endpoint, cache: str) -> tuple[Setting, ...]:
         """The settings in force; those that were given after those that always matter."""
@@ -372,19 +344,18 @@ def _juror(
     base: Mapping[str, object], own: Mapping[str, object], environ: Mapping[str, str], file: str
 ) -> LLMSettings:
     """A judge's settings: its own over those that the first one has."""
+    own_to_endpoint = {name for name, row in _ROWS.items() if row.own}
     elsewhere = "base_url" in own or by_model(str(own["model"])) is not None
     kept = {
         name: value
         for name, value in base.items()
-        if name != "model" and not (elsewhere and name in _OWN_TO_ENDPOINT)
+        if name != "model" and not (elsewhere and name in own_to_endpoint)
     }
-    known = dict(environ)
+    theirs = {"RAGBENCH_LLM_MODEL"}
     if elsewhere:
-        for name in _OWN_TO_ENDPOINT:
-            known.pop(f"RAGBENCH_LLM_{name.upper()}", None)
-        known.pop("RAGBENCH_LLM_API_KEY", None)
-        known.pop("OPENAI_BASE_URL", None)
-    known.pop("RAGBENCH_LLM_MODEL", None)
+        theirs |= {f"RAGBENCH_LLM_{name.upper()}" for name in own_to_endpoint}
+        theirs |= {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
+    known = {name: value for name, value in environ.items() if name not in theirs}
     return resolve({}, known, section={**kept, **own}, file=file)
 
 
@@ -397,7 +368,7 @@ def resolve_embeddings(
 ) -> LLMSettings:
     """The same for the model that gives vectors: ``RAGBENCH_EMBEDDINGS_<NAME>``."""
     found = _Found({}, section or {}, file, environ, _EMBEDDINGS)
-    if chat is not None and found.value("base_url") is None and found.provider() is None:
+    if chat is not None and found.value("base_url") is None and found.provider is None:
         cache = chat.cache or "off"
         if not any(found.value(name) for name in _KEYS):
             return _settings(found, chat.endpoint.base_url, chat.endpoint.key, cache)
@@ -418,15 +389,11 @@ def _settings(found: _Found, base_url: str, key: ApiKey, cache: str) -> LLMSetti
         )
     endpoint = Endpoint(
         base_url=base_url,
-        model=found.model(),
+        model=str(model) if found.provider is None else found.provider[1],
         key=key,
-        structured=StructuredOutput(found.value("structured", StructuredOutput.AUTO.value)),
         price=found.price(),
-        **found.given(
-            "headers", "api_version", "temperature", "seed", "max_tokens", "reasoning_effort",
-            "reasoning_tokens", "context", "prompt_check", "extra",
-        ),
-    )  # fmt: skip
+        **found.given(*_OF_ENDPOINT),
+    )
     limits = CallLimits(
         retry=RetryPolicy(**found.given("retries", "rate_limit_wait")),
         **found.given("timeout", "deadline", "concurrency"),
