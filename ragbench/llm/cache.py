@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -180,81 +180,64 @@ class ResponseCache:
         finally:
             self._db.close()
 
-    def __contains__(self, key: bytes) -> bool:
+    def _sql(self, statement: str, *values: Any) -> list[Any]:
         with guarded(self.path):
-            row = self._db.execute("SELECT 1 FROM replies WHERE key = ?", (key,)).fetchone()
-        return row is not None
+            return self._db.execute(statement, values).fetchall()
+
+    def __contains__(self, key: bytes) -> bool:
+        return bool(self._sql("SELECT 1 FROM replies WHERE key = ?", key))
 
     def get(self, key: bytes) -> Reply[str] | None:
         """The answer to a question, with the cost that its endpoint reported; None without one."""
-        with guarded(self.path):
-            row = self._db.execute(
-                "SELECT body, used FROM replies WHERE key = ?", (key,)
-            ).fetchone()
-            if row is None:
-                return None
+        for body, used in self._sql("SELECT body, used FROM replies WHERE key = ?", key):
             now = int(self._today())
-            if now - row[1] > _DAY:  # precise enough to see what is in use, and seldom a write
-                self._db.execute("UPDATE replies SET used = ? WHERE key = ?", (now, key))
-        try:
-            kept = msgspec.convert(json.loads(row[0]), _Kept)
-        except ValueError:  # a row that was changed by hand is not an answer
-            return None
-        found = {name: getattr(kept, name) for name in _Kept.__struct_fields__}
-        return Reply(value=kept.text, cached=True, key=key, **found)
+            if now - used > _DAY:  # precise enough to see what is in use, and seldom a write
+                self._sql("UPDATE replies SET used = ? WHERE key = ?", now, key)
+            with suppress(ValueError):  # a row that was changed by hand is not an answer
+                kept = msgspec.convert(json.loads(body), _Kept)
+                found = {name: getattr(kept, name) for name in _Kept.__struct_fields__}
+                return Reply(value=kept.text, cached=True, key=key, **found)
+        return None
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
         """Keeps an answer; it is safe when this returns, whatever happens to the process."""
         # Escaped, as json.dumps does: lone surrogates stay what they are.
         kept = {name: getattr(reply, name) for name in _Kept.__struct_fields__}
         body = hidden(json.dumps(kept, default=_plain, separators=(",", ":")))
-        now = int(self._today())
-        with guarded(self.path):
-            self._db.execute(
-                "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (reply.key, judge, model, purpose, body, len(body) + _OVERHEAD, now, now),
-            )
+        now, size = int(self._today()), len(body) + _OVERHEAD
+        row = (reply.key, judge, model, purpose, body, size, now, now)
+        self._sql("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
         self._stored += 1
         if self._stored % _CHECKED_EVERY == 0:
             self._trim()
 
     def dialect(self, judge: str) -> bytes | None:
         """What an endpoint was found to understand of late; None when that is not known."""
-        with guarded(self.path):
-            self._db.executescript(_DIALECTS)
-            row = self._db.execute(
-                "SELECT body FROM dialects WHERE judge = ? AND learned > ?",
-                (judge, int(self._today()) - _DIALECT_DAYS * _DAY),
-            ).fetchone()
-        return None if row is None else str(row[0]).encode()
+        self._sql(_DIALECTS)
+        oldest = int(self._today()) - _DIALECT_DAYS * _DAY
+        found = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
+        return next((str(body).encode() for (body,) in self._sql(found, judge, oldest)), None)
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
         """Keeps what an endpoint was found to understand; see `dialect`."""
-        with guarded(self.path):
-            self._db.execute(
-                "INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)",
-                (judge, state.decode(), int(self._today())),
-            )
+        row = (judge, state.decode(), int(self._today()))
+        self._sql("INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)", *row)
 
     def stats(self) -> CacheStats:
-        with guarded(self.path):
-            entries, size, oldest, newest = self._db.execute(
-                "SELECT count(*), coalesce(sum(size), 0), min(created), max(created) FROM replies"
-            ).fetchone()
-            rows = self._db.execute(
-                "SELECT model, purpose, count(*), sum(size) FROM replies "
-                "GROUP BY 1, 2 ORDER BY 1, 2"
-            ).fetchall()
+        rows = self._sql(
+            "SELECT model, purpose, count(*), sum(size), min(created), max(created) FROM replies "
+            "GROUP BY 1, 2 ORDER BY 1, 2"
+        )
         return CacheStats(
             path=str(self.path),
-            entries=entries,
-            bytes=size,
+            entries=sum(row[2] for row in rows),
+            bytes=sum(row[3] for row in rows),
             file_bytes=self.path.stat().st_size,
-            oldest=oldest,
-            newest=newest,
+            oldest=min((row[4] for row in rows), default=None),
+            newest=max((row[5] for row in rows), default=None),
             lines=tuple(
                 CacheLine(model=model, purpose=purpose, entries=count, bytes=total)
-                for model, purpose, count, total in rows
+                for model, purpose, count, total, *_ in rows
             ),
         )
 
@@ -267,33 +250,30 @@ class ResponseCache:
         everything: bool = False,
     ) -> int:
         before = self._db.total_changes
-        with guarded(self.path):
-            if everything:
-                self._db.execute("DELETE FROM replies")
-            if model is not None:
-                self._db.execute("DELETE FROM replies WHERE model = ?", (model,))
-            if unused_days is not None:
-                limit = int(self._today() - unused_days * _DAY)
-                self._db.execute("DELETE FROM replies WHERE used < ?", (limit,))
-            if max_bytes is not None:
-                self._db.execute(_TOO_MUCH, (max_bytes,))
-            removed = self._db.total_changes - before
-            if removed:
-                self._db.execute("PRAGMA incremental_vacuum").fetchall()
-                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        unused = None if unused_days is None else int(self._today() - unused_days * _DAY)
+        for value, which in (
+            (True if everything else None, "?"),
+            (model, "model = ?"),
+            (unused, "used < ?"),
+            (max_bytes, _TOO_MUCH),
+        ):
+            if value is not None:
+                self._sql(f"DELETE FROM replies WHERE {which}", value)
+        removed = self._db.total_changes - before
+        if removed:
+            self._sql("PRAGMA incremental_vacuum")
+            self._sql("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
     def _trim(self) -> None:
         """Keeps to the size; what a small file holds need not be added up."""
-        with guarded(self.path):
-            (pages,) = self._db.execute("PRAGMA page_count").fetchone()
-            (size,) = self._db.execute("PRAGMA page_size").fetchone()
+        [(pages,)], [(size,)] = self._sql("PRAGMA page_count"), self._sql("PRAGMA page_size")
         if pages * size > self._max_bytes:
             self.prune(max_bytes=self._max_bytes)
 
 
 _TOO_MUCH = """
-DELETE FROM replies WHERE key IN (
+key IN (
     SELECT key FROM (
         SELECT key, sum(size) OVER (ORDER BY used DESC, created DESC, key) AS total FROM replies
     ) WHERE total > ?

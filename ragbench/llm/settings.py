@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from math import isfinite
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -94,7 +94,14 @@ def _headers(value: object) -> dict[str, str]:
 def _command(value: object) -> tuple[str, ...]:
     """A program with its arguments: a list, or a text that is split as a shell would."""
     found = shlex.split(value) if isinstance(value, str) else value
-    return msgspec.convert(found, Annotated[tuple[str, ...], msgspec.Meta(min_length=1)])
+    words: tuple[str, ...] = msgspec.convert(found, tuple[str, ...])
+    if not words:
+        raise ValueError
+    return words
+
+
+def _structured(value: object) -> StructuredOutput:
+    return StructuredOutput(str(value))
 
 
 _MUST_BE: dict[Callable[[object], Any], str] = {
@@ -106,7 +113,7 @@ _MUST_BE: dict[Callable[[object], Any], str] = {
     _fields: 'an object such as {"top_p": 0.9}',
     _headers: 'an object of texts, such as {"X-Team": "search"}',
     _command: "a program with its arguments",
-    StructuredOutput: f"one of {', '.join(StructuredOutput)}",
+    _structured: f"one of {', '.join(StructuredOutput)}",
 }
 
 
@@ -137,7 +144,7 @@ _ROWS = {
     "reasoning_effort": _Row(_text, own=True),
     "reasoning_tokens": _Row(_whole),
     "extra": _Row(_fields, own=True, secret=True),
-    "structured": _Row(StructuredOutput, own=True),
+    "structured": _Row(_structured, own=True),
     "context": _Row(_whole, own=True, unsent=True),
     "prompt_check": _Row(_yes_or_no, own=True),
     "price_input": _Row(_amount, own=True),
