@@ -14,13 +14,18 @@ Answering = Callable[[str, str, Any], tuple[int, Any]]
 
 
 @contextmanager
-def serving_json(answer: Answering, headers: Mapping[str, str] | None = None) -> Generator[str]:
-    """The server's address; every answer carries the headers."""
+def serving_json(
+    answer: Answering,
+    headers: Mapping[str, str] | None = None,
+    heard: Callable[[Mapping[str, str]], object] = bool,
+) -> Generator[str]:
+    """The server's address; every answer carries the headers, and those of requests are heard."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def respond(self) -> None:
+            heard({key.lower(): value for key, value in self.headers.items()})
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             status, said = answer(self.command, self.path, json.loads(body) if body else None)
             if said is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ragbench import Chunk
+from ragbench.core.filters import Filter
 from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.embedders.local import HashingEmbedder
-from ragbench.stores.base import IndexIdentity
+from ragbench.stores.base import NORMAL, Effort, IndexIdentity, Vectors
 from ragbench.stores.memory import MemoryDatabase
 
 EMBEDDER = HashingEmbedder(dimension=512)
@@ -31,3 +33,31 @@ def database(chunks: Iterable[Chunk], calibration: CosineScale | None = None) ->
     store.upsert(given, EMBEDDER.embed_passages([each.text for each in given]))
     store.mark(complete=True)
     return opened
+
+
+class Forgetful:
+    """A store in memory whose index misses a chunk, as an approximate one may."""
+
+    is_exact = False
+    has_documents = True
+    dimension = 256
+
+    def __init__(
+        self, chunks: Sequence[Chunk], missed: str, vectors: Vectors | None = None
+    ) -> None:
+        embedder = HashingEmbedder(dimension=256)
+        if vectors is None:
+            vectors = embedder.embed_passages([one.text for one in chunks])
+        self.store = MemoryDatabase().create("c", dimension=vectors.shape[1])
+        self.store.upsert(chunks, vectors)
+        self.missed = missed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def search(
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
+    ) -> list[list[Chunk]]:
+        found = self.store.search(vectors, k=k + 1, filters=filters)
+        missed = None if effort.exact else self.missed
+        return [[one for one in ranking if one.id != missed][:k] for ranking in found]

@@ -13,14 +13,14 @@ from ragbench import Chunk, Document, index, open_engine
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals
 from ragbench.embedders.cosine_scale import CosineScale
-from ragbench.errors import ConfigError, RagbenchWarning
+from ragbench.errors import ConfigError, RagbenchWarning, StoreError
 from ragbench.pipeline import sparse_index
 from ragbench.pipeline.bm25 import Bm25Index
-from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.search_engine import RetrievalEngine, check_index
 from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName, filter_problem
 from ragbench.stores.registry import create_store
-from tests.unit.pipeline.builders import chunk, database
+from tests.unit.pipeline.builders import Forgetful, chunk, database
 
 CHUNKS = [
     chunk("rent", "The rent is due on the first day of each month.", year=2023, kind="lease"),
@@ -250,3 +250,32 @@ def test_a_wrong_value_names_its_variable(variable: str, value: str, message: st
 def test_weights_of_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="one of the weights must be above 0"):
         RetrievalSettings(dense_weight=0, sparse_weight=0)
+
+
+# --- what a store's index misses, against an exact search
+
+ANGLED = [Chunk(id=f"c{at:02}", text=f"text {at}") for at in range(20)]
+# On a line of angles: the neighbours of a chunk are those next to it.
+ANGLES = np.linspace(0.0, 1.0, 20)
+VECTORS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1).astype(np.float32)
+
+
+def test_an_exact_store_needs_no_measuring() -> None:
+    found = check_index(Forgetful(ANGLED, "", VECTORS).store)
+    assert (found.is_exact, found.overlap, found.queries) == (True, 1.0, 0)
+    assert str(found) == "c: exact, every vector is compared"
+
+
+def test_what_an_index_misses_is_counted() -> None:
+    found = check_index(Forgetful(ANGLED, "c10", VECTORS), k=2)  # type: ignore[arg-type]
+    # c10 is among the two nearest of its two neighbours alone, and c10 itself finds its own two.
+    assert (found.queries, found.differing) == (20, 2)
+    assert found.overlap == pytest.approx(1 - 2 * 0.5 / 20)
+    assert str(found).startswith("c: the store's index finds 0.950 (")
+
+
+def test_too_little_to_search_is_said() -> None:
+    store: Any = Forgetful(ANGLED[:1], "c10", VECTORS[:1])
+    for k, message in ((10, "fewer than two chunks"), (0, "at least 1")):
+        with pytest.raises((StoreError, ConfigError), match=message):
+            check_index(store, k=k)

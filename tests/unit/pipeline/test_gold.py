@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragbench import Case, Chunk, Evidence, RetrievalResult, load_pipeline
-from ragbench.core.filters import Filter
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.embedders.local import HashingEmbedder
-from ragbench.pipeline.gold import Gold, GoldLocator, GoldLookup, SearchVariant, golds_of
+from ragbench.pipeline.gold import Gold, GoldLocator, golds_of
 from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery
-from ragbench.pipeline.stages import Retriever, Searching, WordWeights
-from ragbench.pipeline.strategies import DenseStrategy, Search, exactly
-from ragbench.stores.base import NORMAL, Effort, Vectors
-from ragbench.stores.memory import MemoryDatabase
+from ragbench.pipeline.stages import Retriever, Searching
+from ragbench.pipeline.store_retriever import StoreRetriever
+from ragbench.pipeline.strategies import DenseStrategy, exactly
+from ragbench.stores.base import Effort
+from tests.unit.pipeline.builders import Forgetful
 
 SPAN = "The boiler is serviced in October and in March by the firm of Meyer and Sons."
 LONG = " ".join(f"Paragraph {at} speaks of the stairs and of the cellar." for at in range(40))
@@ -118,69 +119,19 @@ def test_of_several_golds_the_nearest_one_speaks_for_the_case(corpus: Path) -> N
     assert found.cause is GoldCause.RETRIEVED
 
 
-class Forgetful:
-    """A store whose index misses a chunk, as an approximate one may."""
-
-    def __init__(self, chunks: Sequence[Chunk], missed: str) -> None:
-        embedder = HashingEmbedder(dimension=256)
-        self.store = MemoryDatabase().create("c", dimension=256)
-        self.store.upsert(chunks, embedder.embed_passages([one.text for one in chunks]))
-        self.missed = missed
-
-    @property
-    def is_exact(self) -> bool:
-        return False
-
-    def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Chunk]]:
-        found = self.store.search(vectors, k=k + 1, filters=filters)
-        missed = None if effort.exact else self.missed
-        return [[one for one in ranking if one.id != missed][:k] for ranking in found]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OverForgetful:
-    """A `Retriever` and `ragbench.pipeline.gold.Searched` over it."""
-
-    strategy: DenseStrategy
-    identity: Mapping[str, object]
-    metadata: Mapping[str, Any]
-    takes_batches: bool = True
-    word_weights: WordWeights | None = None
-    notes: Sequence[str] = ()
-
-    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        return self.strategy.retrieve([query.text for query in queries], Search(k=top_k))
-
-    def query_embedding(self, query: str) -> None:
-        return None
-
-    def close(self) -> None:
-        return
-
-    @property
-    def lookup(self) -> GoldLookup:
-        store = self.strategy.store
-        return GoldLookup(store=store, dimension=256, has_documents=True, by_text=[], filters=None)
-
-    def variant(self, variant: SearchVariant) -> Retriever | None:
-        if variant is SearchVariant.EXACT:
-            strategy = exactly(self.strategy)
-            assert isinstance(strategy, DenseStrategy)
-            return replace(self, strategy=strategy)
-        return self if variant is SearchVariant.PLAIN else None
-
-
-def forgetful(store: Forgetful) -> OverForgetful:
+def forgetful(store: Any) -> StoreRetriever:
     embedder = HashingEmbedder(dimension=256)
-    strategy = DenseStrategy(store=store, embedder=embedder, calibration=None)
-    return OverForgetful(strategy=strategy, identity={}, metadata={})
+    return StoreRetriever(
+        store=store,
+        method="dense",
+        strategy=DenseStrategy(store=store, embedder=embedder, calibration=None),
+        embedder=embedder,
+        threshold=None,
+        filters=None,
+        identity={},
+        opening=(),
+        closing=ExitStack(),
+    )
 
 
 def test_gold_that_the_index_misses_is_lost_by_the_index() -> None:
@@ -194,6 +145,7 @@ def test_gold_that_the_index_misses_is_lost_by_the_index() -> None:
     result = RetrievalResult.from_chunks(retriever.search(queries, 2)[0])
     (found,) = locator.located([(case, result)])
     assert (found.cause, found.nearest.rank) == (GoldCause.LOST_BY_INDEX, 1)
+    assert isinstance(retriever.strategy, DenseStrategy)
     assert exactly(replace(retriever.strategy, effort=Effort(exact=True))) is None
 
 

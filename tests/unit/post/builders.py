@@ -53,7 +53,7 @@ def applied(
         action, kind = next(iter(given.items()))
         rest = {key: value for key, value in given.items() if key != action}
         given = {"action": action, **({"type": kind} if kind else {}), **rest}
-    operator = build_operator(given, Resources(service=service, chat=Scripted(list(answers))))
+    operator = build_operator(given, Resources(service=service, chat=Scripted(*answers)))
     return PostRetrieval(operators=(operator,), on_error="raise").run(question, chunks)
 
 
@@ -87,17 +87,25 @@ class Shelf:
         return self.linked.get(chunk_id, ())
 
 
-@dataclass(frozen=True, slots=True)
 class Scripted:
-    """A language model with prepared answers, in turn."""
+    """A language model with prepared answers, in turn; it keeps what it was asked."""
 
-    answers: list[str]
-    heard: list[str] = field(default_factory=list[str])
-    name: str = "scripted"
+    name = "scripted"
+
+    def __init__(self, *answers: str | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[Sequence[Message]] = []
+
+    @property
+    def heard(self) -> list[str]:
+        return [messages[-1].content for messages in self.asked]
 
     def complete(self, messages: Sequence[Message]) -> str:
-        self.heard.append(messages[-1].content)
-        return self.answers.pop(0)
+        self.asked.append(messages)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 class FixedScores:

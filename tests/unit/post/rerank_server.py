@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.json_server import serving_json
 
 Answer = tuple[int, Any]
 
@@ -27,35 +26,19 @@ def by_length(payload: dict[str, Any]) -> Answer:
 class Served:
     url: str
     requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    headers: list[Any] = field(default_factory=list[Any])
 
 
 @contextmanager
 def serving(
     answer: Callable[[dict[str, Any]], Answer] = by_length,
 ) -> Generator[Served, None, None]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            payload = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            served.requests.append(payload)
-            served.headers.append({key.lower(): value for key, value in self.headers.items()})
-            status, body = answer(payload)
-            content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    served = Served(url="")
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing."""
+    def answered(_: str, path: str, payload: Any) -> Answer:
+        served.requests.append(payload)
+        return answer(payload)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = Served(url=f"http://127.0.0.1:{server.server_port}/rerank")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving_json(answered, heard=served.headers.append) as url:
+        served.url = f"{url}/rerank"
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

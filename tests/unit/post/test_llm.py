@@ -59,7 +59,7 @@ def test_an_answer_without_an_order_is_an_error() -> None:
 
 
 def test_listwise_asks_once_for_few_and_not_about_one() -> None:
-    chat = Scripted(["[2] > [1]"])
+    chat = Scripted("[2] > [1]")
     chunks = [chunk("a", "red"), chunk("b", "blue")]
     reranker = LlmListwiseReranker(chat=chat)
     assert list(reranker.score(query("which colour?"), chunks)) == [0.5, 1.0]
@@ -88,7 +88,7 @@ def test_every_candidate_is_shown(size: int, window: int, step: int) -> None:
 
 
 def test_long_chunks_are_cut_and_that_is_noted() -> None:
-    chunks, chat = [chunk("a", "xxxxyyyy"), chunk("b", "zz")], Scripted(["[1]", "1", "1"])
+    chunks, chat = [chunk("a", "xxxxyyyy"), chunk("b", "zz")], Scripted("[1]", "1", "1")
     for made in (LlmListwiseReranker, LlmPointwiseReranker):
         reranker = made(chat=chat, max_characters=4)
         assert scored(reranker, query(), chunks).notes == (
@@ -164,16 +164,16 @@ def test_structure_is_asked_for_where_the_endpoint_has_it() -> None:
 def test_what_a_model_thinks_is_not_its_answer() -> None:
     chunks = [chunk("a"), chunk("b"), chunk("c")]
     thinks = '<think>{"order": [1, 2, 3]} is a draft</think>{"order": [3, 1, 2]}'
-    reranker = LlmListwiseReranker(chat=Scripted([thinks]))
+    reranker = LlmListwiseReranker(chat=Scripted(thinks))
     assert order(reranker, query(), chunks) == ["c", "a", "b"]
-    grades = Scripted(['<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', "3"])
+    grades = Scripted('<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', "3")
     assert order(LlmPointwiseReranker(chat=grades), query(), chunks) == ["c", "b", "a"]
     with pytest.raises(LLMReplyError, match="empty"):
-        LlmPointwiseReranker(chat=Scripted(["<think>hm 3"])).score(query(), [chunk("a")])
+        LlmPointwiseReranker(chat=Scripted("<think>hm 3")).score(query(), [chunk("a")])
 
 
 def test_pointwise_asks_about_each() -> None:
-    chat = Scripted(["2", "4", "3"])
+    chat = Scripted("2", "4", "3")
     chunks = [chunk("a"), chunk("b"), chunk("c")]
     reranker = LlmPointwiseReranker(chat=chat, highest=4)
     assert list(reranker.score(query("why?"), chunks)) == [0.5, 1.0, 0.75]

@@ -215,7 +215,7 @@ def test_rerankers_and_factors_within_rerankers() -> None:
 
 
 def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
-    mine, chat = FixedScores(1), Scripted([])
+    mine, chat = FixedScores(1), Scripted()
     assert build_reranker(mine) is mine
     built = build_reranker({"name": "llm_listwise", "window": 4, "step": 2}, chat=chat)
     assert built == LlmListwiseReranker(chat=chat, window=4, step=2)

@@ -12,7 +12,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.pipeline.strategies import DenseStrategy, Search
 from ragbench.stores.base import Effort
 from ragbench.verbs.tune import SearchSetting, TunedCollection, tune
-from tests.unit.pipeline.test_gold import Forgetful
+from tests.unit.pipeline.builders import Forgetful
 
 WORDS = ["rent", "dogs", "keys", "garden", "stairs", "boiler", "lift", "roof", "bins", "post"]
 CHUNKS = [Chunk(id=f"{w}{n}", text=f"the {w} of house {n}") for w in WORDS for n in range(3)]
