@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context, parent_process
+from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError
@@ -125,12 +128,46 @@ def _start_process(make: Make) -> Worker:
     # An executor for each: one that a process dies in is broken as a whole.
     context = get_context("spawn")
     executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(make,))
+    needs_script = b"__main__" in pickle.dumps(make)
+    if needs_script and not _is_guarded(getattr(sys.modules["__main__"], "__file__", None)):
+        raise ConfigError(_UNGUARDED)
+    with nullcontext() if needs_script else _without_main():
+        ready = executor.submit(_is_there)  # starts the process
     return Worker(
         call=lambda items: executor.submit(_call, items),
         close=partial(_end, executor),
-        ready=executor.submit(_is_there),
+        ready=ready,
         losses=(BrokenProcessPool,),
     )
+
+
+_UNGUARDED = (
+    "workers cannot import what is defined in the program itself: move it into a module, or what "
+    "starts workers below \"if __name__ == '__main__':\" of a script"
+)
+
+
+def _is_guarded(script: str | None) -> bool:
+    return script is not None and "__main__" in Path(script).read_text("utf-8", "replace")
+
+
+_starting = threading.Lock()
+
+
+@contextmanager
+def _without_main() -> Generator[None]:
+    """Lets a new process begin without the program's script, which would run in it again."""
+    main = vars(sys.modules["__main__"])
+    with _starting:
+        known: dict[str, Any] = {
+            name: main[name] for name in ("__spec__", "__file__") if name in main
+        }
+        main["__spec__"] = None
+        main.pop("__file__", None)
+        try:
+            yield
+        finally:
+            main.update(known)
 
 
 # --- in a worker process

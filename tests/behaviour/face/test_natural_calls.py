@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -147,3 +149,39 @@ def test_what_is_no_path_of_what_is_read_is_named(
 
 def test_evaluate_has_at_most_twelve_parameters() -> None:
     assert len(inspect.signature(evaluate).parameters) <= 12
+
+
+SCRIPT = """
+import json
+from pathlib import Path
+from ragbench import Workers, evaluate, metric, validate_dump
+
+class MyRAG:
+    def retrieve(self, query):
+        return ["Paris is the capital of France."]
+    def generate(self, query, contexts):
+        return "Paris"
+
+@metric
+def own(response: str) -> float:
+    return 1.0
+
+lines = [{"query": f"What is {n}?", "chunks": [{"id": "1", "text": str(n)}]} for n in range(40)]
+Path("dump.jsonl").write_text("".join(json.dumps(line) + chr(10) for line in lines))
+print(validate_dump("dump.jsonl", "lexical", workers=2).queries)
+cases = [{"query": f"q{n}", "reference": "Paris"} for n in range(40)]
+workers = Workers(engine="processes", count=2)
+report = evaluate(cases, MyRAG(), out="run", metrics="exact_match", workers=workers)
+print(report.summaries[0].score)
+evaluate(cases, MyRAG(), out="own", metrics=[own], workers=workers)
+"""
+
+
+def test_a_plain_script_has_workers_but_not_for_what_is_defined_in_it(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["40", "1.0"]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ragbench.errors.ConfigError: workers cannot import what is defined in")
