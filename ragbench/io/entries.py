@@ -150,99 +150,80 @@ class EntrySource:
 # --- rows with fields
 
 
-@dataclass(kw_only=True, slots=True)
-class RowEntries:
-    place: Source
-    reader: Reader
-    fields: Mapping[str, str]
-    """Field of a case, or of what a system did, to field of the source."""
-    corpus: str | Path | None
-    is_join: bool
-    stack: ExitStack
-    has_answers: bool = False
+def entries_of_rows(
+    place: Source,
+    reader: Reader,
+    form: str,
+    known: Sequence[Row],
+    *,
+    fields: Mapping[str, str],
+    corpus: str | Path | None,
+    is_join: bool,
+    stack: ExitStack,
+) -> EntrySource:
+    """The source, once a first look at some rows has found out how all of it is read.
 
-    def opened(self, form: str, known: Sequence[Row]) -> EntrySource:
-        """The source, once a first look has found out how it is read."""
-        chunks = Retrieved(fields=self.fields, texts=self._texts())
-        names = FieldMap(recognised=entry_fields(), overrides=self.fields)
-        self.has_answers = any(
-            target in ANSWER_FIELDS
-            for row in known
-            for target, _ in names.plan(row.values).bindings
-        )
-        decoder = self._decoder(Problems(), chunks)
-        looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
-        bound, unused = self._bindings(decoder, known)
-        if chunks.mapping is not None:
-            bound |= _hit_bindings(chunks.mapping, bound.get("retrieved_contexts", ""))
-        notes = (
-            *self.place.notes,
-            *_no_value_notes(decoder.no_values),
-            *_gold_notes([row.values for row in known], unused, bound),
-            *_chunk_notes(chunks),
-        )
-        info = SourceInfo(
-            path=self.place.name,
-            form=form,
-            mapping=bound,
-            unused=unused,
-            uses_corpus=chunks.looked_up,
-            notes=notes,
-        )
-        return EntrySource(
-            info=looked_at(info, looked, is_whole=len(known) < LOOK),
-            read=partial(self._entries, chunks),
-            held=self.stack,
-        )
+    Args:
+        fields: field of a case, or of what a system did, to field of the source.
+    """
+    texts = None if corpus is None else _texts(corpus, stack)
+    chunks = Retrieved(fields=fields, texts=texts)
+    names = FieldMap(recognised=entry_fields(), overrides=fields)
+    plans = [names.plan(row.values) for row in known]
+    has_answers = any(target in ANSWER_FIELDS for plan in plans for target, _ in plan.bindings)
+    decoder_of = partial(EntryDecoder, fields=fields, has_answers=has_answers, is_join=is_join)
+    decoder = decoder_of(problems=Problems(), chunks=chunks)
+    looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
+    plans = [decoder.plan(row) for row in known]
+    all_bound = dict(reversed([pair for plan in plans for pair in plan.bindings]))
+    bound = {name: all_bound[name] for name in entry_fields() if name in all_bound}
+    unused = tuple(dict.fromkeys(name for plan in plans for name in plan.rest))
+    if chunks.mapping is not None:
+        bound |= _hit_bindings(chunks.mapping, bound.get("retrieved_contexts", ""))
+    gold = _gold_notes([row.values for row in known], unused, bound)
+    info = SourceInfo(
+        path=place.name,
+        form=form,
+        mapping=bound,
+        unused=unused,
+        uses_corpus=chunks.looked_up,
+        notes=(*place.notes, *_notes(decoder.no_values, chunks), *gold),
+    )
+    return EntrySource(
+        info=looked_at(info, looked, is_whole=len(known) < LOOK),
+        read=partial(_row_entries, place, reader, decoder_of, chunks),
+        held=stack,
+    )
 
-    def _entries(self, chunks: Retrieved) -> Iterator[Entry]:
-        """Reads all of it from the start, as the first look found that it is to be read."""
-        problems, place = Problems(), replace(self.place)
-        decoder = self._decoder(problems, replace(chunks, warnings=Counter()))
-        try:
-            with noting_read_errors(place.name, problems):
-                for row in self.reader(place, problems):
-                    entry = decoder.decode(row)
-                    if entry is not None:
-                        yield entry
-        finally:
-            place.close()
-        decoder.finish(place.name)
-        problems.raise_if_any()
 
-    def _texts(self) -> Texts | None:
-        """Looks up texts in the corpus, which is read when it is first asked."""
-        if self.corpus is None:
-            return None
-        corpus, opened = self.corpus, list[CorpusTexts]()
+def _row_entries(
+    place: Source, reader: Reader, decoder_of: Callable[..., EntryDecoder], chunks: Retrieved
+) -> Iterator[Entry]:
+    """Reads all of it from the start, as the first look found that it is to be read."""
+    problems, place = Problems(), replace(place)
+    decoder = decoder_of(problems=problems, chunks=replace(chunks, warnings=Counter()))
+    try:
+        with noting_read_errors(place.name, problems):
+            for row in reader(place, problems):
+                entry = decoder.decode(row)
+                if entry is not None:
+                    yield entry
+    finally:
+        place.close()
+    decoder.finish(place.name)
+    problems.raise_if_any()
 
-        def get(ids: Iterable[str]) -> Mapping[str, str]:
-            if not opened:
-                opened.append(self.stack.enter_context(corpus_texts(corpus)))
-            return opened[0].get(ids)
 
-        return get
+def _texts(corpus: str | Path, stack: ExitStack) -> Texts:
+    """Looks up texts in the corpus, which is read when it is first asked."""
+    opened: list[CorpusTexts] = []
 
-    def _decoder(self, problems: Problems, chunks: Retrieved) -> EntryDecoder:
-        return EntryDecoder(
-            problems=problems,
-            fields=self.fields,
-            chunks=chunks,
-            has_answers=self.has_answers,
-            is_join=self.is_join,
-        )
+    def get(ids: Iterable[str]) -> Mapping[str, str]:
+        if not opened:
+            opened.append(stack.enter_context(corpus_texts(corpus)))
+        return opened[0].get(ids)
 
-    def _bindings(
-        self, decoder: EntryDecoder, rows: Sequence[Row]
-    ) -> tuple[dict[str, str], tuple[str, ...]]:
-        bound: dict[str, str] = {}
-        unused: dict[str, None] = {}
-        for row in rows:
-            plan = decoder.plan(row)
-            for target, source in plan.bindings:
-                bound.setdefault(target, source)
-            unused.update(dict.fromkeys(plan.rest))
-        return {name: bound[name] for name in entry_fields() if name in bound}, tuple(unused)
+    return get
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
@@ -256,16 +237,13 @@ def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
     return found
 
 
-def _no_value_notes(counts: Mapping[str, int]) -> Iterator[str]:
-    for name, count in counts.items():
+def _notes(no_values: Mapping[str, int], chunks: Retrieved) -> Iterator[str]:
+    for name, count in no_values.items():
         cells = "cell says" if count == 1 else "cells say"
         yield (
             f"'{name}': {count:,} {cells} NaN, null or the like, and hold no value (in JSON such a "
             "word is a text)"
         )
-
-
-def _chunk_notes(chunks: Retrieved) -> Iterator[str]:
     if chunks.ids_alone:
         yield (
             f"{chunks.ids_alone:,} of the cases looked at have ids of what was retrieved and no "
@@ -320,44 +298,40 @@ def _is_id(text: str) -> bool:
 # --- dumps of stores
 
 
-@dataclass(kw_only=True, slots=True)
-class DumpEntries:
-    """Reads a dump whose records are no questions with fields: responses, rows, batches."""
+def entries_of_dump(
+    name: str,
+    open_dump: Callable[[], AbstractContextManager[OpenDump]],
+    *,
+    is_join: bool,
+    stack: ExitStack,
+) -> EntrySource:
+    """A dump whose records are no questions with fields: responses, rows, batches."""
+    with open_dump() as dump:
+        mapping = dump.mapping
+        known = list(islice(dump, LOOK))
+    has_ids = mapping.id is not None
+    looked = [_dump_entry(retrieval, has_ids=has_ids) for retrieval in known]
+    named = ("query", "query_id", "chunks", "id", "text", "score")
+    paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
+    info = SourceInfo(path=name, form=mapping.format, mapping=paths)
 
-    name: str
-    open_dump: Callable[[], AbstractContextManager[OpenDump]]
-    is_join: bool
-
-    def opened(self, held: ExitStack) -> EntrySource:
-        """The source, once a first look has found out how it is read."""
-        with self.open_dump() as dump:
-            mapping = dump.mapping
-            known = list(islice(dump, LOOK))
-        has_ids = mapping.id is not None
-        looked = [_dump_entry(retrieval, has_ids=has_ids) for retrieval in known]
-        named = ("query", "query_id", "chunks", "id", "text", "score")
-        paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
-        info = SourceInfo(path=self.name, form=mapping.format, mapping=paths)
-        return EntrySource(
-            info=looked_at(info, looked, is_whole=len(looked) < LOOK),
-            read=partial(self._entries, has_ids=has_ids),
-            held=held,
-        )
-
-    def _entries(self, *, has_ids: bool) -> Iterator[Entry]:
+    def entries() -> Iterator[Entry]:
         found, ids = Problems(), IdRegister()
-        with self.open_dump() as dump:
+        with open_dump() as dump:
             for number, retrieval in enumerate(dump, start=1):
                 entry = _dump_entry(retrieval, has_ids=has_ids)
                 earlier = ids.add(entry.case.id, number)
-                if earlier is None or self.is_join:
+                if earlier is None or is_join:
                     yield entry
                 else:
                     message = f"'{entry.case.id}' is already the id of record {earlier}"
-                    found.add(message, path=self.name, line=number, field="id")
+                    found.add(message, path=name, line=number, field="id")
             if dump.problems.items:
                 raise DataError([*dump.problems, *found])
         found.raise_if_any()
+
+    is_whole = len(looked) < LOOK
+    return EntrySource(info=looked_at(info, looked, is_whole=is_whole), read=entries, held=stack)
 
 
 def _dump_entry(dump: RetrievalDump, *, has_ids: bool) -> Entry:

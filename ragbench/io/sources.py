@@ -20,11 +20,11 @@ from typing import Any, cast
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpForm, DumpRecord, Layout
+from ragbench.io.dumps.form import SCORE_NAMES, DumpForm, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
-from ragbench.io.entries import LOOK, DumpEntries, EntrySource, Reader, RowEntries
+from ragbench.io.entries import LOOK, EntrySource, Reader, entries_of_dump, entries_of_rows
 from ragbench.io.fields import HIT_FIELDS, FieldMap, case_fields, entry_fields, readers
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
@@ -211,7 +211,11 @@ class _Opening:
         names = FieldMap(recognised=entry_fields(), overrides=self.fields)
         bindings = [pair for row in sample for pair in names.plan(row.values).bindings]
         bound = {target for target, _ in bindings}
-        if form is None and (bound & {"retrieved_contexts", "retrieved_context_ids"}):
+        gold = {source for target, source in bindings if target in case_fields()}
+        if form is None and (
+            bound & {"retrieved_contexts", "retrieved_context_ids"}
+            or not any(_may_hold_chunks(row.values, gold) for row in sample[:_GUESSED_FROM])
+        ):
             return None
         records = [DumpRecord(row.path, row.line, row.values) for row in sample[:_GUESSED_FROM]]
         try:
@@ -221,7 +225,6 @@ class _Opening:
                 raise
             return None
         mapping = found.mapping
-        gold = {source for target, source in bindings if target in case_fields()}
         if form is None:
             is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
             if is_plain and mapping.score is None:
@@ -250,15 +253,16 @@ class _Opening:
                 self.fields.setdefault("id", mapping.query_id)
 
     def _of_rows(self, form: str, reader: Reader, known: Sequence[Row]) -> EntrySource:
-        entries = RowEntries(
-            place=self.place,
-            reader=reader,
+        return entries_of_rows(
+            self.place,
+            reader,
+            form,
+            known,
             fields=self.fields,
             corpus=self.corpus,
             is_join=self.is_join,
             stack=self.stack,
         )
-        return entries.opened(form, known)
 
     # --- ids with scores
 
@@ -285,26 +289,31 @@ class _Opening:
 
     def _dump(self, form: str | None, problems: Problems) -> EntrySource:
         place = self.place
-        entries = DumpEntries(
-            name=place.name,
-            open_dump=partial(
-                open_dump,
-                place.path or place.address or place.name,
-                format=form,
-                split=place.split,
-                encoding=place.encoding,
-                overrides=self._overrides(),
-                queries=self.queries,
-                corpus=self.corpus,
-            ),
-            is_join=self.is_join,
+        opening = partial(
+            open_dump,
+            place.path or place.address or place.name,
+            format=form,
+            split=place.split,
+            encoding=place.encoding,
+            overrides=self._overrides(),
+            queries=self.queries,
+            corpus=self.corpus,
         )
         try:
-            return entries.opened(self.stack)
+            return entries_of_dump(place.name, opening, is_join=self.is_join, stack=self.stack)
         except (DataError, ConfigError):
             if len(problems):  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
+
+
+def _may_hold_chunks(values: Mapping[str, object], gold: set[str]) -> bool:
+    """Whether a record has lists or objects that are no gold, or is a chunk with its score."""
+    return not values.keys().isdisjoint(SCORE_NAMES) or any(
+        type(value) in (list, dict) or (isinstance(value, str) and value[:1] in ("{", "["))
+        for name, value in values.items()
+        if name not in gold
+    )
 
 
 def _has_texts(found: GuessedMapping, records: Sequence[DumpRecord]) -> bool:

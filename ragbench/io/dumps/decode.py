@@ -89,13 +89,11 @@ class Decoder:
         self._find = {name: getter(path) for name, path in paths.items() if path}
         self._find["chunks"] = chunks_getter(known.chunks or "")
         self._find.setdefault("text", getter("text"))
+        for name in MAPPABLE:
+            self._find.setdefault(name, lambda _: None)
         # The text need not be kept twice when it stands in the metadata.
         parent, _, name = (known.text or "").rpartition(".")
         self._text_key = name if parent and parent == known.metadata else ""
-
-    def _at(self, name: str, value: object) -> object:
-        find = self._find.get(name)
-        return None if find is None else find(value)
 
     def raw(self, record: DumpRecord) -> Iterator[RawRetrieval]:
         """The retrievals of a record that holds queries, or a response."""
@@ -121,15 +119,15 @@ class Decoder:
             if chunk is None:
                 continue
             chunks.append(chunk)
-            if "relevant" in self._find and (label := self._label(hit, "relevant")) is not None:
+            if self.mapping.relevant and (label := self._label(hit, "relevant")) is not None:
                 labels[chunk.id] = label
-        value = raw.record.value
+        value, labelled = raw.record.value, self.mapping.answer_present
         return RetrievalDump(
             query_id=query_id,
             query=query,
             chunks=tuple(chunks),
             warnings=noted.warnings() if noted.found else (),
-            answer_present=self._label(value, "answer_present"),
+            answer_present=self._label(value, "answer_present") if labelled else None,
             relevant_ids=frozenset(id for id, label in labels.items() if label)
             if labels
             else _relevant_ids(value),
@@ -165,7 +163,7 @@ class Decoder:
         )
 
     def _label(self, value: object, name: str) -> bool | None:
-        found = self._at(name, value)
+        found = self._find[name](value)
         label = as_label(found)
         if label is None and found is not None and found != "":
             raise ValueProblem(
@@ -175,7 +173,7 @@ class Decoder:
         return label
 
     def _chunk_id(self, hit: object, place: int, used: set[str], noted: _Noted) -> str:
-        given = self._at("id", hit)
+        given = self._find["id"](hit)
         try:
             id = "" if given is None else as_id(given).strip()
         except ValueProblem:
@@ -194,7 +192,7 @@ class Decoder:
         return id
 
     def _chunk_score(self, hit: object, place: int, noted: _Noted) -> float | None:
-        given = self._at("score", hit)
+        given = self._find["score"](hit)
         score = as_score(given)
         if score is None:
             if given is not None:
@@ -203,7 +201,7 @@ class Decoder:
         return -score if self.mapping.scores is ScoreKind.DISTANCE else score
 
     def _chunk_metadata(self, hit: object) -> Mapping[str, object]:
-        found = self._at("metadata", hit)
+        found = self._find["metadata"](hit)
         if not is_object(found):
             return {}
         if self._text_key in found or any(name in found for name in _VECTORS):
@@ -212,7 +210,7 @@ class Decoder:
         return found
 
     def _queries(self, value: object, count: int) -> Sequence[str | None]:
-        found = self._at("query", value)
+        found = self._find["query"](value)
         if is_list(found) and len(found) == count:
             texts = [q for q in found if isinstance(q, str)]
             if len(texts) == count:
@@ -224,7 +222,7 @@ class Decoder:
         return [found] * count
 
     def _ids(self, value: object, count: int) -> Sequence[str | None]:
-        found = self._at("query_id", value)
+        found = self._find["query_id"](value)
         if is_list(found) and len(found) == count:
             return [as_id(item) for item in found]
         if found is None or found == "":
