@@ -105,7 +105,8 @@ class OpenDump:
             if len(self.problems) > _KEPT:
                 self._trim()
             yield retrieval
-        self._trim()
+        if len(self.problems) > _KEPT:
+            self._trim()
 
     def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:
         self.problems.items.clear()  # those of the first lines, which are read again
@@ -164,7 +165,8 @@ def open_dump(
         ConfigError: no such form, field or encoding, or an option that the form needs is not given.
         DataError: the file cannot be read, or nothing in its first records is understood.
     """
-    check_overrides(overrides or {})
+    if overrides:
+        check_overrides(overrides)
     form = None if format is None else find_form(format)
     problems = Problems()
     with ExitStack() as stack:
@@ -172,9 +174,12 @@ def open_dump(
         stack.callback(source.close)
         container = container_of(source, problems) or ""
         problems.raise_if_any()
-        known = _given_queries(query, queries, encoding)
+        has_queries = query is not None or queries is not None
+        known = _given_queries(query, queries, encoding) if has_queries else None
         texts = stack.enter_context(corpus_texts(corpus)) if corpus is not None else None
-        joined = _joined_form(form, container, source, texts)
+        joined = form if isinstance(form, str) else None
+        if form is None and container in ("run", "json"):
+            joined = _joined_form(container, source, texts)
         if joined is None:
             records = read_records(source, container, problems)
         else:
@@ -189,10 +194,11 @@ def open_dump(
         if asked is None and decoder.mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
         raw = _raw(decoder, chain(begin.again(problems), records), problems)
-        whole = _why_whole(source, container, decoder.mapping, joined, known)
-        ranges = None if whole else _split(source, decoder)
-        if source.address is not None and ranges is None:
-            whole = whole or _NO_RANGES
+        ranges: SplitDump | None = None
+        whole = ""
+        if source.address is not None:
+            kind = container if joined is None else joined
+            ranges, whole = _ranges(source, source.address, kind, decoder, known)
         yield OpenDump(
             name=source.name,
             mapping=decoder.mapping,
@@ -240,18 +246,13 @@ def _given_queries(
     return None if queries is None else read_queries(queries, encoding)
 
 
-def _joined_form(
-    form: DumpForm | str | None, container: str, source: Source, texts: CorpusTexts | None
-) -> str | None:
-    if isinstance(form, str):
-        return form
-    if form is None and container == "run":
+def _joined_form(container: str, source: Source, texts: CorpusTexts | None) -> str | None:
+    if container == "run":
         return "trec"
     # Standard input can be read only once.
-    is_value = form is None and container == "json" and texts is not None
-    if is_value and source.path is not None:
-        return "beir" if is_beir_result(load(Source.of(source.path), Problems())) else None
-    return None
+    if texts is None or source.path is None:
+        return None
+    return "beir" if is_beir_result(load(Source.of(source.path), Problems())) else None
 
 
 def _joined(
@@ -291,42 +292,37 @@ def _decoder(
     return Decoder(mapping, unwrapping)
 
 
-def _why_whole(
-    source: Source, container: str, mapping: DumpMapping, joined: str | None, known: Queries | None
-) -> str:
-    """Why a dump with an address cannot be read by ranges; empty where it may be."""
-    if source.address is None:
-        return ""
-    if source.is_packed:
-        return "it is compressed"
-    if container != "jsonl" or joined is not None:
-        return "it is not JSON Lines"
-    if source.is_wide or source.encoding not in (None, "utf-8"):
-        return "it is not UTF-8"
-    if mapping.layout is Layout.ROWS:
-        return "several lines make one query"
-    return "" if known is None else "its queries come from elsewhere"
-
-
-def _split(source: Source, decoder: Decoder) -> SplitDump | None:
-    if source.address is None:
-        return None
+def _ranges(
+    source: Source, address: str, container: str, decoder: Decoder, known: Queries | None
+) -> tuple[SplitDump | None, str]:
+    """A dump with an address by ranges; or why it cannot be read by them."""
+    mapping = decoder.mapping
+    reasons = (
+        (source.is_packed, "it is compressed"),
+        (container != "jsonl", "it is not JSON Lines"),
+        (source.is_wide or source.encoding not in (None, "utf-8"), "it is not UTF-8"),
+        (mapping.layout is Layout.ROWS, "several lines make one query"),
+        (known is not None, "its queries come from elsewhere"),
+    )
+    why = next((reason for holds, reason in reasons if holds), None)
+    if why is not None:
+        return None, why
     try:
-        version = version_of_address(source.address)
-        size = size_of_address(source.address)
+        version, size = version_of_address(address), size_of_address(address)
     except OSError:
-        return None
+        return None, _NO_RANGES
     if size is None:
-        return None
-    return SplitDump(
+        return None, _NO_RANGES
+    split = SplitDump(
         name=source.name,
-        address=source.address,
+        address=address,
         size=size,
         version=version,
         limits=source.limits,
-        mapping=decoder.mapping,
+        mapping=mapping,
         form=decoder.form.name,
     )
+    return split, ""
 
 
 def _raw(
