@@ -20,7 +20,7 @@ from ragbench.stores.base import (
     checked_metric,
     chosen_vector,
 )
-from ragbench.stores.database import ReadableDatabase
+from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
 if TYPE_CHECKING:
@@ -42,12 +42,8 @@ def open_chroma(address: str) -> ChromaDatabase:
         if not Path(path).is_dir():
             raise StoreError(f"{address}: there is no such folder")
         return ChromaDatabase(address, lambda: _chroma().PersistentClient(path, _settings()))
-    url = urlsplit(address.removeprefix("chroma+"))
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise ConfigError(
-            f"'{mask_url(address)}' is not an address of Chroma: write chroma:FOLDER or "
-            "chroma+http://HOST:8000"
-        )
+    bare, _, _ = server_url(address, "Chroma", "chroma:FOLDER or chroma+http://HOST:8000")
+    url = urlsplit(bare)
     host, port, ssl = url.hostname, url.port or 8000, url.scheme == "https"
     return ChromaDatabase(
         mask_url(address),
@@ -82,7 +78,7 @@ class ChromaDatabase(ReadableDatabase[Any]):
 
 
 class Chroma:
-    """See `ragbench.stores.base.Engine`. A row has ``document`` and ``metadata``, an object."""
+    """See `ragbench.stores.base.Reader`. A row has ``document`` and ``metadata``, an object."""
 
     most = None
     key = None
@@ -101,7 +97,7 @@ class Chroma:
         return _rows(got["ids"], got["documents"], got["metadatas"], [0.0] * len(got["ids"]))
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Engine`; a native one is Chroma's ``where``."""
+        """See `Reader`; a native one is Chroma's ``where``."""
         parts = [] if filters is None else [_WHERE(filters)(False)]
         if native is not None:
             if not isinstance(native, dict) or not native:
@@ -133,7 +129,7 @@ class Chroma:
         ]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """See `Engine`; Chroma in the process ranks by no words."""
+        """See `Reader`; Chroma in the process ranks by no words."""
         raise NotImplementedError
 
     def _score(self, distance: float) -> float:

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
+from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ragbench.errors import StoreError
+from ragbench.errors import ConfigError, StoreError
+from ragbench.masking import mask_url
 from ragbench.stores.base import CollectionInfo, Reader, Writer, engine_failures, other_form
 from ragbench.stores.collection import OwnCollection, check_identity
 from ragbench.stores.mapping import FieldMapping
@@ -267,3 +269,12 @@ def check_dimension(dimension: object) -> None:
     """Refuses a length that no vector has."""
     if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
         raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
+
+
+def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
+    """Of an address ``NAME+URL`` the URL without user and password, and these two."""
+    url = urlsplit(address.partition("+")[2])
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ConfigError(f"'{mask_url(address)}' is not an address of {engine}: write {forms}")
+    bare = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
+    return bare, unquote(url.username or ""), unquote(url.password or "")

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
@@ -29,7 +28,7 @@ from ragbench.stores.base import (
     chosen_vector,
     chosen_words,
 )
-from ragbench.stores.database import ReadableDatabase
+from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
 if TYPE_CHECKING:
@@ -57,23 +56,14 @@ class ElasticDatabase(ReadableDatabase[Any]):
     """A server. The connection is its client."""
 
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
-        scheme, _, rest = address.partition("+")
-        url = urlsplit(rest)
-        if url.scheme not in ("http", "https") or not url.hostname:
-            raise ConfigError(
-                f"'{mask_url(address)}' is not an address of it: write {scheme.partition(':')[0]}"
-                "+https://USER:PASSWORD@HOST:9200"
-            )
-        super().__init__(mask_url(address))
+        forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
+        login = server_url(address, kind.extra.capitalize(), forms)
+        super().__init__(mask_url(address), lambda: kind.connected(*login))
         self._kind = kind
-        self._host = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
-        self._user, self._password = unquote(url.username or ""), unquote(url.password or "")
 
     def load(self) -> tuple[type[Exception], ...]:
-        return self._kind.failures()
-
-    def connect(self) -> Any:
-        return self._kind.connected(self._host, self._user, self._password)
+        package = require(self._kind.package, extra=self._kind.extra)
+        return (*(getattr(package, one) for one in self._kind.errors), OSError, ValueError)
 
     def listed(self, connection: Any) -> list[str]:
         names = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
@@ -92,10 +82,19 @@ def open_opensearch(address: str) -> ElasticDatabase:
 
 
 class Elasticsearch:
-    """See `ragbench.stores.base.Engine`. A row's fields are its ``_source``."""
+    """See `ragbench.stores.base.Reader`. A row's fields are its ``_source``."""
 
     most = _MOST
     key = None
+    package: ClassVar[str] = "elasticsearch"
+    extra: ClassVar[str] = "elasticsearch"
+    errors: ClassVar[tuple[str, ...]] = ("ApiError", "TransportError")
+    metrics: ClassVar[Mapping[str, MetricName]] = {
+        "cosine": "cosine",
+        "dot_product": "dot",
+        "max_inner_product": "dot",
+        "l2_norm": "euclid",
+    }
     _kind: ClassVar[str] = "dense_vector"
 
     def __init__(
@@ -122,13 +121,8 @@ class Elasticsearch:
         return package.Elasticsearch(host, request_timeout=_TIMEOUT, **given)
 
     @classmethod
-    def failures(cls) -> tuple[type[Exception], ...]:
-        package = require("elasticsearch", extra="elasticsearch")
-        return (package.ApiError, package.TransportError, OSError, ValueError)
-
-    @classmethod
     def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """See `Engine`; an alias is taken for its first index."""
+        """See `Reader`; an alias is taken for its first index."""
         if not connection.indices.exists(index=name):
             return None
         mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
@@ -159,13 +153,14 @@ class Elasticsearch:
 
     @classmethod
     def _metric(cls, settings: Mapping[str, Any]) -> MetricName:
-        known: dict[str, MetricName] = {
-            "cosine": "cosine",
-            "dot_product": "dot",
-            "max_inner_product": "dot",
-            "l2_norm": "euclid",
-        }
-        return known[str(settings.get("similarity", "cosine"))]
+        space = cls._space_type(settings)
+        if space not in cls.metrics:
+            raise ConfigError(f"vectors that are compared by '{space}' are not read")
+        return cls.metrics[space]
+
+    @staticmethod
+    def _space_type(settings: Mapping[str, Any]) -> str:
+        return str(settings.get("similarity", "cosine"))
 
     def count(self) -> int:
         return int(self._client.count(index=self._name)["count"])
@@ -174,7 +169,7 @@ class Elasticsearch:
         return [row._replace(score=0.0) for row in self._hits({"match_all": {}}, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Engine`; a native one is an object of the query language."""
+        """See `Reader`; a native one is an object of the query language."""
         parts = [] if filters is None else [self._query(filters)]
         if native is not None:
             if not isinstance(native, Mapping) or len(cast("Mapping[str, Any]", native)) != 1:
@@ -187,7 +182,7 @@ class Elasticsearch:
 
     @property
     def is_exact(self) -> bool:
-        """See `Engine`: whether the vectors stand in no graph."""
+        """See `Reader`: whether the vectors stand in no graph; k-NN searches have one, or lists."""
         settings = self._fields[self.space.vector].settings
         kind = str(cast("Mapping[str, Any]", settings.get("index_options") or {}).get("type", ""))
         return kind == "flat"
@@ -214,7 +209,7 @@ class Elasticsearch:
         if condition:
             asked["filter"] = condition
         rows = self._hits(None, limit, knn=asked)
-        similarity = str(self._fields[self.space.vector].settings.get("similarity", "cosine"))
+        similarity = self._space_type(self._fields[self.space.vector].settings)
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
@@ -277,6 +272,14 @@ class Elasticsearch:
 class OpenSearch(Elasticsearch):
     """The same of OpenSearch, with its k-NN plugin."""
 
+    package: ClassVar[str] = "opensearchpy"
+    extra: ClassVar[str] = "opensearch"
+    errors: ClassVar[tuple[str, ...]] = ("OpenSearchException",)
+    metrics: ClassVar[Mapping[str, MetricName]] = {
+        "cosinesimil": "cosine",
+        "innerproduct": "dot",
+        "l2": "euclid",
+    }
     _kind: ClassVar[str] = "knn_vector"
 
     @classmethod
@@ -285,27 +288,10 @@ class OpenSearch(Elasticsearch):
         given: dict[str, Any] = {"http_auth": (user, password)} if user else {}
         return package.OpenSearch(host, timeout=_TIMEOUT, **given)
 
-    @classmethod
-    def failures(cls) -> tuple[type[Exception], ...]:
-        package = require("opensearchpy", extra="opensearch")
-        return (package.OpenSearchException, OSError, ValueError)
-
-    @classmethod
-    def _metric(cls, settings: Mapping[str, Any]) -> MetricName:
-        known: dict[str, MetricName] = {
-            "cosinesimil": "cosine",
-            "innerproduct": "dot",
-            "l2": "euclid",
-        }
-        space = _space_type(settings)
-        if space not in known:
-            raise ConfigError(f"vectors that are compared by '{space}' are not read")
-        return known[space]
-
-    @property
-    def is_exact(self) -> bool:
-        """See `Engine`: k-NN searches go through a graph or lists."""
-        return False
+    @staticmethod
+    def _space_type(settings: Mapping[str, Any]) -> str:
+        method = cast("Mapping[str, Any]", settings.get("method") or {})
+        return str(settings.get("space_type") or method.get("space_type") or "l2")
 
     def _nearest(
         self, vector: list[float], limit: int, condition: Any, ef: int | None
@@ -317,7 +303,7 @@ class OpenSearch(Elasticsearch):
             asked["filter"] = {"bool": {"filter": condition}}
         rows = self._hits({"knn": {self.space.vector: asked}}, limit)
         settings = self._fields[self.space.vector].settings
-        space = _space_type(settings)
+        space = self._space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         if space == "cosinesimil" and method.get("engine") == "nmslib":
             return [row._replace(score=2 - 1 / row.score) for row in rows]
@@ -339,11 +325,6 @@ def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, _Fi
             yield from _flat(settings["properties"], f"{before}{name}.")
         else:
             yield f"{before}{name}", _Field(kind=str(settings.get("type")), settings=settings)
-
-
-def _space_type(settings: Mapping[str, Any]) -> str:
-    method = cast("Mapping[str, Any]", settings.get("method") or {})
-    return str(settings.get("space_type") or method.get("space_type") or "l2")
 
 
 def _measure(score: float, similarity: str) -> float:

@@ -9,7 +9,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 from filelock import FileLock, Timeout
 
@@ -28,7 +27,7 @@ from ragbench.stores.base import (
     chosen_vector,
     chosen_words,
 )
-from ragbench.stores.database import ReadableDatabase
+from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.writers import in_use
 
@@ -56,21 +55,11 @@ def open_milvus(address: str) -> MilvusDatabase:
         if not Path(path).exists():
             raise StoreError(f"{address}: there is no such file")
         return MilvusDatabase(address, lambda: _lite(path, address))
-    url = urlsplit(address.removeprefix("milvus+"))
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise ConfigError(
-            f"'{mask_url(address)}' is not an address of Milvus: write milvus:PATH.db or "
-            "milvus+http://HOST:19530"
-        )
-    uri = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
+    forms = "milvus:PATH.db or milvus+http://HOST:19530"
+    uri, user, password = server_url(address, "Milvus", forms)
 
     def open_client() -> Any:
-        return _pymilvus().MilvusClient(
-            uri,
-            user=unquote(url.username or ""),
-            password=unquote(url.password or ""),
-            timeout=_TIMEOUT,
-        )
+        return _pymilvus().MilvusClient(uri, user=user, password=password, timeout=_TIMEOUT)
 
     return MilvusDatabase(mask_url(address), open_client)
 
@@ -127,7 +116,7 @@ class MilvusDatabase(ReadableDatabase[Any]):
 
 
 class Milvus:
-    """See `ragbench.stores.base.Engine`. A row's fields are its entity's."""
+    """See `ragbench.stores.base.Reader`. A row's fields are its entity's."""
 
     most = _MOST
 
@@ -161,7 +150,7 @@ class Milvus:
         return [self._row(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
-        """See `Engine`; a native one is an expression."""
+        """See `Reader`; a native one is an expression."""
         parts = [] if filters is None else [_expression(filters, self._fields)]
         if native is not None:
             if not isinstance(native, str) or not native.strip():

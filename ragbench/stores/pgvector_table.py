@@ -68,7 +68,7 @@ class _Lexemes(NamedTuple):
 
 
 class PgvectorTable:
-    """See `ragbench.stores.base.Engine`. A row's fields are its columns."""
+    """See `ragbench.stores.base.Reader`. A row's fields are its columns."""
 
     most = None
 
@@ -134,7 +134,7 @@ class PgvectorTable:
         return [self._row(row) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> Condition:
-        """See `Engine`; a native one is SQL, which the connection lets only read."""
+        """See `Reader`; a native one is SQL, which the connection lets only read."""
         parts = [EVERYTHING]
         if filters is not None:
             parts.append(column_condition(filters, self._readable))
@@ -163,7 +163,7 @@ class PgvectorTable:
         return found
 
     def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> list[list[Row]]:
-        """See `Engine`; rows that hold any word of the question, by ``ts_rank_cd``."""
+        """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
         vector = self._lexemes.vector

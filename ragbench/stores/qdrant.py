@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragbench.core.filters import Filter
-from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
+from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.masking import mask_text, mask_url
 from ragbench.plugins import require
 from ragbench.safe_text import shown_line
@@ -31,6 +30,7 @@ from ragbench.stores.database import (
     info_from_json,
     info_to_json,
     name_from_json,
+    server_url,
 )
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
@@ -116,15 +116,33 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             connection.delete_collection(fitted_name(name))
 
 
-class QdrantServer(OwnPoints):
+class _OfClient:
+    """A collection that the client asks for."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def count(self) -> int:
+        return int(self._client.count(self._name, exact=True).count)
+
+    def _answers(self, queries: Sequence[Any], effort: Effort, **asked: Any) -> list[list[Any]]:
+        models = _models()
+        if effort != NORMAL:
+            asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
+        requests = [models.QueryRequest(query=query, **asked) for query in queries]
+        found = self._client.query_batch_points(self._name, requests)
+        return [answer.points for answer in found]
+
+
+class QdrantServer(_OfClient, OwnPoints):
     """One collection that ragbench fills."""
 
     def __init__(self, address: str, client: Any, name: str, *, local: bool = False) -> None:
-        super().__init__(_models())
+        _OfClient.__init__(self, client, name)
+        OwnPoints.__init__(self, _models())
         self._address = address
-        self._client = client
-        self._name = name
-        self._local = local
+        self.is_exact = local
 
     def read_info(self) -> CollectionInfo:
         text = _read_mark(self._client, self._name)
@@ -141,15 +159,8 @@ class QdrantServer(OwnPoints):
         points = [point_id(value) for value in ids]
         self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
 
-    def count(self) -> int:
-        return int(self._client.count(self._name, exact=True).count)
-
-    @property
-    def is_exact(self) -> bool:
-        return self._local
-
     def _index(self, path: str, kind: str) -> None:
-        if not self._local:
+        if not self.is_exact:
             self._client.create_payload_index(self._name, path, kind)
 
     def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
@@ -193,16 +204,7 @@ class QdrantServer(OwnPoints):
         wanted: dict[str, Any] = (
             {"with_vector": [using]} if with_vectors else {"with_payload": KEPT}
         )
-        return _answers(
-            self._client,
-            self._name,
-            queries,
-            effort,
-            using=using,
-            limit=limit,
-            filter=condition,
-            **wanted,
-        )
+        return self._answers(queries, effort, using=using, limit=limit, filter=condition, **wanted)
 
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
@@ -216,8 +218,8 @@ _METRICS: dict[str, MetricName] = {
 }
 
 
-class QdrantPayloads:
-    """One collection of another program; see `ragbench.stores.base.Engine`.
+class QdrantPayloads(_OfClient):
+    """One collection of another program; see `ragbench.stores.base.Reader`.
 
     A row's fields are its payload.
     """
@@ -228,11 +230,10 @@ class QdrantPayloads:
     def __init__(
         self, client: Any, name: str, space: Space, *, words: Words | None, language: str
     ) -> None:
+        super().__init__(client, name)
         self.space = space
         self.words = words
         self._language = language
-        self._client = client
-        self._name = name
 
     @classmethod
     def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
@@ -257,15 +258,12 @@ class QdrantPayloads:
             language=language,
         )
 
-    def count(self) -> int:
-        return int(self._client.count(self._name, exact=True).count)
-
     def sample(self, limit: int) -> list[Row]:
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
         return [Row(str(point.id), point.payload or {}) for point in points]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `Engine`; a native one is Qdrant's JSON object."""
+        """See `Reader`; a native one is Qdrant's JSON object."""
         models = _models()
         parts = [] if filters is None else [payload_condition(filters, models)]
         if native is not None:
@@ -274,7 +272,7 @@ class QdrantPayloads:
 
     @property
     def is_exact(self) -> bool:
-        """See `Engine`; the client's local mode has no index."""
+        """See `Reader`; the client's local mode has no index."""
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
         return isinstance(self._client._client, local)
 
@@ -286,7 +284,7 @@ class QdrantPayloads:
         return self._ask(queries, self.space.vector or None, limit, condition, sign, effort)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """See `Engine`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
+        """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
         assert self.words is not None
         numbers = [fastembed_words(text, self._language) for text in texts]
         asked = [at for at, one in enumerate(numbers) if one]
@@ -310,30 +308,13 @@ class QdrantPayloads:
         sign: float,
         effort: Effort = NORMAL,
     ) -> list[list[Row]]:
-        answers = _answers(
-            self._client,
-            self._name,
-            queries,
-            effort,
-            using=using,
-            limit=limit,
-            filter=condition,
-            with_payload=True,
+        answers = self._answers(
+            queries, effort, using=using, limit=limit, filter=condition, with_payload=True
         )
         return [
             [Row(str(one.id), one.payload or {}, sign * float(one.score)) for one in points]
             for points in answers
         ]
-
-
-def _answers(
-    client: Any, name: str, queries: Sequence[Any], effort: Effort, **asked: Any
-) -> list[list[Any]]:
-    models = _models()
-    if effort != NORMAL:
-        asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
-    requests = [models.QueryRequest(query=query, **asked) for query in queries]
-    return [answer.points for answer in client.query_batch_points(name, requests)]
 
 
 def _for_words(models: ModuleType) -> dict[str, Any]:
@@ -372,23 +353,12 @@ def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
     """
     if address.startswith("qdrant:") and len(address) > len("qdrant:"):
         return QdrantEmbeddedDatabase(Path(address.removeprefix("qdrant:")))
-    url = address.removeprefix("qdrant+")
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"'{mask_url(address)}' is not an address of Qdrant: write qdrant:FOLDER or "
-            "qdrant+http://HOST:6333"
-        )
+    forms = "qdrant:FOLDER or qdrant+http://HOST:6333"
+    url, _, key = server_url(address, "Qdrant", forms)
 
     def open_client() -> Any:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        key = unquote(parts.password) if parts.password else None
-        return require("qdrant_client", extra="qdrant").QdrantClient(
-            url=urlunsplit(parts._replace(netloc=host)),
-            api_key=key,
-            timeout=_TIMEOUT,
-            check_compatibility=False,
-        )
+        client = require("qdrant_client", extra="qdrant").QdrantClient
+        return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)
 
     return QdrantServerDatabase(mask_url(address), open_client)
 

@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.filters import Filter, number
-from ragbench.errors import StoreError
 from ragbench.stores.base import NORMAL, Effort, Row, Translated
 from ragbench.stores.plain import PlainChunk, field_key, plain
 from ragbench.stores.qdrant_filters import own_condition, written_path
@@ -93,19 +92,6 @@ def _kind(value: object) -> str | None:
     return None if number(value) is None else "float"
 
 
-def check_collisions(
-    chunks: Sequence[StoredChunk], points: Sequence[str], stored: Iterable[Mapping[str, Any]]
-) -> None:
-    """Refuses to overwrite another chunk whose id gives the same UUID."""
-    known: dict[str, str] = {point_id(values["chunk_id"]): values["chunk_id"] for values in stored}
-    for chunk, point in zip(chunks, points, strict=True):
-        other = known.setdefault(point, chunk.id)
-        if other != chunk.id:
-            raise StoreError(
-                f"the ids '{other}' and '{chunk.id}' are one to Qdrant (UUID {point}): rename one"
-            )
-
-
 class OwnPoints(ABC):
     """A collection that ragbench fills; see `ragbench.stores.base.WordWriter`."""
 
@@ -156,8 +142,6 @@ class OwnPoints(ABC):
         points = [point_id(chunk.id) for chunk in chunks]
         for first in range(0, len(chunks), _BATCH):
             part = slice(first, first + _BATCH)
-            there = [one.payload for one in self._records(points[part], ["chunk_id"])]
-            check_collisions(chunks[part], points[part], there)
             vectors = [
                 {DENSE: row.tolist(), **({WORDS: self._sparse(chunk.words)} if chunk.words else {})}
                 for chunk, row in zip(chunks[part], rows[part], strict=True)
