@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -26,26 +27,28 @@ retrieval: {type: dense, top_k: 3}
 """
 
 
-@pytest.fixture
-def filled(place: Path) -> Path:
-    """The workplace, and in it the corpus's documents as a program of the user's stores them."""
+def fill(embedder: HashingEmbedder, embedded: list[str], payloads: list[dict[str, str]]) -> None:
+    """A collection as a program of the user's fills it."""
     from qdrant_client import QdrantClient, models
 
+    distance = models.Distance.EUCLID if embedder.dimension == 64 else models.Distance.COSINE
+    size = models.VectorParams(size=embedder.dimension, distance=distance)
+    rows = zip(embedder.embed_passages(embedded).tolist(), payloads, strict=True)
+    points = [models.PointStruct(id=i, vector=row, payload=p) for i, (row, p) in enumerate(rows)]
+    client = QdrantClient(path="mine")
+    client.create_collection("docs", vectors_config=size)
+    client.upsert("docs", points)
+    client.close()
+
+
+@pytest.fixture
+def filled(place: Path) -> Path:
+    """The workplace with the corpus's documents in a collection, and a row without a text."""
     lines = (place / "data" / "corpus.jsonl").read_text("utf-8").splitlines()
     documents = [json.loads(line) for line in lines]
     texts = [document["text"] for document in documents]
-    vectors = HashingEmbedder(dimension=64).embed_passages(texts).tolist()
-    client = QdrantClient(path="mine")
-    size = models.VectorParams(size=64, distance=models.Distance.EUCLID)
-    client.create_collection("docs", vectors_config=size)
-    points = [
-        models.PointStruct(
-            id=at, vector=vectors[at], payload={"body": texts[at], "from": document["id"]}
-        )
-        for at, document in enumerate(documents)
-    ]
-    client.upsert("docs", [*points, models.PointStruct(id=99, vector=vectors[0], payload={})])
-    client.close()
+    payloads = [{"body": one["text"], "from": one["id"]} for one in documents]
+    fill(HashingEmbedder(dimension=64), [*texts, texts[0]], [*payloads, {}])
     return place
 
 
@@ -71,7 +74,7 @@ def test_the_collection_is_read_as_it_is(filled: Path) -> None:
         assert identity["retriever"]["embedder"]["embedder"] == "hashing"
         opened.rag.retrieve_with_metadata(QUESTION, top_k=50)
         assert opened.notes[1:] == [
-            "Warning: 1 row has no text under 'body': kept with an empty one (such as '99')"
+            "Warning: 1 row has no text under 'body': kept with an empty one (such as '4')"
         ]
     with pytest.raises(ForeignCollectionError, match="in a pipeline's file: 'map' and 'embedder'"):
         load_pipeline(saved(FILE.replace("  map:", "  # map:"))).open().__enter__()
@@ -157,3 +160,51 @@ def test_what_cannot_go_together_comes_at_once_with_its_lines(
     assert [line for line, _ in found] == [line for line, _ in wanted]
     said = "\n".join(message for _, message in found)
     assert [part for _, part in wanted if part not in said] == []
+
+
+# --- vectors of another model
+
+TEXTS = [
+    f"item {at} costs {at * 7} coins and lies in room {at % 5} of hall {at}" for at in range(40)
+]
+
+
+def foreign(texts: list[str]) -> list[str]:
+    """Words that have nothing to do with those of the texts."""
+    return [" ".join(hashlib.sha256(text.encode()).hexdigest()[:24]) for text in texts]
+
+
+MUCH_ELSE = [f"{text} and much else that nobody stored" for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    ("embedded", "kept", "wanted"),
+    [
+        (TEXTS, TEXTS, ""),
+        (foreign(TEXTS), TEXTS, "are among the first 3: 'hashing:128' hardly made the vectors of"),
+        (MUCH_ELSE, TEXTS, "the vectors of 'docs' are not those that 'hashing:128'"),
+        # Of a small collection nothing is said.
+        (foreign(TEXTS[:7]), TEXTS[:7], ""),
+        (foreign(TEXTS[:29]), TEXTS[:29], ""),
+    ],
+)
+def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
+    place: Path, embedded: list[str], kept: list[str], wanted: str
+) -> None:
+    fill(HashingEmbedder(dimension=128), embedded, [{"text": text} for text in kept])
+    file = 'indexing: {store: "qdrant:mine", collection: docs, embedder: "hashing:128", map: {}}'
+    with load_pipeline(saved(f"{file}\nretrieval: {{type: dense, top_k: 3}}")).open() as opened:
+        warnings = [line for line in opened.notes if line.startswith("Warning")]
+    assert len(warnings) == bool(wanted)
+    assert wanted in "".join(warnings)
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_search_says_it_before_the_hits(
+    place: Path, wrong: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    payloads = [{"text": text} for text in TEXTS]
+    fill(HashingEmbedder(dimension=128), foreign(TEXTS) if wrong else TEXTS, payloads)
+    asked = ["search", "item 3", "--store", "qdrant:mine", "--collection", "docs"]
+    assert main([*asked, "--map", "text=text", "--embedder", "hashing:128"]) == 0
+    assert ("hardly made the vectors of 'docs'" in capsys.readouterr().err) is wrong
