@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -68,15 +68,14 @@ def written_whole(
     try:
         with handle:
             with _saying(path, only_full=True):
+                packed = None
                 if target.suffix.lower() == ".gz":
-                    with (
-                        gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0) as packed,
-                        _masked(cast("BinaryIO", packed), is_text=is_text) as file,
-                    ):
-                        yield file
-                else:
-                    with _masked(handle, is_text=is_text) as file:
-                        yield file
+                    packed = gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0)
+                with packed or nullcontext():
+                    out = handle if packed is None else cast("BinaryIO", packed)
+                    masked = _Masked(out)
+                    yield cast("BinaryIO", masked) if is_text else out
+                    masked.finish()
             with _saying(path):
                 handle.flush()
                 os.fsync(handle.fileno())
@@ -84,16 +83,6 @@ def written_whole(
             draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
-
-
-@contextmanager
-def _masked(file: BinaryIO, *, is_text: bool) -> Generator[BinaryIO]:
-    if not is_text:
-        yield file
-        return
-    masked = _Masked(file)
-    yield cast("BinaryIO", masked)
-    masked.finish()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
+from ragbench.core.outcome import Outcome
 from ragbench.core.trace import Entry
 from ragbench.io.dumps.form import getter, without_path
 from ragbench.io.fields import (
@@ -212,8 +213,10 @@ class EntryDecoder(_Decoder):
     outcomes: bool = True
     """Whether what a system did is looked at; it never becomes a part of the case."""
 
-    def plan(self, row: Row) -> FieldPlan:
-        return self._map.plan(self._flat(row).values)
+    @property
+    def plans(self) -> list[FieldPlan]:
+        """How the rows so far were read."""
+        return [*self._map.plans.values()]
 
     def decode(self, row: Row) -> Entry | None:
         self._count += 1
@@ -231,9 +234,9 @@ class EntryDecoder(_Decoder):
             message = "'answerable' and its opposite are given and contradict each other"
             self.problems.add(message, path=row.path, line=row.line, field="answerable")
             return None
-        recorded = (
-            outcomes(found, row, self.chunks, plan.chunks, self.problems) if self.outcomes else {}
-        )
+        recorded: Mapping[str, Outcome[Any]] = {}
+        if self.outcomes and (plan.has_outcome or row.recorded):
+            recorded = outcomes(found, row, self.chunks, plan.chunks, self.problems)
         if len(self.problems) > known or not self._has_identity(found, row, plan):
             return None
         return Entry(case=build_case(found), recorded=recorded)

@@ -119,7 +119,8 @@ def in_stage_order(counts: Mapping[str, int]) -> dict[str, int]:
 
 LOOK = 1000
 
-Reader = Callable[[Source, Problems], Iterator[Row]]
+Reader = Callable[..., Iterator[Row]]
+"""A reader of rows, of cases: given the place, and ``problems`` by name."""
 
 
 @dataclass(kw_only=True)
@@ -174,7 +175,7 @@ def entries_of_rows(
     decoder_of = partial(EntryDecoder, fields=fields, has_answers=has_answers, is_join=is_join)
     decoder = decoder_of(problems=Problems(), chunks=chunks)
     looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
-    plans = [decoder.plan(row) for row in known]
+    plans = decoder.plans
     all_bound = dict(reversed([pair for plan in plans for pair in plan.bindings]))
     bound = {name: all_bound[name] for name in entry_fields() if name in all_bound}
     unused = tuple(dict.fromkeys(name for plan in plans for name in plan.rest))
@@ -204,7 +205,7 @@ def _row_entries(
     decoder = decoder_of(problems=problems, chunks=replace(chunks, warnings=Counter()))
     try:
         with noting_read_errors(place.name, problems):
-            for row in reader(place, problems):
+            for row in reader(place, problems=problems):
                 entry = decoder.decode(row)
                 if entry is not None:
                     yield entry

@@ -92,6 +92,8 @@ class FieldPlan:
     """Fields of the source that mean nothing known: they become metadata."""
     chunks: str | None = None
     """The field of the source that holds what was retrieved."""
+    has_outcome: bool = False
+    """Whether any of the fields is what a system did."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -113,9 +115,10 @@ class FieldMap:
     unseen: set[str] = field(init=False)
     """Fields with an override whose source field no record had so far."""
     _targets: dict[str, str] = field(init=False)
-    _plans: dict[tuple[str, ...], FieldPlan] = field(
+    plans: dict[tuple[str, ...], FieldPlan] = field(
         default_factory=dict[tuple[str, ...], FieldPlan]
     )
+    """Those made so far, by the fields that records have."""
 
     def __post_init__(self) -> None:
         names = (*self.recognised, *(HIT_FIELDS if "response" in self.recognised else ()))
@@ -140,11 +143,11 @@ class FieldMap:
     def plan(self, names: Iterable[str]) -> FieldPlan:
         """The plan for records with these field names; made once for each set of names."""
         key = tuple(names)
-        found = self._plans.get(key)
+        found = self.plans.get(key)
         if found is None:
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            found = self._plans[key] = self._make(key)
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            found = self.plans[key] = self._make(key)
         return found
 
     def _make(self, names: tuple[str, ...]) -> FieldPlan:
@@ -163,7 +166,10 @@ class FieldMap:
         bindings += [(target, name) for target, name in recognised if target is not None]
         rest = tuple(name for target, name in recognised if target is None)
         chunks = next((name for target, name in bindings if target == "retrieved_contexts"), None)
-        return FieldPlan(bindings=tuple(bindings), rest=rest, chunks=chunks)
+        has_outcome = any(target in outcome_fields() for target, _ in bindings)
+        return FieldPlan(
+            bindings=tuple(bindings), rest=rest, chunks=chunks, has_outcome=has_outcome
+        )
 
     def _without_stray_outcomes(
         self, recognised: list[tuple[str | None, str]], given: set[str]

@@ -175,7 +175,7 @@ class Source:
         with noting_read_errors(self.name, problems):
             if self._stream is None:
                 self._stream = self._open()
-            return _peek(self._stream)
+            return cast("io.BufferedReader", self._stream).peek(HEAD_BYTES)
         return None
 
     @contextmanager
@@ -210,7 +210,7 @@ class Source:
             raw = open_address(self.address)
         else:
             raw = _stdin() if self.path is None else self.path.open("rb", buffering=HEAD_BYTES)
-        head = _peek(raw)
+        head = cast("io.BufferedReader", raw).peek(HEAD_BYTES)
         self.is_packed = head.startswith(_GZIP_MAGIC)
         self.is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         if not self.is_packed:
@@ -248,10 +248,6 @@ def _stdin() -> BinaryIO:
         return stream
     # Only a replaced standard input lacks it, such as one made of bytes in memory.
     return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", stream), HEAD_BYTES))
-
-
-def _peek(stream: BinaryIO) -> bytes:
-    return cast("io.BufferedReader", stream).peek(HEAD_BYTES)
 
 
 def _noting(name: str, problems: Problems) -> Generator[None]:

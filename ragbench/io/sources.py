@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import cast
 
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format
@@ -35,7 +35,7 @@ from ragbench.io.rankings import (
     read_ranking_rows,
     read_result,
 )
-from ragbench.io.source import STDIN, Problems, Row, Source, noting_read_errors
+from ragbench.io.source import STDIN, Problems, Row, RowReader, Source, noting_read_errors
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
@@ -104,7 +104,13 @@ def _placed(where: str | Path, split: str | None, encoding: str | None, stack: E
     """Where to read from; standard input is kept in a file, because it is read more than once."""
     found = Source.of(where, split=split, encoding=encoding)
     if where != STDIN:
-        return _run_around(found) or decoded(found)
+        # One of a run's files: its folder knows more than they do.
+        path = found.path
+        if path is not None and path.name in _RUN_FILES:
+            around = path.parent
+            if all((around / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
+                return replace(found, name=str(around), path=around)
+        return decoded(found)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
     with noting_read_errors(found.name, problems), (folder / "stdin").open("wb") as file:
@@ -114,17 +120,6 @@ def _placed(where: str | Path, split: str | None, encoding: str | None, stack: E
 
 
 _RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
-
-
-def _run_around(place: Source) -> Source | None:
-    """The run's folder, for one of its files: it knows more than they do."""
-    path = place.path
-    if path is None or path.name not in _RUN_FILES:
-        return None
-    folder = path.parent
-    if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
-        return None
-    return replace(place, name=str(folder), path=folder)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -153,7 +148,8 @@ class _Opening:
             return self._run(name)
         if name == "verdicts" and not self.is_join:
             raise DataError([self._problem(_NO_QUESTIONS.format(name=self.place.name))])
-        reader = cast("Reader", partial(_rows, readers().load(name)))
+        read = cast("RowReader", readers().load(name))
+        reader = partial(read, kind="cases")
         sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and (adapted := self._adapted(sample, dump_form)) is not None:
             if adapted.mapping.layout is Layout.ROWS or not adapted.mapping.chunks:
@@ -187,7 +183,7 @@ class _Opening:
         place, problems = replace(self.place), Problems()
         try:
             with noting_read_errors(place.name, problems):
-                yield from reader(place, problems)
+                yield from reader(place, problems=problems)
         finally:
             place.close()
 
@@ -279,7 +275,7 @@ class _Opening:
             )
         read = read_result if name == "beir" else read_run
 
-        def reader(place: Source, problems: Problems) -> Iterator[Row]:
+        def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
             yield from read_ranking_rows(read(place, problems), place.name, topics, problems)
 
         known = list(islice(self._quietly(reader), LOOK))
@@ -325,10 +321,6 @@ def _has_texts(found: GuessedMapping, records: Sequence[DumpRecord]) -> bool:
                 if any(chunk.text.strip() for chunk in decoder.retrieval(raw, "", "").chunks):
                     return True
     return False
-
-
-def _rows(reader: Any, place: Source, problems: Problems) -> Iterator[Row]:
-    yield from reader(place, kind="cases", problems=problems)
 
 
 def _dump_form(name: str) -> DumpForm | str:
