@@ -250,16 +250,6 @@ def test_mistakes_are_reported_in_one_go(
     assert "Traceback" not in done.err
 
 
-def test_the_specification_s_settings_come_from_the_environment(
-    indexed: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DEFAULT_TOP_K", "1")
-    monkeypatch.setenv("RETRIEVAL_STRATEGY", "sparse")
-    assert len(found(indexed("search", *STORE, "the desk at the gate", "--json"))) == 1
-    monkeypatch.setenv("RETRIEVAL_STRATEGY", "everything")
-    assert "RETRIEVAL_STRATEGY must be one of" in indexed("search", *STORE, "x").err
-
-
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,7 +310,3 @@ def test_documents_in_an_old_encoding_are_read_and_the_guess_is_said(
     assert "Café au lait" in ragbench("search", *STORE, "lait").out
     named = ragbench(*command, "--encoding", "cp1252")
     assert (named.code, "guess" in named.err) == (0, False)
-    written("q.jsonl", [{"query": "lait?", "reference_context_ids": ["a"]}])
-    beside = ragbench("eval", "q.jsonl", "--corpus", "menu.csv", "-m", "recall@5", "--out", "run")
-    assert beside.code == 0
-    assert "is read as cp1252, a guess" in beside.err

@@ -222,23 +222,15 @@ def test_an_item_that_takes_every_worker_down_costs_one_item(apart: Engine) -> N
     assert found == [-50 if number == 50 else number for number in range(100)]
 
 
-@pytest.mark.parametrize(
-    ("numbers", "settings"),
-    [
-        pytest.param([50], {"batch": 8}, id="nobody says what it gave"),
-        pytest.param(
-            range(100),
-            {"lost": lambda at: at},
-            marks=pytest.mark.nightly,
-            id="no result",
-        ),
-    ],
-)
-def test_workers_that_end_are_one_clear_error(
-    apart: Engine, numbers: Sequence[int], settings: dict[str, Any]
-) -> None:
+def test_workers_that_end_are_one_clear_error(apart: Engine) -> None:
     with pytest.raises(RunError, match="a worker process ended without a result"):
-        mapped(partial(dying, *numbers), range(100), apart, **settings)
+        mapped(partial(dying, 50), range(100), apart, batch=8)
+
+
+@pytest.mark.nightly
+def test_workers_that_all_end_are_one_clear_error(apart: Engine) -> None:
+    with pytest.raises(RunError, match="a worker process ended without a result"):
+        mapped(partial(dying, *range(100)), range(100), apart, lost=lambda at: at)
 
 
 def test_a_worker_that_dies_while_all_is_stopped_is_no_error(apart: Engine) -> None:

@@ -172,12 +172,6 @@ def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
     assert other.identity != ours.identity
 
 
-def test_a_model_that_fastembed_does_not_know_is_named() -> None:
-    pytest.importorskip("fastembed")
-    with pytest.raises(ConfigError, match="cannot load the model 'no/such'"):
-        open_embedder("fastembed:no/such").embed_queries(["a?"])
-
-
 class SentenceTransformer:
     """What `sentence_transformers.SentenceTransformer` documents of `encode` and `prompts`."""
 
@@ -238,14 +232,14 @@ def test_sentence_transformers_get_the_prompts_of_the_model_or_what_is_known(
 
 
 @pytest.mark.usefixtures("sentence_transformers")
-def test_a_model_that_sentence_transformers_cannot_load_is_named() -> None:
-    with pytest.raises(ConfigError, match="cannot load the model 'no/such': no/such is not a loc"):
-        open_embedder("sentence-transformers:no/such").embed_queries(["a?"])
-
-
-def test_without_sentence_transformers_it_is_said_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("package", ["fastembed", "sentence-transformers"])
+def test_a_model_that_cannot_be_loaded_and_a_package_that_is_missing_are_named(
+    package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtraError, match=r"pip install .*\[sentence-transformers\]"):
-        open_embedder("sentence-transformers:a/b").embed_queries(["a?"])
+    if package == "fastembed":
+        pytest.importorskip("fastembed")
+    with pytest.raises(ConfigError, match=f"{package} cannot load the model 'no/such'"):
+        open_embedder(f"{package}:no/such").embed_queries(["a?"])
+    monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
+    with pytest.raises(MissingExtraError, match=rf"pip install .*\[{package}\]"):
+        open_embedder(f"{package}:a/b").embed_queries(["a?"])
