@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ragbench.llm.book import CallBook, Receipt
-    from ragbench.llm.estimate import Estimate
     from ragbench.stages.dry_run import JudgingEstimate
     from ragbench_cli.models import ModelsInUse
 
@@ -33,90 +32,63 @@ def print_estimate(estimate: JudgingEstimate, judgements: int) -> None:
     print_block(out, styled("all together: ", (text, "bold")))
     for origin in _origins(estimate):
         print_block(out, styled(f"price: {origin}"))
-    guessed = sum(line.guessed for line in estimate.least.lines)
-    counted = "counts tokens, about" if estimate.least.approximate else "counts tokens"
-    if estimate.least.counter:
-        print_block(out, styled(f"{estimate.least.counter} {counted}"))
-    if guessed:
-        note = f"{guessed:,} prompts hold answers that are not there yet. Assumed: {ASSUMPTIONS}"
-        print_block(out, styled(note))
+    counted = "counts tokens, about" if estimate.approximate else "counts tokens"
+    if estimate.counter:
+        print_block(out, styled(f"{estimate.counter} {counted}"))
+    if estimate.guessed:
+        count = f"{estimate.guessed:,} prompts hold answers that are not there yet"
+        print_block(out, styled(f"{count}. Assumed: {ASSUMPTIONS}"))
     note = "Calls that are made again after errors come on top; --max-cost caps the whole."
     print_block(out, styled(note))
 
 
 def _calls(estimate: JudgingEstimate) -> Table:
     table = bare_table("metric", "calls", "kept", "tokens in", "tokens out", "cost", gap=2)
+    is_panel = len({line.model for line in estimate.least.lines}) > 1
     for least, most in zip(estimate.least.lines, estimate.most.lines, strict=True):
         table.add_row(
-            styled(f"  {least.purpose}"),
+            styled(f"  {least.purpose}{f', {least.model}' if is_panel else ''}"),
             styled(f"{least.calls:,}"),
             styled(f"{least.cached:,}"),
             styled(_range(least.prompt_tokens, most.prompt_tokens)),
-            styled(_range(least.answer_tokens[0], most.answer_tokens[1])),
-            styled(
-                _amounts(
-                    None if least.cost is None else least.cost[0],
-                    None if most.cost is None else most.cost[1],
-                    known=least.calls == least.cached,
-                )
-            ),
+            styled(_range(least.completion_tokens, most.completion_tokens)),
+            styled(_amounts(least.cost, most.cost, known=least.calls == least.cached)),
         )
-    embedded = estimate.embeddings
-    for line in () if embedded is None else embedded.lines:
-        paid = None if line.cost is None else line.cost[1]
+    for line in estimate.embeddings.lines:
         table.add_row(
             styled(f"  {line.purpose}, embeddings"),
             styled(f"{line.calls:,}"),
             styled("-"),
             styled(f"{line.prompt_tokens:,}"),
             styled("-"),
-            styled(_amounts(paid, paid, known=False)),
+            styled(_amounts(line.cost, line.cost, known=False)),
         )
     return table
 
 
 def estimate_object(estimate: JudgingEstimate, judgements: int) -> dict[str, Any]:
+    import msgspec
+
     cost = estimate.cost
     return {
         "judgements": judgements,
         "cost": None if cost is None else [f"{amount:f}" for amount in cost],
-        "least": _object(estimate.least),
-        "most": _object(estimate.most),
-        "embeddings": None if estimate.embeddings is None else _object(estimate.embeddings),
-    }
-
-
-def _object(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "model": estimate.model,
         "counter": estimate.counter,
         "approximate": estimate.approximate,
-        "currency": estimate.currency,
-        "price_origin": estimate.price_origin,
-        "lines": [
-            {
-                "purpose": line.purpose,
-                "calls": line.calls,
-                "cached": line.cached,
-                "guessed": line.guessed,
-                "prompt_tokens": line.prompt_tokens,
-                "answer_tokens": line.answer_tokens[1],
-                "cost": None if line.cost is None else f"{line.cost[1]:f}",
-            }
-            for line in estimate.lines
-        ],
+        "guessed": estimate.guessed,
+        "least": msgspec.to_builtins(estimate.least),
+        "most": msgspec.to_builtins(estimate.most),
+        "embeddings": msgspec.to_builtins(estimate.embeddings),
     }
 
 
 def _origins(estimate: JudgingEstimate) -> list[str]:
-    known = [estimate.least, *([] if estimate.embeddings is None else [estimate.embeddings])]
-    text = [
+    return [
         part.price_origin
-        or f"of {part.model} is not known: give price_input and price_output, per million tokens"
-        for part in known
-        if part.lines
+        or f"of {model} is not known: give price_input and price_output, per million tokens"
+        for part in (estimate.least, estimate.embeddings)
+        for model in dict.fromkeys(line.model for line in part.lines)
     ]
-    return list(dict.fromkeys(text))
 
 
 def _range(least: int, most: int) -> str:

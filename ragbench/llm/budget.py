@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from ragbench.errors import ConfigError, LLMBudgetError
 from ragbench.llm.book import CallBook
@@ -127,3 +130,20 @@ def check_cap(endpoint: Endpoint) -> None:
         )
     if endpoint.max_tokens is None:
         raise ConfigError("the cost cannot be capped without max_tokens: no answer has a limit")
+
+
+_MOST_A_MESSAGE = 16
+_MOST_A_REQUEST = 256
+"""What a template may add of its own: the date, a default system prompt."""
+
+
+def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
+    """A number of tokens that a request does not exceed.
+
+    Every token of a byte-level or SentencePiece vocabulary stands for at least one byte of UTF-8,
+    so the bytes bound the tokens, whatever the vocabulary. A chat template's own words come on top.
+    """
+    messages = payload.get("messages", ())
+    # JSON escapes make the text longer, never shorter.
+    count = len(json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace"))
+    return count + _MOST_A_MESSAGE * len(messages) + _MOST_A_REQUEST

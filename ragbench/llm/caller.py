@@ -32,11 +32,10 @@ from ragbench.llm.answers import (
     usage_of,
 )
 from ragbench.llm.book import Ledger, Receipt
-from ragbench.llm.budget import Budget, check_cap, price_for
+from ragbench.llm.budget import Budget, check_cap, most_prompt_tokens, price_for
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency, Slot
 from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.estimate import most_prompt_tokens
 from ragbench.llm.transport import NoAnswerError, OpenAITransport, Transport
 
 ValueT = TypeVar("ValueT")

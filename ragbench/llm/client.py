@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, Unpack
@@ -20,7 +21,6 @@ from ragbench.llm.cache import cache_key
 from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
 from ragbench.llm.dialect import Dialect, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.estimate import fewest_prompt_tokens
 from ragbench.llm.schema import Schema, read_structure
 
 _MEND = (
@@ -315,3 +315,25 @@ def _check_prompt(usage: Usage, fewest: int) -> None:
             "OLLAMA_CONTEXT_LENGTH or num_ctx; llama.cpp: -c); 'ragbench doctor --llm' measures "
             "how much it reads"
         )
+
+
+_WORD = re.compile(r"\S+")
+_DENSE = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
+"""Letters of scripts that are written without spaces."""
+_LETTERS_A_TOKEN = 4
+
+
+def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
+    """A number of tokens that a prompt does not fall short of.
+
+    Tokenizers split at white space before they merge anything, so each word is a token at the
+    least; in scripts without spaces a token holds some letters.
+    """
+    fewest = 0
+    for message in messages:
+        text = str(message.get("content", ""))
+        dense = 0 if text.isascii() else len(_DENSE.findall(text))
+        fewest += len(_WORD.findall(text)) + dense // _LETTERS_A_TOKEN
+    return fewest

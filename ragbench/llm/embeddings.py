@@ -30,10 +30,6 @@ class EmbeddingClient(Caller):
             "api_version": endpoint.api_version,
         }
 
-    def knows(self, text: str) -> bool:
-        """Whether a text's vector is kept; the client need not be open."""
-        return self._kept(self._key(text)) is not None
-
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
         """Gives the vectors of texts, or takes those that are known."""
         if not all(text.strip() for text in texts):

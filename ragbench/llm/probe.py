@@ -16,10 +16,9 @@ from ragbench.errors import (
     LLMReplyError,
     LLMTruncatedError,
 )
-from ragbench.llm.client import LLMClient
+from ragbench.llm.client import LLMClient, fewest_prompt_tokens
 from ragbench.llm.concurrency import CallLimits, Clock, RetryPolicy
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.estimate import fewest_prompt_tokens
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.llm.session import ModelClients
 from ragbench.llm.transport import Transport

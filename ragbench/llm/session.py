@@ -18,7 +18,7 @@ from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import Clock
 from ragbench.llm.embeddings import EmbeddingClient
-from ragbench.llm.endpoint import Endpoint, Price
+from ragbench.llm.endpoint import Price
 from ragbench.llm.schema import Schema
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import Transport
@@ -36,29 +36,28 @@ class ModelClients:
     """Judges beside the first."""
 
     @property
+    def chats(self) -> tuple[LLMClient, ...]:
+        """All judges."""
+        return () if self.chat is None else (self.chat, *self.panel)
+
+    @property
     def jurors(self) -> tuple[tuple[str, ModelClients], ...]:
-        """The judges of a panel, the first one included, by name; empty without a panel."""
-        if self.chat is None or not self.panel:
+        """The judges of a panel by their models, alike ones numbered; empty without a panel."""
+        if not self.panel:
             return ()
-        chats = (self.chat, *self.panel)
-        names = juror_names([chat.endpoint for chat in chats])
+        models = [chat.endpoint.model for chat in self.chats]
+        names = [
+            model if models.count(model) == 1 else f"{model} #{models[: at + 1].count(model)}"
+            for at, model in enumerate(models)
+        ]
         return tuple(
             (name, ModelClients(chat=chat, embeddings=self.embeddings))
-            for name, chat in zip(names, chats, strict=True)
+            for name, chat in zip(names, self.chats, strict=True)
         )
 
     def receipt(self) -> Receipt:
-        clients = [c for c in (self.chat, *self.panel, self.embeddings) if c is not None]
-        return Receipt.of(client.receipt() for client in clients)
-
-
-def juror_names(endpoints: Sequence[Endpoint]) -> list[str]:
-    """What reports call the judges of a panel: by their models, alike ones numbered."""
-    models = [endpoint.model for endpoint in endpoints]
-    return [
-        model if models.count(model) == 1 else f"{model} #{models[: at + 1].count(model)}"
-        for at, model in enumerate(models)
-    ]
+        embeddings = () if self.embeddings is None else (self.embeddings,)
+        return Receipt.of(client.receipt() for client in (*self.chats, *embeddings))
 
 
 @asynccontextmanager
@@ -70,27 +69,28 @@ async def open_models(
     budget: Budget | None = None,
     transport: Transport | None = None,
     clock: Clock | None = None,
+    cache: Callable[..., ResponseCache] = ResponseCache,
 ) -> AsyncGenerator[ModelClients]:
     """Opens the clients and their cache in the running event loop, and closes them."""
     shared: dict[str, Any] = {"budget": budget, "transport": transport, "clock": clock}
     caches: dict[str, ResponseCache] = {}
     async with AsyncExitStack() as stack:
 
-        async def opened(kind: Callable[..., Any], settings: LLMSettings | None) -> Any:
+        async def client(kind: Callable[..., Any], settings: LLMSettings | None) -> Any:
             if settings is None:
                 return None
             name = settings.cache
             if name is not None and name not in caches:
-                cache = ResponseCache(Path(name).expanduser(), max_bytes=settings.cache_bytes)
-                caches[name] = stack.enter_context(cache)
+                opened = cache(Path(name).expanduser(), max_bytes=settings.cache_bytes)
+                caches[name] = stack.enter_context(opened)
             found = None if name is None else caches[name]
-            client = kind(settings.endpoint, limits=settings.limits, cache=found, **shared)
-            return await stack.enter_async_context(client)
+            new = kind(settings.endpoint, limits=settings.limits, cache=found, **shared)
+            return await stack.enter_async_context(new)
 
         yield ModelClients(
-            chat=await opened(LLMClient, chat),
-            panel=tuple([await opened(LLMClient, juror) for juror in panel]),
-            embeddings=await opened(EmbeddingClient, embeddings),
+            chat=await client(LLMClient, chat),
+            panel=tuple([await client(LLMClient, juror) for juror in panel]),
+            embeddings=await client(EmbeddingClient, embeddings),
         )
 
 
@@ -161,11 +161,9 @@ class LLMSession:
 
     def not_sent(self) -> Mapping[str, str]:
         """Parameters that the language model refuses, with what it says of them."""
-        models = self._models
-        chats = () if models is None else (models.chat, *models.panel)
         found: dict[str, str] = {}
-        for chat in chats:
-            found |= {} if chat is None else chat.dialect.not_sent
+        for chat in () if self._models is None else self._models.chats:
+            found |= chat.dialect.not_sent
         return found
 
     async def _open(self) -> ModelClients:

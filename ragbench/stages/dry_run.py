@@ -6,23 +6,25 @@ Assumed at least and at most: one or two statements a sentence; ten or forty wor
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from ragbench.core.calling import LoopThread
-from ragbench.core.chat import Embeddings, Message, Reply, Usage
+from ragbench.core.chat import Reply
 from ragbench.core.metric import Metric
 from ragbench.core.trace import Trace
-from ragbench.llm.cache import ResponseCache, cache_key
-from ragbench.llm.embeddings import EmbeddingClient
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.estimate import Estimate, Estimator, TokenCounter, prompt_tokens
-from ragbench.llm.schema import Schema, read_structure
-from ragbench.llm.session import juror_names
+from ragbench.llm.answers import Answer
+from ragbench.llm.book import Receipt
+from ragbench.llm.cache import ResponseCache
+from ragbench.llm.concurrency import CallLimits
+from ragbench.llm.dialect import Dialect
+from ragbench.llm.endpoint import StructuredOutput
+from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import JudgePlan, reads_canaries
 from ragbench.metrics.ragas_calls import input_of
@@ -33,6 +35,8 @@ from ragbench.text.token_counter import counter_for_model
 _MARK = "\u2060"
 """Stands in assumed texts, by which a prompt that holds one is recognized."""
 _SOURCES = ("answer", "response", "text", "context")
+_A_MESSAGE = 4
+"""Tokens around a message in usual chat templates."""
 _QUESTION = "what is it that the text says about this, and where does it say so"
 
 
@@ -53,10 +57,6 @@ ASSUMPTIONS = (
     f"{MANY.statements} statements a sentence and reasons of {MANY.words} words."
 )
 """In words, for the reader of an estimate."""
-
-
-def is_assumed(prompt: str) -> bool:
-    return _MARK in prompt
 
 
 def assumed_answer(
@@ -122,23 +122,29 @@ def _statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
 class JudgingEstimate:
     """What judging will take, at the least and at the most that is usual."""
 
-    least: Estimate
-    most: Estimate
-    embeddings: Estimate | None
-    """None when nothing is embedded."""
+    least: Receipt
+    most: Receipt
+    embeddings: Receipt
+    models: str
+    """Those that judge."""
+    counter: str
+    """What counted the tokens."""
+    approximate: bool
+    """Whether that is not the models' own tokenizer."""
+    guessed: int
+    """Calls whose prompt cannot be known yet, since it holds the answer to another one."""
 
     @property
     def cost(self) -> tuple[Decimal, Decimal] | None:
         """From and to; None when a price is not known."""
-        ends = (self.least.cost, self.most.cost)
-        texts = (Decimal(0), Decimal(0)) if self.embeddings is None else self.embeddings.cost
-        if ends[0] is None or ends[1] is None or texts is None:
+        least, most, texts = self.least.cost, self.most.cost, self.embeddings.cost
+        if least is None or most is None or texts is None:
             return None
-        return ends[0][0] + texts[0], ends[1][1] + texts[1]
+        return least + texts, most + texts
 
 
 class DryRun:
-    """Stands in for the judging of a run. Use it with ``with``: it reads the cache of answers."""
+    """Stands in for the judging of a run: clients as the run's ask nobody. Use it with ``with``."""
 
     def __init__(
         self,
@@ -148,209 +154,130 @@ class DryRun:
     ) -> None:
         self.cases = 0
         """Judgements that would be made."""
-        self._chat = chat
-        self._embeddings = embeddings
-        self._panel = tuple(panel)
-        self._stack = ExitStack()
-        self._panels: list[_Panel] = []
-        self._thread = LoopThread()
+        self._judges = [] if chat is None else [chat, *panel]
+        self._models = (chat, embeddings, panel)
+        self._least, self._most = _AssumedModel(FEW), _AssumedModel(MANY)
+        self._sessions = [LLMSession(partial(self._opened, m)) for m in (self._least, self._most)]
 
     def __enter__(self) -> DryRun:
-        self._thread.start()
-        try:
-            self._thread.run(self._open())
-        except BaseException:
-            self._thread.stop()
-            raise
         return self
 
-    async def _open(self) -> None:
-        """In the thread that reads the cache: SQLite wants it so."""
-        chat, embeddings = self._chat, self._embeddings
-        for assumption in (FEW, MANY):
-            embeds = None
-            if embeddings is not None:
-                embeds = _CountingEmbeddings(embeddings.endpoint, self._cache(embeddings))
-            known = [] if chat is None else [chat, *self._panel]
-            chats = [_CountingChat(each.endpoint, self._cache(each), assumption) for each in known]
-            self._panels.append(_Panel(chats=tuple(chats), embeddings=embeds))
-
-    async def _close(self) -> None:
-        self._stack.close()
-
     def __exit__(self, *_: object) -> None:
-        try:
-            self._thread.run(self._close())
-        finally:
-            self._thread.stop()
+        for session in self._sessions:
+            session.close()
+
+    @asynccontextmanager
+    async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:
+        chat, embeddings, panel = self._models
+        async with open_models(
+            None if chat is None else _unchecked(chat),
+            None if embeddings is None else _unchecked(embeddings),
+            panel=[_unchecked(juror) for juror in panel],
+            transport=model,
+            cache=_NothingKept,
+        ) as models:
+            for client in models.chats:
+                client.dialect = Dialect(StructuredOutput.JSON_SCHEMA)
+            model.asked = models
+            yield models
 
     def all(self, plan: JudgePlan, jobs: Sequence[Job], stopped: Callable[[], bool]) -> None:
         """Counts cells that would be judged."""
-
-        async def judge() -> None:
-            for job in jobs:
-                if stopped():
-                    return
-                if plan.blocked(job.position, job.row.trace) is None:
-                    self.cases += 1
-                    for panel in self._panels:
-                        await plan.judge(job.position, job.row.trace, panel)
-
-        self._thread.run(judge())
+        for job in jobs:
+            if stopped():
+                return
+            if plan.blocked(job.position, job.row.trace) is None:
+                self._judge(plan, job.position, job.row.trace)
 
     def count(self, judging: Judging, metrics: Sequence[Metric], traces: Sequence[Trace]) -> None:
         plan = judging.plan([metric for metric in metrics if reads_canaries(metric)])
+        for at in range(len(plan.metrics)):
+            for trace in traces:
+                self._judge(plan, at, trace)
 
-        async def judge() -> None:
-            for at in range(len(plan.metrics)):
-                for trace in traces:
-                    self.cases += 1
-                    for panel in self._panels:
-                        await plan.judge(at, trace, panel)
-
-        self._thread.run(judge())
+    def _judge(self, plan: JudgePlan, at: int, trace: Trace) -> None:
+        self.cases += 1
+        for session in self._sessions:
+            session.run(lambda models: plan.judge(at, trace, models))
 
     def estimate(self) -> JudgingEstimate:
-        least, most = self._panels
+        least, most = self._least.asked, self._most.asked
+        names = list(dict.fromkeys(judge.endpoint.model for judge in self._judges))
+        counters = {counter.name: counter for counter in map(counter_for_model, names)}
         return JudgingEstimate(
-            least=least.estimate(),
-            most=most.estimate(),
-            embeddings=None if most.embeddings is None else most.embeddings.estimator.estimate(),
-        )
-
-    def _cache(self, settings: LLMSettings) -> ResponseCache | None:
-        path = None if settings.cache is None else Path(settings.cache).expanduser()
-        if path is None or not path.exists():
-            return None
-        return self._stack.enter_context(ResponseCache(path, must_exist=True))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Panel:
-    chats: tuple[_CountingChat, ...]
-    """The judges; one where there is no panel."""
-    embeddings: _CountingEmbeddings | None
-
-    @property
-    def chat(self) -> _CountingChat | None:
-        return self.chats[0] if self.chats else None
-
-    @property
-    def jurors(self) -> tuple[tuple[str, _Panel], ...]:
-        if len(self.chats) < 2:
-            return ()
-        names = juror_names([chat.endpoint for chat in self.chats])
-        return tuple(
-            (name, _Panel(chats=(chat,), embeddings=self.embeddings))
-            for name, chat in zip(names, self.chats, strict=True)
-        )
-
-    def estimate(self) -> Estimate:
-        """What all judges together will take."""
-        found = [chat.estimator.estimate() for chat in self.chats]
-        if len(found) == 1:
-            return found[0]
-        currencies = {each.currency for each in found}
-        origins = dict.fromkeys(each.price_origin for each in found if each.price_origin)
-        return Estimate(
-            model=", ".join(each.model for each in found),
-            lines=tuple(
-                replace(line, purpose=f"{line.purpose}, {each.model}")
-                for each in found
-                for line in each.lines
-            ),
-            counter=", ".join(dict.fromkeys(each.counter for each in found)),
-            approximate=any(each.approximate for each in found),
-            currency=currencies.pop() if len(currencies) == 1 else None,
-            price_origin="; ".join(origins) or None,
+            least=Receipt.of(chat.receipt() for chat in least.chats),
+            most=Receipt.of(chat.receipt() for chat in most.chats),
+            embeddings=Receipt.of([] if most.embeddings is None else [most.embeddings.receipt()]),
+            models=", ".join(names),
+            counter=", ".join(counters),
+            approximate=any(counter.approximate for counter in counters.values()),
+            guessed=self._least.guessed,
         )
 
 
-class _CountingChat:
-    """Answers out of the cache, or with an assumed answer, and counts."""
+def _unchecked(settings: LLMSettings) -> LLMSettings:
+    """No prompt is too long to be counted, and none is cut."""
+    endpoint = replace(settings.endpoint, prompt_check=False, context=None)
+    return replace(settings, endpoint=endpoint, limits=CallLimits())
 
-    def __init__(
-        self, endpoint: Endpoint, cache: ResponseCache | None, assumption: Assumption
-    ) -> None:
-        self.endpoint = endpoint
-        self._cache = cache
+
+class _NothingKept(ResponseCache):
+    """Gives what a cache holds, and writes nothing into it."""
+
+    def __init__(self, path: Path, *, max_bytes: int) -> None:
+        file = ResponseCache(path, max_bytes=max_bytes, must_exist=True) if path.exists() else None
+        self._file = file
+        self._new: dict[bytes, Reply[Any]] = {}
+
+    def get(self, key: bytes) -> Reply[str] | None:
+        return self._new.get(key) or (None if self._file is None else self._file.get(key))
+
+    def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
+        self._new[reply.key] = replace(reply, cached=True)
+
+    def dialect(self, judge: str) -> None:
+        return None
+
+    def keep_dialect(self, judge: str, state: bytes) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class _AssumedModel:
+    """Says as much as is assumed, and counts the tokens: a `Transport` without a network."""
+
+    def __init__(self, assumption: Assumption) -> None:
         self._assumption = assumption
-        self._counter: TokenCounter = counter_for_model(endpoint.model)
-        self.estimator = Estimator(endpoint, self._counter, cache)
+        self.guessed = 0
+        self.asked = ModelClients()
+        """Who asked it."""
 
-    async def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Schema[Any],
-        purpose: str = "",
-        version: str = "",
-        repeat: int = 0,
-    ) -> Reply[Any]:
-        prompt = messages[-1].content
-        key = cache_key(
-            self.endpoint.identity(),
-            messages,
-            schema=schema.definition,
-            version=version,
-            repeat=repeat,
-        )
-        kept = None if self._cache is None else self._cache.get(key)
-        text = kept.text if kept is not None else self._assumed(schema, prompt)
-        tokens = self._counter.count(text)
-        if is_assumed(prompt):
-            size = prompt_tokens(messages, self._counter, schema.definition)
-            self.estimator.guess(
-                purpose, calls=1, prompt_tokens=size, answer_tokens=(tokens, tokens)
-            )
-        else:
-            self.estimator.add(
-                messages,
-                answer_tokens=(tokens, tokens),
-                schema=schema,
-                purpose=purpose,
-                version=version,
-                repeat=repeat,
-            )
-        return Reply(
-            value=read_structure(text, schema),
-            text=text,
-            usage=Usage(reported=False),
-            cost=None,
-            model=self.endpoint.model,
-            finish_reason="",
-            cached=kept is not None,
-            repaired=False,
-            attempts=0,
-            seconds=0.0,
-            key=key,
-        )
+    async def open(self) -> None:
+        pass
 
-    def _assumed(self, schema: Schema[Any], prompt: str) -> str:
-        value = assumed_answer(schema.definition, input_of(prompt), self._assumption)
-        return json.dumps(value, ensure_ascii=False)
+    async def close(self) -> None:
+        pass
 
+    def masked(self, text: str) -> str:
+        return text
 
-class _CountingEmbeddings:
-    """Counts texts; their vectors are all alike."""
-
-    def __init__(self, endpoint: Endpoint, cache: ResponseCache | None) -> None:
-        self._known = EmbeddingClient(endpoint, cache=cache)
-        self._counter: TokenCounter = counter_for_model(endpoint.model)
-        self._seen: set[str] = set()
-        self.estimator = Estimator(endpoint, self._counter)
-
-    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
-        fresh = [
-            t for t in dict.fromkeys(texts) if t not in self._seen and not self._known.knows(t)
-        ]
-        self._seen.update(fresh)
-        if fresh:
-            tokens = sum(map(self._counter.count, fresh))
-            self.estimator.guess(purpose, calls=1, prompt_tokens=tokens, answer_tokens=(0, 0))
-        return Embeddings(
-            vectors=((1.0, 0.0),) * len(texts),
-            usage=Usage(reported=False),
-            cost=None,
-            cached=len(texts) - len(fresh),
-        )
+    async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
+        count = counter_for_model(payload["model"]).count
+        texts: list[str] = payload.get("input", [])
+        body: dict[str, Any] = {"data": [{"embedding": [1.0, 0.0]} for _ in texts]}
+        asked, said = sum(map(count, texts)), 0
+        if path != "/embeddings":
+            schema = payload["response_format"]["json_schema"]["schema"]
+            prompts = [message["content"] for message in payload["messages"]]
+            self.guessed += _MARK in prompts[-1]
+            value = assumed_answer(schema, input_of(prompts[-1]), self._assumption)
+            text = json.dumps(value, ensure_ascii=False)
+            asked = sum(count(prompt) + _A_MESSAGE for prompt in prompts)
+            asked += count(json.dumps(schema))
+            said = min(count(text), payload.get("max_tokens") or sys.maxsize)
+            body = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+        body["usage"] = {"prompt_tokens": asked, "completion_tokens": said}
+        return Answer(status=200, headers={}, body=json.dumps(body))

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import LLMBudgetError
-from ragbench.llm.budget import Budget
+from ragbench.llm.budget import Budget, most_prompt_tokens
+from ragbench.text.token_counter import APPROXIMATE
 from tests.virtual_time import run
 
 CENTS = st.integers(min_value=0, max_value=50).map(lambda cents: Decimal(cents) / 100)
@@ -73,3 +74,12 @@ def test_a_call_that_is_cancelled_while_it_waits_holds_nothing() -> None:
         assert budget.reserved + budget.spent == 0
 
     run(scenario())
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4))
+def test_no_prompt_has_more_tokens_than_its_bound(texts: list[str]) -> None:
+    """What a cap on cost rests on, against the vocabularies at hand."""
+    payload = {"model": "m", "messages": [{"role": "user", "content": text} for text in texts]}
+    bound = most_prompt_tokens(payload)
+    assert bound >= sum(len(text.encode("utf-8", "replace")) for text in texts)
+    assert bound >= sum(APPROXIMATE.count(text) + 4 for text in texts)
