@@ -1,46 +1,161 @@
-"""The stage: operators one after the other, over chunks and over plain mappings; failures."""
+"""One reranking and the whole stage: order, cuts, failures, mappings in and out, kept scores."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from ragbench import PostRetrieval, Query, RagbenchError, build_operator
-from ragbench.errors import InputError, MissingExtraError
+from ragbench import Chunk, PostRetrieval, Query, build_operator, rerank
+from ragbench.errors import (
+    InputError,
+    InterfaceError,
+    MissingExtraError,
+    RagbenchError,
+    RunError,
+    StageTimeoutError,
+)  # fmt: skip
 from ragbench.post.build import Resources
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
-from ragbench.post.operator import OperatorInput, OperatorOutput, RankedChunk
-from ragbench.post.rerank import Rerank
-from tests.unit.post.builders import Shelf, chunk, ids
+from ragbench.post.operator import OperatorInput, RankedChunk, ranked
+from ragbench.post.rerank import NotedScores, Rerank, Reranker
+from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
+from ragbench.post.score_store import ScoreStore, StoredReranker, with_stored_scores
+from tests.unit.post.builders import FixedScores, Shelf, chunk, ids, query
 
+THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
 CHUNKS = [chunk("a", "Ask HR.", 0.9), chunk("b", "Ask IT.", 0.5), chunk("c", "Ask us.", 0.1)]
 QUERY = Query(text="Whom?")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Raising:
-    error: BaseException
-    name: str = "custom.raising"
+    """An operator and a reranker."""
 
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        raise self.error
+    name = "raising"
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def apply(self, context: OperatorInput) -> list[RankedChunk]:
+        raise self._error
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+        raise self._error
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BrokenReranker:
-    name: str = "broken"
+def places(chunks: Sequence[RankedChunk]) -> list[tuple[str, int, float | None]]:
+    return [(one.chunk.id, one.rank, one.score) for one in chunks]
 
-    def score(self, query: Query, chunks: Any) -> list[float]:
-        raise RuntimeError("no model")
+
+# --- one reranking
+
+
+def test_best_first_with_new_and_initial_places() -> None:
+    done = rerank(query(), ranked(THREE), FixedScores(0.1, 0.9, 0.5), top_k=2)
+    assert places(done.chunks) == [("b", 1, 0.9), ("c", 2, 0.5)]
+    assert [(one.initial_rank, one.initial_score) for one in done.chunks] == [(2, 2.0), (3, 1.0)]
+    assert done.failure is None
+
+
+def test_plain_chunks_and_a_plain_question_will_do() -> None:
+    class Words:
+        name = "words"
+
+        def score(self, query: Query, chunks: Sequence[Chunk]) -> list[float]:
+            return [float(query.text in one.text) for one in chunks]
+
+    plain = [Chunk(id="a", text="no bees"), Chunk(id="b", text="ants", score=0.5)]
+    done = rerank("ants", plain, Words())
+    assert [(one.chunk, one.score, one.initial_rank) for one in done.chunks] == [
+        (plain[1], 1.0, 2), (plain[0], 0.0, 1),
+    ]  # fmt: skip
+
+
+def test_a_reranker_sees_the_scores_of_the_one_before_it_and_equals_keep_their_order() -> None:
+    class Given:
+        name = "given"
+
+        def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+            assert [one.text for one in chunks] == ["Text of c.", "Text of b.", "Text of a."]
+            return [one.score or 0.0 for one in chunks]
+
+    first = rerank(query(), ranked(THREE), FixedScores(7, 8, 9)).chunks
+    again = rerank(query(), first, Given(), on_error="raise").chunks
+    assert [one.score for one in again] == [9, 8, 7]
+    assert ids(rerank(query(), again, FixedScores(0, 0, 0)).chunks) == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("reranker", "message"),
+    [
+        (Raising(RuntimeError("broken")), "broken"),
+        (Raising(SystemExit(3)), "3"),
+        (FixedScores(1, 2), "'fixed' gave 2 scores for 3 chunks"),
+        (FixedScores(1, 2, 3, 4), "'fixed' gave 4 scores for 3 chunks"),
+        (FixedScores(1, float("nan"), 3), "score nan for chunk 2 of 3"),
+        (FixedScores(1, float("inf"), 3), "score inf for chunk 2 of 3"),
+        (FixedScores(1, "many", 3), "many"),
+    ],
+)
+def test_a_failure_keeps_the_order_and_is_recorded(reranker: Reranker, message: str) -> None:
+    done = rerank(query(), ranked(THREE), reranker, top_k=2)
+    assert places(done.chunks) == [("a", 1, 3.0), ("b", 2, 2.0)]
+    assert done.failure is not None
+    assert done.failure.stage == f"rerank {reranker.name}"
+    with pytest.raises((RuntimeError, SystemExit, InterfaceError, ValueError), match=message):
+        rerank(query(), ranked(THREE), reranker, on_error="raise")
+    operators = (Rerank(reranker=reranker, top_k=2),)
+    kept = PostRetrieval(operators=operators).run(QUERY, THREE)
+    assert (ids(kept), len(kept.failures)) == (["a", "b"], 1)
+    with pytest.raises(RagbenchError, match=message):
+        PostRetrieval(operators=operators, on_error="raise").run(QUERY, THREE)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MissingExtraError("onnxruntime", "onnx"), InputError("no such model"), KeyboardInterrupt()],
+)
+def test_what_would_fail_for_every_query_and_an_interruption_are_raised(
+    error: BaseException,
+) -> None:
+    with pytest.raises(type(error)):
+        rerank(query(), ranked(THREE), Raising(error))
+    with pytest.raises(type(error)):
+        PostRetrieval(operators=(Raising(error),)).run(QUERY, CHUNKS)
+
+
+def test_a_reranker_that_hangs_is_left_behind() -> None:
+    release = threading.Event()
+
+    class Hanging:
+        name = "hanging"
+
+        def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+            release.wait(30)
+            return [1.0] * len(chunks)
+
+    try:
+        done = rerank(query(), ranked(THREE), Hanging(), timeout=0.01)
+        assert ids(done.chunks) == ["a", "b", "c"]
+        assert done.failure is not None
+        assert done.failure.type == "StageTimeoutError"
+        with pytest.raises(StageTimeoutError):
+            rerank(query(), ranked(THREE), Hanging(), timeout=0.01, on_error="raise")
+    finally:
+        release.set()
+
+
+# --- the stage
 
 
 def test_each_step_says_what_it_dropped() -> None:
@@ -68,34 +183,11 @@ def test_the_last_format_writes_the_text() -> None:
     assert done.texts == ["- Ask HR.\n- Ask IT."]
 
 
-# --- failures
-
-
 def test_an_operator_that_raises_is_passed_over_and_reported() -> None:
-    stage = PostRetrieval(operators=(Raising(error=RuntimeError("boom")), TopK(k=1)))
-    done = stage.run(QUERY, CHUNKS)
+    done = PostRetrieval(operators=(Raising(RuntimeError("boom")), TopK(k=1))).run(QUERY, CHUNKS)
     assert ids(done.chunks) == ["a"]
-    assert [(failure.stage, failure.message) for failure in done.failures] == [
-        ("custom.raising", "boom")
-    ]
+    assert [(one.stage, one.message) for one in done.failures] == [("raising", "boom")]
     assert done.steps[0].left == done.steps[0].given
-
-
-def test_a_reranker_that_raises_leaves_the_order_and_its_cut() -> None:
-    operators = (Rerank(reranker=BrokenReranker(), top_k=2),)
-    done = PostRetrieval(operators=operators).run(QUERY, CHUNKS)
-    assert ids(done.chunks) == ["a", "b"]
-    assert [failure.message for failure in done.failures] == ["no model"]
-    with pytest.raises(RagbenchError, match="no model"):
-        PostRetrieval(operators=operators, on_error="raise").run(QUERY, CHUNKS)
-
-
-@pytest.mark.parametrize(
-    "error", [InputError("no such model"), MissingExtraError("x", "y"), KeyboardInterrupt()]
-)
-def test_what_would_fail_for_every_question_is_raised(error: BaseException) -> None:
-    with pytest.raises(type(error)):
-        PostRetrieval(operators=(Raising(error=error),)).run(QUERY, CHUNKS)
 
 
 @pytest.mark.parametrize("output", [None, [CHUNKS[0]], ""])
@@ -263,3 +355,89 @@ def test_scores_of_any_kind_of_number(kind: Any) -> None:
     (item,) = sent({"text": "A.", "score": kind(1)})
     assert item["score"] == 1.0
     assert type(item["score"]) is float
+
+
+# --- scores that are kept
+
+ASKED = Query(text="which?")
+A, B, C = chunk("a", "x"), chunk("b", "xxx"), chunk("c", "xx")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paid:
+    """A score is the length of the text, times a factor."""
+
+    scores_alone: ClassVar[bool] = True
+    asks_elsewhere: ClassVar[bool] = True
+
+    factor: int = 1
+    asked: list[list[str]] = field(
+        default_factory=list[list[str]], compare=False, metadata={"setting": False}
+    )
+    name: str = "paid"
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        self.asked.append([chunk.id for chunk in chunks])
+        scores = tuple(float(self.factor * len(chunk.text)) for chunk in chunks)
+        return NotedScores(scores, (f"{len(chunks)} were asked",))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaidTogether(Paid):
+    scores_alone: ClassVar[bool] = False
+
+
+def test_only_what_is_lacking_is_asked(tmp_path: Path) -> None:
+    paid = Paid()
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+        stored = StoredReranker(reranker=paid, store=store)
+        assert list(stored.score(ASKED, [A, B])) == [1.0, 3.0]
+        assert list(stored.score(ASKED, [B, C, A])) == [3.0, 2.0, 1.0]
+        assert (store.asked, store.reused) == (3, 2)
+    assert paid.asked == [["a", "b"], ["c"]]
+    # Another process: what was stored before an interruption is there.
+    with ScoreStore(tmp_path / "scores.sqlite") as store:
+        known = StoredReranker(reranker=paid, store=store).score(ASKED, [A, B])
+        assert (list(known), known.notes) == ([1.0, 3.0], ("2 were asked",))
+    assert len(paid.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("reranker", "query", "chunks"),
+    [
+        (Paid(factor=2), ASKED, [A]),
+        (Paid(), Query(text="other?"), [A]),
+        (Paid(), ASKED, [chunk("a", "changed")]),
+    ],
+)
+def test_another_model_query_or_text_is_asked(
+    reranker: Paid, query: Query, chunks: list[Chunk]
+) -> None:
+    with ScoreStore(None) as store:
+        StoredReranker(reranker=Paid(), store=store).score(ASKED, [A])
+        StoredReranker(reranker=reranker, store=store).score(query, chunks)
+    assert reranker.asked == [["a"]]
+
+
+def test_a_list_that_is_scored_together_is_asked_again_when_it_differs() -> None:
+    paid = PaidTogether()
+    with ScoreStore(None) as store:
+        stored = StoredReranker(reranker=paid, store=store)
+        for chunks in ([A, B], [A, B], [B, A], [A]):
+            stored.score(ASKED, chunks)
+    assert paid.asked == [["a", "b"], ["b", "a"], ["a"]]
+
+
+def test_rerankers_within_rerankers_are_stored() -> None:
+    paid = Paid()
+    fused = ReciprocalRankFusionReranker(rerankers=[paid, paid])
+    with ScoreStore(None) as store:
+        stage = with_stored_scores(PostRetrieval(operators=(Rerank(reranker=fused),)), store)
+        assert ids(stage.run(ASKED, [A, B, C])) == ["b", "c", "a"]
+    assert len(paid.asked) == 1
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no database" * 100)
+    with pytest.raises(RunError, match="cannot be used as a store of scores"):
+        ScoreStore(tmp_path / "notes.txt")
