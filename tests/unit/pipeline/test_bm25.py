@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Chunk
-from ragbench.errors import ConfigError
 from ragbench.pipeline.bm25 import Bm25Index
 
 
@@ -75,24 +74,6 @@ def test_languages_and_codes(query: str, found: list[str]) -> None:
         ]
     )
     assert ids(index.search(query, 5)) == found
-
-
-@pytest.mark.parametrize(
-    ("settings", "k", "message"),
-    [
-        ({"k1": -0.1}, 1, "k1"),
-        ({"k1": math.nan}, 1, "k1"),
-        ({"b": 1.5}, 1, "b must"),
-        ({"title_weight": -1}, 1, "title_weight"),
-        ({}, 0, "k must be at least 1"),
-        ({}, -1, "k must be at least 1"),
-    ],
-)
-def test_parameters_out_of_range_are_refused(
-    settings: dict[str, Any], k: int, message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        index_of("apple", **settings).search("apple", k)
 
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=6).map(" ".join)

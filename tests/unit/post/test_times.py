@@ -22,7 +22,6 @@ from ragbench.post.rerankers.fusion import (
 from ragbench.post.times import age_text, known_time, parse_time
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
-from tests.unit.post.builders import applied, chunk, notes, texts
 
 NOW = datetime(2024, 6, 2, tzinfo=UTC)
 
@@ -98,16 +97,6 @@ def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> Non
     known = known_time(value)
     assert known is not None
     assert age_text(known, NOW) == age
-
-
-def test_without_now_no_age_is_made_up() -> None:
-    given = {"augment": "temporal", "field": "at"}
-    done = applied(given, chunk("a", "Text.", at="2019-03-01"), chunk("b", "U."))
-    assert texts(done) == ["[2019-03-01]\nText.", "U."]
-    assert notes(done) == (
-        "1 of 2 chunks have no time in 'at'",
-        "no 'now' is set: dates were written without ages",
-    )
 
 
 def test_now_in_a_mapping_is_a_text_too_and_a_wrong_one_is_refused() -> None:
