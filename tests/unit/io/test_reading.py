@@ -51,7 +51,6 @@ def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
         ("x.csv", "query,answer\na,b\n", "a"),
         ("x", "query,answer\na,b\n", "a"),
         ("x.tsv", "query\tanswer\na\tb\n", "a"),
-        ("x.jsonl.gz", gzip.compress(A.encode(), mtime=0), "a"),
         ("x", gzip.compress(A.encode(), mtime=0), "a"),
         ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
         ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
@@ -83,13 +82,11 @@ def test_containers_encodings_and_packing_are_recognised(
          [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"]),
         ("x.jsonl", '{"query": "\\u0000"}\n{"query": "\\ud800"}\n{"n": NaN, "y": "\\udc00"}\n', "",
          [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: not"]),
-        ("x.jsonl", '{"query": "a", "score": Infinity}', "", [":1: "]),
         ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
         ("x.jsonl", '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}', "a",
          [":2: field 'id': '1' is already the id of record 1; ids must be unique"]),
         ("x.jsonl", '{"Frage": "a", "n": 1}\n{"Frage": "b", "n": 2}\n', "",
          [":1: no field for the query, here and in 1 further record (the fields are: Frage, n)"]),
-        ("x.jsonl", '{"query": "a", "tags": ["b"], "query": "c"}', "", [":1: field"]),
         ("x.jsonl", '{"query": "ok"}\n{"query": "Größe"}\n'.encode("latin-1"), "ok",
          [":2: byte 0xf6 at byte offset 29 is not UTF-8"]),
         ("x.csv", "query\nok\nGröße\nfine\n".encode("latin-1"), "okfine", [":3: byte 0xf6"]),
@@ -105,7 +102,6 @@ def test_containers_encodings_and_packing_are_recognised(
         ("x.json", '[{"query": "a"}', "", [": not valid JSON at column 16"]),
         ("x.json", '{\n"rows": []\n}', "", [": expected a JSON array"]),
         ("x.json", "[]", "", [": holds no cases"]),
-        ("x.json", "null", "", [": holds no cases"]),
         ("x.json", "[1]", "", [":1: expected a JSON object, found the number 1"]),
         ("x.json", "[" * 100_000, "", [": not valid JSON"]),
         ("x.json", f'[{A},\n{{"query": NaN}}]', "a", [":2: field 'query'"]),
@@ -115,7 +111,6 @@ def test_containers_encodings_and_packing_are_recognised(
         ("x.csv", 'query,answer\na,1\nb,"never\nended,\n', "a", [":3: not valid CSV"]),
         ("x.csv", '"SEP=;"\r\nquery;answer\r\nA, b?;x\r\nB?;y;z\r\n', "A, b?", [":4: expected 2"]),
         ("x.csv", "query,a,a\nq,1,2\n", "", [":1: field 'a': the column appears twice"]),
-        ("x.csv", "query,answer\n", "", [": holds no cases"]),
         ("x.csv", "query,answer\ra,b\rc,d", "", [":1: not valid CSV: a lone carriage return"]),
         ("x.csv", 'query,relevant_ids\nq,"a, b"\n', "", [":2: field 'relevant_ids': holds"]),
         ("x.tsv", "query\tgrades\nq\t[1, 2\n", "", [":2: field 'grades': expected a JSON object"]),
@@ -163,12 +158,11 @@ def test_nothing_known_is_none_and_known_to_be_none_is_empty(tmp_path: Path) -> 
     assert third.reference is None
 
 
-@pytest.mark.parametrize("depth", [150, 500, 5000])
-def test_deep_nesting_never_crashes(tmp_path: Path, depth: int) -> None:
-    cases, problems = read(
-        write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
-    )
-    assert (len(cases), len(problems)) == ((1, 0) if depth < 200 else (0, 1))
+@pytest.mark.parametrize(("depth", "counts"), [(150, (1, 0)), (500, (0, 1)), (5000, (0, 1))])
+def test_deep_nesting_never_crashes(tmp_path: Path, depth: int, counts: tuple[int, int]) -> None:
+    path = write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
+    cases, problems = read(path)
+    assert (len(cases), len(problems)) == counts
 
 
 def test_an_inserted_line_renames_no_other_case(tmp_path: Path) -> None:
@@ -272,10 +266,8 @@ def test_what_pandas_writes(tmp_path: Path) -> None:
 
 def test_documents_of_a_table_and_of_json(tmp_path: Path) -> None:
     table = write(tmp_path, 'id\ttitle\ttext\n1\t\tone "quoted"\n2\tT\t\n', "corpus.tsv")
-    assert [(d.id, d.title, d.text) for d in read_documents(table)] == [
-        ("1", None, 'one "quoted"'),
-        ("2", "T", ""),
-    ]
+    found = [(d.id, d.title, d.text) for d in read_documents(table)]
+    assert found == [("1", None, 'one "quoted"'), ("2", "T", "")]
     value = '{"documents": [{"document_id": "a", "text": "one"}]}'
     assert [d.id for d in read_documents(write(tmp_path, value, "corpus.json"))] == ["a"]
 
@@ -346,14 +338,9 @@ def test_an_old_encoding_is_guessed(head: bytes, guess: str | None) -> None:
     assert guess_encoding(head) == guess
 
 
-@pytest.mark.parametrize(("text", "encoding"), [(GERMAN, "cp1252"), (CHINESE, "gbk")])
-def test_a_guess_is_reported(tmp_path: Path, text: str, encoding: str) -> None:
-    path = write(tmp_path, text.encode(encoding), "x.csv")
-    with open_source(path) as source:
-        queries = [entry.case.query for entry in source]
-        assert queries == [row.split(text[5])[0] for row in text.splitlines()[1:]]
-        (note,) = source.info.notes
-    assert "is not UTF-8 and is read as" in note
-    with open_source(path, encoding=encoding) as source:
-        assert [entry.case.query for entry in source] == queries
-        assert source.info.notes == ()
+def test_a_guess_is_reported(tmp_path: Path) -> None:
+    path = write(tmp_path, CHINESE.encode("gbk"), "x.csv")
+    for encoding, notes in ((None, 1), ("gbk", 0)):
+        with open_source(path, encoding=encoding) as source:
+            assert next(iter(source)).case.query == "员工每年有多少天年假？"
+            assert len(source.info.notes) == notes

@@ -1,7 +1,9 @@
-"""The list of formats, formats of other packages, what importing costs, and ids."""
+"""The list of formats, formats of other packages, ids, and arbitrary bytes as any of them."""
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import read_cases
+from ragbench import open_source, read_cases, read_documents
+from ragbench.core.trace import Entry
+from ragbench.errors import InputError
 from ragbench.io.fields import HIT_FIELDS, document_fields, entry_fields, formats, readers
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.trec import read_grades, read_run
 
 DOCS = Path(__file__).parents[3] / "docs" / "formats.md"
 
@@ -80,3 +85,64 @@ def test_the_register_of_ids_agrees_with_a_dictionary(ids: list[str]) -> None:
     for line, identifier in enumerate([*ids, *(f"id-{n}" for n in range(2000))], start=1):
         assert register.add(identifier, line) == expected.get(identifier)
         expected.setdefault(identifier, line)
+
+
+WORDS = rb"""
+{ } [ ] " , : \ null NaN 1 -1 true 1e400 Infinity \u0000 \ud800 PAR1 user_input "query" "data"
+"paragraphs" "context" "qas" "answers" "text" "id" "grades" "evidence" "metadata" "response"
+"contexts" "chunks" "score" "vars" "results" "retrieval_status" "actual_output" "testCases"
+"relevant_chunk_ids" "error" "generation"
+"""
+pieces = st.sampled_from(
+    [
+        *WORDS.split(),
+        *(b"\n", b"\r", b"\t", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\xff", b"\x00"),
+        *(b'{"query": "a"}\n', b'{"query": "a", "response": "b"}\n', b"q1 Q0 d1 1 2.5 t\n"),
+        *(b"\x1f\x8b", b"query,answer\n", b"[['a' 'b']"),
+    ]
+)
+contents = st.one_of(
+    st.binary(max_size=200),
+    st.lists(pieces, max_size=40).map(b"".join),
+    st.lists(pieces, max_size=20).map(lambda parts: b'[{"query": ' + b"".join(parts) + b"}]"),
+    st.lists(pieces, max_size=20).map(lambda parts: gzip.compress(b"".join(parts))[:-1]),
+)
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    with open_source(path) as source:
+        assert [*source.info.lines()]
+        yield from source
+
+
+NAMES = ("x.jsonl", "x.json", "x.csv", "x.tsv", "x", "x.txt", "x.jsonl.gz")
+FORMS = ("jsonl", "json", "csv", "tsv", "squad", "ragas", "parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [*((name, None) for name in NAMES), *(("x", form) for form in FORMS)]
+)
+@settings(max_examples=60, deadline=None)
+@given(content=contents)
+def test_any_bytes(
+    tmp_path_factory: pytest.TempPathFactory, name: str, form: str | None, content: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / name
+    path.write_bytes(content)
+    for read in (read_cases, read_documents):
+        with contextlib.suppress(InputError):
+            assert [*read(path, format=form)] or form  # nothing, and no error, is a silent loss
+    if form is None:
+        with contextlib.suppress(InputError):
+            assert [*entries(path)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(content=contents)
+def test_any_bytes_as_judgements_and_runs(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "trec"
+    path.write_bytes(content)
+    read_grades(Source.of(path), Problems())
+    list(read_run(Source.of(path), Problems()))

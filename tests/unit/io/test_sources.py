@@ -15,7 +15,7 @@ from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.entries import LOOK, SourceInfo
-from tests.unit.io.files import lines
+from tests.unit.io.traces import lines
 
 Row = Mapping[str, object]
 

@@ -13,7 +13,7 @@ import pytest
 from ragbench import read_cases, read_documents
 from ragbench.errors import DataError
 from ragbench.io.source import Problems
-from tests.unit.io.files import lines
+from tests.unit.io.traces import lines
 
 pytestmark = pytest.mark.extra("hf")
 

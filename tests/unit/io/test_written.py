@@ -1,23 +1,152 @@
-"""What ragbench wrote is read back: cases, outcomes, statuses."""
+"""Cases, documents and runs are written whole, and what ragbench wrote is read back."""
 
 from __future__ import annotations
 
+import errno
+import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench import Case, GenerationResult, RetrievalResult, open_source
+from ragbench import (
+    Case,
+    Document,
+    Evidence,
+    GenerationResult,
+    RetrievalResult,
+    open_source,
+    read_cases,
+    read_documents,
+    write_cases,
+)
 from ragbench.core.outcome import Known
 from ragbench.core.trace import Entry, Trace
-from ragbench.errors import DataError
-from ragbench.io.export import export
+from ragbench.errors import DataError, InputError
+from ragbench.io.atomic import folder_written_whole, written_whole
+from ragbench.io.export import export, write_documents
 from ragbench.io.json_text import json_bytes
-from tests.unit.io.files import lines
-from tests.unit.io.traces import ALL, SCORES, measured, skipped, trace_of
+from tests.unit.io.traces import ALL, SCORES, lines, measured, skipped, trace_of
+
+# Blank text means "not known" in a file, and NUL is refused: neither is part of a sound record.
+characters = st.characters(codec="utf-8", exclude_characters="\x00")
+texts = st.text(characters, max_size=20)
+visible = texts.filter(lambda text: bool(text.strip()))
+integers = st.integers(-(2**63), 2**64 - 1)
+floats = st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | integers | floats | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+metadata = st.dictionaries(texts, values, max_size=4)
+
+
+def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=3).map(tuple)
+
+
+places = st.lists(st.integers(0, 200), min_size=2, max_size=2).map(sorted)
+evidence = st.builds(
+    lambda text, document, at: Evidence(text=text, document_id=document, start=at[0], end=at[1]),
+    texts, st.none() | texts, st.just((None, None)) | places,
+)  # fmt: skip
+cases = st.builds(
+    Case, id=visible, query=visible, reference=st.none() | visible, metadata=metadata,
+    alternative_references=tuples(texts), reference_contexts=st.none() | tuples(texts),
+    reference_context_ids=st.none() | tuples(texts), evidence=tuples(evidence), tags=tuples(texts),
+    grades=st.none() | st.dictionaries(texts, st.integers(-2, 4), max_size=3),
+    answerable=st.none() | st.booleans(), cluster=st.none() | visible, language=st.none() | visible,
+)  # fmt: skip
+documents = st.builds(
+    Document, id=visible, text=texts, title=st.none() | visible, metadata=metadata
+)
+
+
+def unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(records, min_size=1, max_size=4, unique_by=lambda record: record.id)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30, deadline=None)
+@given(unique(cases), unique(documents))
+def test_cases_and_documents_come_back_from_a_file(
+    tmp_path_factory: pytest.TempPathFactory, written: list[Case], texts: list[Document]
+) -> None:
+    folder = tmp_path_factory.mktemp("write")
+    assert write_cases(written, folder / "cases.jsonl") == len(written)
+    assert list(read_cases(folder / "cases.jsonl")) == written
+    assert write_documents(texts, folder / "corpus.jsonl.gz") == len(texts)
+    assert list(read_documents(folder / "corpus.jsonl.gz")) == texts
+
+
+def test_the_same_cases_give_the_same_bytes_and_what_is_not_known_is_left_out(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.jsonl.gz", "b.jsonl.gz"):
+        write_cases([Case(id="1", query="q", reference_context_ids=())], tmp_path / name)
+    content = (tmp_path / "a.jsonl.gz").read_bytes()
+    assert content == (tmp_path / "b.jsonl.gz").read_bytes()
+    assert gzip.decompress(content) == b'{"id":"1","query":"q","reference_context_ids":[]}\n'
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (Case(id="1", query="b"), r"cases.jsonl:2: field 'id': '1' is already the id of record 1"),
+        (Case(id=" ", query="b"), "field 'id': the id is empty"),
+        (Case(id="2", query=""), "field 'query': the query is empty"),
+        (Case(id="2", query="\ud800"), "cannot be written as JSON"),
+        (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
+    ],
+)
+def test_a_case_that_cannot_be_written_leaves_the_old_file(
+    tmp_path: Path, second: Case, expected: str
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text("old", encoding="utf-8")
+    with pytest.raises(DataError, match=expected):
+        write_cases([Case(id="1", query="a"), second], path)
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "target.jsonl").touch()
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "target.jsonl")
+    write_cases([Case(id="1", query="a")], tmp_path / "link.jsonl")
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert len(list(read_cases(tmp_path / "target.jsonl"))) == 1
+
+
+# --- files and folders that appear whole
+
+
+def test_a_full_disk_is_an_error_that_names_the_output(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    for name, writing in (
+        ("o.txt", written_whole(tmp_path / "o.txt")),
+        ("o", folder_written_whole(tmp_path / "o", replaceable=lambda _: False)),
+    ):
+        with pytest.raises(InputError, match=f"{name}: cannot be written: No space"), writing:
+            raise full
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "o.txt"
+    with written_whole(target, make_folders=True) as file:
+        file.write(b"old")
+        assert not target.exists()
+    with pytest.raises(KeyboardInterrupt), written_whole(target) as file:
+        file.write(b"new")
+        raise KeyboardInterrupt
+    with pytest.raises(FileNotFoundError), written_whole(target):
+        (tmp_path / "missing").read_bytes()  # which is not the output's fault
+    assert [path.read_bytes() for path in target.parent.iterdir()] == [b"old"]
+
 
 STAGES = {
     "retrieve": "retrieval", "post_retrieve": "post_retrieval", "generate": "generation",

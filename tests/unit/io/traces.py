@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, cast
 
 from ragbench import Case, Evidence, GenerationResult, RetrievalResult
@@ -99,3 +102,9 @@ def as_lists(row: SampleRow) -> dict[str, object]:
         name: [*cast("tuple[str, ...]", value)] if isinstance(value, tuple) else value
         for name, value in row.as_mapping().items()
     }
+
+
+def lines(path: Path, rows: Iterable[object]) -> Path:
+    """JSON Lines."""
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path

@@ -20,7 +20,7 @@ from ragbench.core.validation import RetrievalDump, WarningKind
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.dumps.form import ScoreKind
 from ragbench.io.dumps.forms import forms
-from tests.unit.io.files import lines
+from tests.unit.io.traces import lines
 
 LEAVE = "Everyone has 27 days of paid leave a year."
 DESK = "The help desk is open from 8 to 17."
