@@ -429,10 +429,16 @@ class ElasticPlace(Place):
         del self._server.indices[name]
 
 
+def _made(place: Place) -> Place:
+    """A store that is there, and that nobody has open."""
+    with place.client():
+        return place
+
+
 def _qdrant(folder: Path, _: ExitStack) -> Place:
     from qdrant_client import QdrantClient
 
-    return QdrantPlace(f"qdrant:{folder}/q", lambda: QdrantClient(path=f"{folder}/q"))
+    return _made(QdrantPlace(f"qdrant:{folder}/q", lambda: QdrantClient(path=f"{folder}/q")))
 
 
 def _qdrant_server(_: Path, __: ExitStack) -> Place:
@@ -452,7 +458,7 @@ def _chroma(folder: Path, closing: ExitStack) -> Place:
 
 def _milvus(folder: Path, _: ExitStack) -> Place:
     client = pytest.importorskip("pymilvus").MilvusClient
-    return MilvusPlace(f"milvus:{folder}/m.db", lambda: client(f"{folder}/m.db"))
+    return _made(MilvusPlace(f"milvus:{folder}/m.db", lambda: client(f"{folder}/m.db")))
 
 
 def _postgres(_: Path, closing: ExitStack) -> Place:

@@ -356,10 +356,9 @@ def test_what_cannot_be_searched_is_one_error(place: Place, name: str) -> None:
         collection.search(np.ones((1, 3)), k=1)
     with pytest.raises(StoreError, match="is closed"):
         collection.search(QUERIES, k=1)
-    other = FieldMapping(text=mapping.text, metric="manhattan")
     if "manhattan" not in place.metrics:
         with pytest.raises(ConfigError, match="compares vectors by cosine, not by manhattan"):
-            place.open(name, other)
+            place.open(name, replace(mapping, metric="manhattan"))
 
 
 def test_a_collection_that_vanishes_is_one_error(place: Place, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragbench import open_embedder
 from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import known_prefixes, readable_text, unit_rows
+from ragbench.embedders.embedder import Embedder, known_prefixes, readable_text, unit_rows
 from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
 from ragbench.embedders.openai import OpenAIEmbedder
 from ragbench.errors import ConfigError
@@ -100,13 +100,8 @@ def test_an_endpoint_gives_unit_vectors_and_is_asked_once_for_a_text(tmp_path: P
 
 def test_the_identity_of_an_endpoint_holds_the_model_and_no_secret(tmp_path: Path) -> None:
     embedder = endpoint_embedder(FaultServer(), tmp_path, passage_prefix="p: ")
-    assert embedder.identity == {
-        "embedder": "openai",
-        "model": "m",
-        "extra": {},
-        "query_prefix": "",
-        "passage_prefix": "p: ",
-    }
+    prefixes = {"query_prefix": "", "passage_prefix": "p: "}
+    assert embedder.identity == {"embedder": "openai", "model": "m", "extra": {}, **prefixes}
 
 
 @pytest.mark.extra("onnx")
@@ -169,7 +164,7 @@ def test_a_real_model_shows_what_belongs_together() -> None:
         pooling="cls",
         query_prefix=BGE_PREFIX,
     )
-    scale = measure_calibration(embedder)
+    scale = measure_calibration(cast("Embedder", embedder))
     assert 0.4 < scale.background < 0.65
     cosines = (
         embedder.embed_queries(["Who may keep a dog?"])
