@@ -1,4 +1,4 @@
-"""Which model, where, its key, its headers, its price."""
+"""Which model, where, its key, its headers, its price; the providers that are known by name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from functools import cache
 from hashlib import blake2b
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from ragbench.core.chat import Usage
@@ -33,20 +35,18 @@ class ApiKey:
     """A program with its arguments that prints the key, such as a token that expires."""
 
     def __post_init__(self) -> None:
-        places = [f"variable {self.variable}"] if self.variable else []
-        places += [f"file {self.file}"] if self.file else []
-        places += [f"command {self.command[0]}"] if self.command else []
-        if len(places) > 1:
-            raise ConfigError(
-                f"the API key is to come from the {' and from the '.join(places)}: give one of them"
-            )
+        if self.places[1:]:
+            found = " and from the ".join(self.places)
+            raise ConfigError(f"the API key is to come from the {found}: give one of them")
+
+    @property
+    def places(self) -> list[str]:
+        command = self.command[0] if self.command else None
+        named = {"environment variable": self.variable, "file": self.file, "command": command}
+        return [f"{kind} {name}" for kind, name in named.items() if name]
 
     def __str__(self) -> str:
-        if self.variable:
-            return f"environment variable {self.variable}"
-        if self.command:
-            return f"command {self.command[0]}"
-        return f"file {self.file}" if self.file else "none"
+        return next(iter(self.places), "none")
 
     def read(self, environ: Mapping[str, str]) -> str | None:
         if self.variable:
@@ -286,12 +286,10 @@ class Endpoint:
 def _check_parameters(endpoint: Endpoint) -> None:
     if endpoint.temperature is not None and not 0 <= endpoint.temperature <= 2:
         raise ConfigError(f"temperature must lie in 0 to 2, not {endpoint.temperature:g}")
-    if endpoint.max_tokens is not None and endpoint.max_tokens < 1:
-        raise ConfigError(f"max_tokens must be at least 1, not {endpoint.max_tokens}")
-    if endpoint.context is not None and endpoint.context < 1:
-        raise ConfigError(f"context must be at least 1 token, not {endpoint.context}")
-    if endpoint.reasoning_tokens < 0:
-        raise ConfigError(f"reasoning_tokens must be at least 0, not {endpoint.reasoning_tokens}")
+    for name, least in (("max_tokens", 1), ("context", 1), ("reasoning_tokens", 0)):
+        value = getattr(endpoint, name)
+        if value is not None and value < least:
+            raise ConfigError(f"{name} must be at least {least}, not {value}")
     for name in endpoint.extra:
         if "headers" in name:
             raise ConfigError(f"'{name}' is not a field of a request: give the setting headers")
@@ -312,16 +310,13 @@ def _check_parameters(endpoint: Endpoint) -> None:
 def _secret_name(value: object) -> str | None:
     """The first name in nested fields that looks like a credential's."""
     if isinstance(value, Mapping):
-        for name, inner in cast("Mapping[object, object]", value).items():
-            found = str(name) if is_secret(str(name)) else _secret_name(inner)
-            if found is not None:
-                return found
-    elif isinstance(value, (list, tuple)):
-        for inner in cast("list[object]", value):
-            found = _secret_name(inner)
-            if found is not None:
-                return found
-    return None
+        known = cast("Mapping[object, object]", value)
+        named = [(str(name), inner) for name, inner in known.items()]
+    else:
+        listed = cast("list[object]", value) if isinstance(value, (list, tuple)) else []
+        named = [("", inner) for inner in listed]
+    found = (name if is_secret(name) else _secret_name(inner) for name, inner in named)
+    return next(filter(None, found), None)
 
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -333,12 +328,67 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
             raise ConfigError(f"'{name}' is no header: a sign in its name or value is forbidden")
-        if _holds_credential(name) and not _SCHEME.fullmatch(value):
+        is_key = is_secret(name) or name.lower().endswith("key")
+        if is_key and not _SCHEME.fullmatch(value):
             raise ConfigError(
                 f"the header '{name}' looks like a credential: give the name of a variable that "
                 f"holds it, such as {name}: '${{MY_GATEWAY_KEY}}'"
             )
 
 
-def _holds_credential(header: str) -> bool:
-    return is_secret(header) or header.lower().endswith("key")
+# --- providers by name: where they are, which variables hold their key
+
+
+class Provider(NamedTuple):
+    """An endpoint that many use."""
+
+    name: str
+    """The first part of a model's name, such as ``anthropic`` in ``anthropic/claude-sonnet-5``."""
+    base_url: str
+    """Empty for Azure: its address is each customer's own, ``AZURE_OPENAI_ENDPOINT``."""
+    keys: list[str]
+    """Environment variables that may hold its key, in the order in which they are looked at."""
+
+
+@cache
+def providers() -> dict[str, Provider]:
+    """By name. Any other OpenAI-compatible endpoint is named by its address."""
+    raw = files("ragbench.llm").joinpath("providers.json").read_text("utf-8")
+    return {row["name"]: Provider(**row) for row in json.loads(raw)}
+
+
+def by_model(model: str) -> tuple[Provider, str] | None:
+    """The provider that a model's name begins with, and the rest of the name.
+
+    Example:
+        >>> by_model("openrouter/anthropic/claude-sonnet-5")[1]
+        'anthropic/claude-sonnet-5'
+    """
+    name, _, rest = model.partition("/")
+    provider = providers().get(name)
+    return None if provider is None or not rest else (provider, rest)
+
+
+_AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")
+
+
+def by_address(base_url: str) -> Provider | None:
+    """The provider at an address, whatever its path; None for any other host, and this machine."""
+    host = (urlsplit(base_url).hostname or "").lower()
+    if host.endswith(_AZURE_HOSTS):
+        return providers()["azure"]
+    for provider in providers().values():
+        if provider.keys and host != "localhost" and urlsplit(provider.base_url).hostname == host:
+            return provider
+    return None
+
+
+def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
+    """The address of the user's own Azure resource."""
+    resource = environ.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
+    if not resource:
+        raise ConfigError(
+            "a model of Azure is named, and AZURE_OPENAI_ENDPOINT does not give its resource: "
+            "set it to https://NAME.openai.azure.com, or give base_url"
+        )
+    return resource if dated or resource.endswith("/v1") else f"{resource}/openai/v1"

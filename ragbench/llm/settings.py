@@ -14,8 +14,15 @@ import msgspec
 
 from ragbench.errors import ConfigError, NoModelError
 from ragbench.llm.concurrency import CallLimits, RetryPolicy
-from ragbench.llm.endpoint import ApiKey, Endpoint, Price, StructuredOutput
-from ragbench.llm.providers import AZURE, PROVIDERS, azure_address, by_address, by_model
+from ragbench.llm.endpoint import (
+    ApiKey,
+    Endpoint,
+    Price,
+    StructuredOutput,
+    azure_address,
+    by_address,
+    by_model,
+)
 from ragbench.masking import mask_text, mask_url
 
 DEFAULT_CACHE = "reports/llm-cache.sqlite"
@@ -175,7 +182,7 @@ def _read(name: str, value: object, origin: str) -> Any:
 
 
 _OF_ENDPOINT = {field.name for field in fields(Endpoint)} - {"base_url", "model", "key", "price"}
-_OPENAI_URL = PROVIDERS["openai"].base_url
+_OPENAI_URL = "https://api.openai.com/v1"
 _PANEL = "panel"
 """In the section ``llm``, and no setting of one model."""
 
@@ -229,7 +236,7 @@ class _Found:
         if "base_url" not in self._values:
             other = self._environ.get("OPENAI_BASE_URL")
             address, origin = other or _OPENAI_URL, "OPENAI_BASE_URL" if other else "default"
-            if self.provider is not None and self.provider[0] is AZURE:
+            if self.provider is not None and self.provider[0].name == "azure":
                 version = self._environ.get("OPENAI_API_VERSION")
                 if version and "api_version" not in self._values:
                     self._put("api_version", version, "OPENAI_API_VERSION")
@@ -375,14 +382,15 @@ def resolve_embeddings(
 ) -> LLMSettings:
     """The same for the model that gives vectors: ``RAGBENCH_EMBEDDINGS_<NAME>``."""
     found = _Found({}, section or {}, file, environ, _EMBEDDINGS)
-    if chat is not None and found.value("base_url") is None and found.provider is None:
-        cache = chat.cache or "off"
-        if not any(found.value(name) for name in _KEYS):
-            return _settings(found, chat.endpoint.base_url, chat.endpoint.key, cache)
-        return _settings(found, chat.endpoint.base_url, found.key(chat.endpoint.base_url), cache)
-    base_url = found.base_url()
+    if chat is None or found.value("base_url") is not None or found.provider is not None:
+        base_url = found.base_url()
+        key = found.key(base_url)
+    else:
+        base_url = chat.endpoint.base_url
+        has_own = any(found.value(name) for name in _KEYS)
+        key = found.key(base_url) if has_own else chat.endpoint.key
     cache = DEFAULT_CACHE if chat is None else chat.cache or "off"
-    return _settings(found, base_url, found.key(base_url), cache)
+    return _settings(found, base_url, key, cache)
 
 
 def _settings(found: _Found, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
