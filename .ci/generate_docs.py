@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, docs/metrics.md and two JSON schemas from the program itself.
+"""Writes docs/cli.md, docs/metrics.md and three JSON schemas from the program itself.
 
 Run from the root of the project::
 
@@ -31,6 +31,7 @@ from ragbench.metrics.registry import (  # noqa: E402
     default_metrics,
     definitions,
 )
+from ragbench.views.report import ReportFile  # noqa: E402
 from ragbench_cli.main import app  # noqa: E402
 from ragbench_cli.options import document  # noqa: E402
 
@@ -42,6 +43,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "metrics.md": "\n".join(metrics_page()),
         VIEWS / "verdict.schema.json": schema(GateResult, exit_code={"enum": [0, 1, 3]}),
         VIEWS / "comparison.schema.json": schema(Comparison),
+        VIEWS / "report.schema.json": schema(ReportFile),
     }
 
 

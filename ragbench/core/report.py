@@ -145,10 +145,9 @@ class Slice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Summary:
-    """One metric over a whole run. The five counts add up to ``total``."""
+class Counted:
+    """A metric's figure, and what it covers. The five counts add up to ``total``."""
 
-    metric: Metric
     total: int
     measured: int
     """Cases with a value: the only ones that ``score`` covers."""
@@ -169,6 +168,13 @@ class Summary:
     """Why cases were skipped, abstained, failed or unproved, with counts, most frequent first."""
     slices: tuple[Slice, ...] = ()
     """By tag, then by language, each sorted by value."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary(Counted):
+    """One metric over a whole run."""
+
+    metric: Metric
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -235,6 +235,8 @@ _OTHERS: Mapping[frozenset[str], str] = {
     "questions",
     frozenset({"dataset", "fingerprints", "metrics", "packages"}): "a run's manifest: name the "
     "run's folder",
+    frozenset({"manifest", "schema_version"}): "a run's report, which holds no cases: name the "
+    "run's folder, or cases.csv",
     frozenset({"case", "metric", "judgements"}): "a run's judgements: name the run's folder",
 }
 """What else ragbench writes as JSON, by keys that it begins with; there are no cases in it."""
@@ -249,8 +251,6 @@ def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
         if wanted <= keys.keys():
             problems.add(f"it is {what}", path=source.name)
             return "json"
-    if "manifest" in keys and "schema_version" in keys:
-        return "report"
     has_cases = array_key(head, ("cases",)) is not None
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys.keys():
         problems.add("it is a result that ragbench wrote, without questions", path=source.name)

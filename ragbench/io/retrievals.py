@@ -19,7 +19,7 @@ from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource
 from ragbench.io.source import STDIN, Problems, Source, noting_read_errors
-from ragbench.io.sources import open_source
+from ragbench.io.sources import open_source, run_of
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def open_retrievals(
             closing(Source.of(where, encoding=options.get("encoding"))) as place,
             noting_read_errors(place.name, Problems()),
         ):
-            form = detect_format(place, "cases", Problems())
+            form = "run" if run_of(place) else detect_format(place, "cases", Problems())
     if form == "verdicts":
         raise DataError([Problem(message=_NO_CHUNKS, path=str(where))])
     if form not in _WHOLE_FORMS:

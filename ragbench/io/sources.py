@@ -104,13 +104,7 @@ def _placed(where: str | Path, split: str | None, encoding: str | None, stack: E
     """Where to read from; standard input is kept in a file, because it is read more than once."""
     found = Source.of(where, split=split, encoding=encoding)
     if where != STDIN:
-        # One of a run's files: its folder knows more than they do.
-        path = found.path
-        if path is not None and path.name in _RUN_FILES:
-            around = path.parent
-            if all((around / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
-                return replace(found, name=str(around), path=around)
-        return decoded(found)
+        return run_of(found) or decoded(found)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
     with noting_read_errors(found.name, problems), (folder / "stdin").open("wb") as file:
@@ -120,6 +114,17 @@ def _placed(where: str | Path, split: str | None, encoding: str | None, stack: E
 
 
 _RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
+
+
+def run_of(place: Source) -> Source | None:
+    """The run's folder, for one of its files: it knows more than they do."""
+    path = place.path
+    if path is None or path.name not in _RUN_FILES:
+        return None
+    folder = path.parent
+    if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
+        return None
+    return replace(place, name=str(folder), path=folder)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -54,14 +54,10 @@ def read_export(source: Source, *, kind: Kind, problems: Problems) -> Iterator[R
 
 
 def read_report(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per case of report.json or cases.csv.
-
-    Both hold ids of what was retrieved, and no texts.
-    """
+    """Yields a row per case of cases.csv, which holds ids of what was retrieved, and no texts."""
     del kind
-    for row in container_rows(source, problems, ("cases",)):
-        read = _report_cells if row.cells else _report_row
-        yield from _understood(read, row, problems)
+    for row in container_rows(source, problems):
+        yield from _understood(_report_cells, row, problems)
 
 
 def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

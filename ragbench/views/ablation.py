@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 from markupsafe import Markup
 
 from ragbench.core.ablation import Ablation, VariantAnswers, VariantEffect, VariantReport
 from ragbench.views.document import Document, Section
 from ragbench.views.html import charts
-from ragbench.views.report import operator_object
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
@@ -53,7 +53,9 @@ def _variant(variant: VariantReport) -> dict[str, Any]:
         "failures": [{"failure": text, "count": count} for text, count in variant.failures],
         "acted": variant.acted,
         "answers": None if variant.answers is None else asdict(variant.answers),
-        "post_retrieval": None if variant.operators is None else operator_object(variant.operators),
+        "post_retrieval": None
+        if variant.operators is None
+        else msgspec.to_builtins(variant.operators),
         "settings": variant.settings,
     }
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from importlib.resources import files
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
+import msgspec
 import orjson
 
 from ragbench.core.attribution import CauseCount
-from ragbench.core.biography import Biography, OperatorEffect, OperatorTable
-from ragbench.core.metric import Metric
+from ragbench.core.biography import Biography, OperatorTable
+from ragbench.core.matched import GoldCause
+from ragbench.core.metric import Direction, Group, Metric
 from ragbench.core.outcome import Cell, Failure, Status
-from ragbench.core.report import CaseRow, JudgeReport, Latency, Report, Summary
+from ragbench.core.report import (
+    CaseRow,
+    Counted,
+    FailureGroup,
+    JudgeReport,
+    Latency,
+    Report,
+    StageCount,
+    Summary,
+)
 from ragbench.core.validation import ValidationTable
 from ragbench.ledger.codec import validation_object
 
@@ -79,24 +90,6 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
     }
 
 
-def operator_object(table: OperatorTable) -> dict[str, Any]:
-    return {
-        **_values(table, "cases judged gold found kept"),
-        "no_gold": [{"reason": reason, "cases": count} for reason, count in table.no_gold],
-        "operators": [_effect(one) for one in table.operators],
-    }
-
-
-def _effect(one: OperatorEffect) -> dict[str, Any]:
-    gold = {name: getattr(one, f"gold_{name}") for name in ("given", "lost", "added", "up", "down")}
-    return {
-        **_values(one, "operator cases acted examples"),
-        "chunks": _values(one, "given dropped moved rewritten added"),
-        "gold": {**gold, "lost_for_good": one.lost_for_good},
-        "notes": [{"note": note, "cases": count} for note, count in one.notes],
-    }
-
-
 def biography_object(biography: Biography) -> dict[str, Any]:
     """What became of a case's gold contexts; what became of its other chunks is in the journal."""
     return {
@@ -113,110 +106,68 @@ def biography_object(biography: Biography) -> dict[str, Any]:
     }
 
 
-SCHEMA_VERSION = 1
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportedMetric(Counted):
+    """A metric's figure, with what a reader of it must know."""
+
+    metric: str
+    """With parameters and cutoff, such as ``"nDCG@10"``."""
+    version: int
+    digest: str
+    """Of the source of a user's formula; empty for ragbench's own."""
+    group: Group
+    direction: Direction
+    low: float | None
+    high: float | None
+    unit: str
+    aggregate: str | None
+
+    @classmethod
+    def of(cls, summary: Summary) -> ReportedMetric:
+        counted = {field.name: getattr(summary, field.name) for field in fields(Counted)}
+        return cls(**metric_object(summary.metric), **counted)
 
 
-class JsonReport:
-    """Writes the report: everything about the run, then a line a case.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportFile:
+    """What report.json holds: everything about a run but its cases.
 
-    Durations are left out, so that the same inputs give the same bytes; they are in timings.json.
+    Those are in the journal, in cases.csv, and in what ``ragbench export`` writes. Durations are
+    left out, so that the same inputs give the same bytes; they are in timings.json.
     """
 
-    def __init__(self, report: Report, file: BinaryIO) -> None:
-        self._file, self._columns = file, shown_columns(report.metrics)
-        head = orjson.dumps(_head(report), option=orjson.OPT_INDENT_2)
-        file.write(head.removesuffix(b"\n}") + b',\n  "cases": [')
-        self._separator = b"\n    "
+    manifest: Mapping[str, Any]
+    summaries: tuple[ReportedMetric, ...]
+    """Of the metrics that give the same values in every run."""
+    stages: tuple[StageCount, ...]
+    failures: tuple[FailureGroup, ...]
+    judging: JudgeReport | None
+    notes: tuple[str, ...]
+    causes: tuple[CauseCount, ...]
+    validation: ValidationTable | None
+    post_retrieval: OperatorTable | None
+    gold: Mapping[GoldCause, int]
 
-    def case(self, row: CaseRow) -> None:
-        self._file.write(self._separator + orjson.dumps(case_object(row, self._columns)))
-        self._separator = b",\n    "
 
-    def finish(self) -> None:
-        self._file.write(b"\n  ]\n}\n")
-
-
-def _head(report: Report) -> dict[str, Any]:
-    found = {
-        "schema_version": SCHEMA_VERSION,
-        "manifest": report.manifest,
-        "summaries": [
-            _summary(summary)
-            for summary in report.summaries
-            if summary.metric.definition.deterministic
-        ],
-        "stages": report.stages,
-        "failures": report.failures,
-        "judging": None if report.judging is None else _judging(report.judging),
-        "notes": report.notes,
-        "causes": [cause_object(count) for count in report.causes],
+def report_file(report: Report) -> ReportFile:
+    known = [one for one in report.summaries if one.metric.definition.deterministic]
+    shared = {
+        field.name: getattr(report, field.name)
+        for field in fields(ReportFile)
+        if field.name not in ("summaries", "judging", "post_retrieval")
     }
-    if report.validation is not None:
-        found["validation"] = _validation(report.validation)
-    if report.operators is not None:
-        found["post_retrieval"] = operator_object(report.operators)
-    if report.gold:
-        found["gold"] = {cause.value: count for cause, count in report.gold.items()}
-    return found
-
-
-def cause_object(count: CauseCount) -> dict[str, Any]:
-    return {
-        "cause": count.cause,
-        "label": count.cause.label,
-        "cases": count.cases,
-        "estimated": count.estimated,
-        "stages": [{"stage": stage, "cases": cases} for stage, cases in count.stages],
-        "examples": count.examples,
-    }
-
-
-def _validation(table: ValidationTable) -> dict[str, Any]:
-    return {
-        **_values(table, "validator verdicts answer_present unmatched"),
-        "quality": dict(table.quality),
-        "matrix": [
-            {
-                **_values(cell, "answer_present answered meaning rate"),
-                "cases": cell.rate.count,
-            }
-            for cell in table.matrix
-        ],
-    }
-
-
-def _summary(summary: Summary) -> dict[str, Any]:
-    counts = "total measured abstained skipped failed unproved"
-    return {
-        **metric_object(summary.metric),
-        **_values(summary, f"score interval {counts} slices"),
-        "reasons": [{"reason": reason, "cases": count} for reason, count in summary.reasons],
-    }
-
-
-_JUDGED = (
-    "metric answers prompt_tokens completion_tokens unreported not_sent quotes fabricated_quotes "
-    "fabricated_rate steadiness jurors pairs"
-)
-
-
-def _judging(judging: JudgeReport) -> dict[str, Any]:
-    """What judging took. Who judged stands in the manifest."""
-    return {
-        **_values(judging, "currency price_origin canaries"),
-        "metrics": [
-            {**_values(line, _JUDGED), "cost": None if line.cost is None else f"{line.cost:f}"}
-            for line in judging.lines
-        ],
-    }
-
-
-def report_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) that every report.json of this version meets."""
-    schema: dict[str, Any] = orjson.loads(
-        (files("ragbench.views") / "report.schema.json").read_bytes()
+    judging = report.judging
+    return ReportFile(
+        **shared,
+        summaries=tuple(map(ReportedMetric.of, known)),
+        judging=None if judging is None else replace(judging, judge={}),  # the manifest has it
+        post_retrieval=report.operators,
     )
-    return schema
+
+
+def report_json(report: Report) -> bytes:
+    found = {"schema_version": 2, **msgspec.to_builtins(report_file(report))}
+    return orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def sharing_remark(latencies: Sequence[Latency]) -> str | None:

@@ -18,7 +18,7 @@ from ragbench.ledger.codec import judgement_object
 from ragbench.views.document import markdown
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import RunPage
-from ragbench.views.report import JsonReport, shown_columns, timings_report
+from ragbench.views.report import report_json, shown_columns, timings_report
 from ragbench.views.run_document import run_document
 
 _COLUMNS = (
@@ -149,7 +149,7 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
         names.append("judgements.jsonl")
     with ExitStack() as stack:
         files = [stack.enter_context(written_whole(folder / name)) for name in names]
-        by_case: list[_Form] = [JsonReport(report, files[0]), CsvCases(report, files[1])]
+        by_case: list[_Form] = [CsvCases(report, files[1])]
         if report.judging is not None:
             by_case.append(JudgementLines(report, files[4]))
         page = RunPage(report)
@@ -159,6 +159,7 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
                 form.case(row)
         for form in by_case:
             form.finish()
+        files[0].write(report_json(report))
         files[2].write(markdown(run_document(report), level=1).encode())
         files[3].writelines(timings_report(report))
     write_html(folder / PAGE, page.body(), title=page.title)

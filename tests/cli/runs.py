@@ -7,8 +7,14 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import orjson
+
+from ragbench import report_of
+from ragbench.views.report import case_object, shown_columns
 
 
 class Done(NamedTuple):
@@ -54,6 +60,23 @@ def printed_by(*programs: str) -> str:
 
 def report(folder: str = "run") -> Any:
     return json.loads(Path(folder, "report.json").read_bytes())
+
+
+def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
+    """A run's cases, as ``explain --json`` prints each."""
+    made = report_of(Path(folder))
+    columns = shown_columns(made.metrics)
+    found: list[dict[str, Any]] = orjson.loads(
+        orjson.dumps([case_object(row, columns) for row in made.rows()])
+    )
+    return found
+
+
+def report_schema() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        files("ragbench.views").joinpath("report.schema.json").read_bytes()
+    )
+    return found
 
 
 def score(metric: str, folder: str = "run") -> Any:

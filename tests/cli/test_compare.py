@@ -12,6 +12,7 @@ import pytest
 
 import ragbench.views
 from ragbench_cli.main import main
+from tests.cli.runs import cases_of
 
 Ragbench = Callable[..., Any]
 
@@ -59,11 +60,7 @@ def test_fewer_contexts_find_less(ragbench: Ragbench, runs: dict[str, str]) -> N
 def test_every_change_can_be_found_in_the_runs(ragbench: Ragbench, runs: dict[str, str]) -> None:
     found = json.loads(ragbench("compare", runs["five"], runs["silent"], "--json").out)
     before, after = (
-        {
-            case["id"]: case
-            for case in json.loads((Path(runs[name]) / "report.json").read_text("utf-8"))["cases"]
-        }
-        for name in ("five", "silent")
+        {case["id"]: case for case in cases_of(runs[name])} for name in ("five", "silent")
     )
     assert found["changed"]
     for case in found["changed"]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import Ragbench, lines, own_rag, report
+from tests.cli.runs import Ragbench, cases_of, lines, own_rag, report
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def run(ragbench: Ragbench) -> str:
 
 def test_every_case_of_a_run_has_one_cause(ragbench: Ragbench, run: str) -> None:
     made = report(run)
-    causes = {case["id"]: case["attribution"]["cause"] for case in made["cases"]}
+    causes = {case["id"]: case["attribution"]["cause"] for case in cases_of(run)}
     assert causes == {"c1": "right", "c2": "not_retrieved", "c3": "answered_without"}
     assert [(count["cause"], count["cases"]) for count in made["causes"]] == [
         ("not_retrieved", 1),
@@ -60,7 +60,7 @@ def test_what_an_operator_dropped_is_named(ragbench: Ragbench) -> None:
     rag = own_rag("return 'a badge'", f"return ['A lost badge.', {desk!r}]")
     command = ("eval", "cases.jsonl", "--rag", rag, "--post-retrieval", "post.yaml")
     assert ragbench(*command, "-o", "cut", "-q").code == 0
-    (made,) = report("cut")["cases"]
+    (made,) = cases_of("cut")
     found = made["attribution"]
     assert (found["cause"], found["basis"], found["rank"]) == ("dropped", "texts", 2)
     assert "top_k" in found["stage"]
@@ -75,7 +75,7 @@ def test_gold_that_is_not_in_the_corpus(ragbench: Ragbench) -> None:
     lines("cases.jsonl", rows)
     done = ragbench("eval", "cases.jsonl", "--corpus", "office/corpus.jsonl", "-o", "run", "-q")
     assert done.code == 0
-    causes = {case["id"]: case["attribution"]["cause"] for case in report()["cases"]}
+    causes = {case["id"]: case["attribution"]["cause"] for case in cases_of()}
     assert causes["out"] == "not_in_corpus"
     assert causes["in"] != "not_in_corpus"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, report_schema
 from tests.llm_server import Call, FaultServer
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def test_a_judged_run_shows_scores_tokens_and_what_was_said(ragbench: Ragbench) 
     report = json.loads(Path("run/report.json").read_text("utf-8"))
     assert report["manifest"]["judge"]["chat"]["model"] == "m"
     assert report["manifest"]["fingerprints"]["judge"]
-    line = report["judging"]["metrics"][0]
+    line = report["judging"]["lines"][0]
     assert (line["metric"], line["answers"], line["cost"]) == ("support", 3, None)
     page = Path("run/report.html").read_text("utf-8")
     lines = list(map(json.loads, Path("run/judgements.jsonl").read_text("utf-8").splitlines()))
@@ -240,8 +240,6 @@ def test_runs_of_two_judges_are_not_compared_until_one_judges_both(
 def test_a_panel_and_canaries_stand_in_the_report(ragbench: Ragbench) -> None:
     import jsonschema
 
-    from ragbench.views.report import report_schema
-
     with FaultServer() as server:
         more = model(server, "--panel", "m2", "--canaries", "8")
         dry = ragbench(*RUN, *more, "--dry-run")
@@ -254,7 +252,7 @@ def test_a_panel_and_canaries_stand_in_the_report(ragbench: Ragbench) -> None:
     assert "support: m and m2 say the same of 100%" in done.out
     report = json.loads(Path("run/report.json").read_text("utf-8"))
     jsonschema.validate(report, report_schema())
-    [line] = report["judging"]["metrics"]
+    [line] = report["judging"]["lines"]
     assert [juror["judge"] for juror in line["jurors"]] == ["m", "m2"]
     # The only sentence of the contexts can be copied, and its number altered.
     assert {c["kind"] for c in report["judging"]["canaries"]} == {"copied", "altered"}

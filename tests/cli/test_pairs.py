@@ -75,7 +75,7 @@ PAIRS: dict[str, tuple[str, ...]] = {
     "export.hf": (SAME, RETRIEVED, *FOLDER),
     "samples.jsonl": (ANSWERED, RETRIEVED, *FILE),
     "export.run": (IDS, IDS, *FILE),
-    "report.json": (ANSWERS, "no retrieval is recorded", *FILE),
+    "report.json": ("a run's report, which holds no cases", NO_CHUNKS, *FILE),
     "cases.csv": (ANSWERS, "no retrieval is recorded", *FILE),
     "verdicts.jsonl": (JOIN, "holds verdicts, not the retrievals that they judge", *FILE),
     "verdicts.summary.json": ("it is a summary of verdicts: it holds no", NO_CHUNKS, *FILE),

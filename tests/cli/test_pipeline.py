@@ -10,8 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ragbench.views.report import report_schema
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, cases_of, report_schema
 from tests.llm_server import FaultServer
 
 RUN = ("eval", "office", "-m", "recall@3,token_f1", "-q")
@@ -30,7 +29,7 @@ def test_a_pipeline_over_the_datasets_own_corpus_is_the_baseline(ragbench: Ragbe
     save("retrieval: bm25")
     assert ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "a").code == 0
     assert ragbench(*RUN, "--out", "b").code == 0
-    assert report("a")["cases"] == report("b")["cases"]
+    assert cases_of("a") == cases_of("b")
     assert report("a")["summaries"] == report("b")["summaries"]
 
 
@@ -95,7 +94,7 @@ def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ra
     assert first.code == 2
     assert "the cost is capped at 1.01" in first.err
     assert 0 < asked < len(server.calls)
-    assert all(case["stages"]["generate"] == "measured" for case in report("run")["cases"])
+    assert all(case["stages"]["generate"] == "measured" for case in cases_of())
 
 
 @pytest.mark.extra("llm")
@@ -192,7 +191,7 @@ def test_a_report_says_where_the_gold_was_and_asks_once(ragbench: Ragbench) -> N
     save("indexing: {embedder: 'hashing:64', chunker: whole}\nretrieval: {type: sparse, top_k: 1}")
     assert ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "run").code == 0
     first = report("run")
-    assert sum(first["gold"].values()) == sum("gold" in case for case in first["cases"])
+    assert sum(first["gold"].values()) == sum("gold" in case for case in cases_of())
     assert first["gold"]["retrieved"] > 0
     Draft202012Validator(report_schema()).validate(first)
     assert "## Where the gold was" in Path("run/report.md").read_text("utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, cases_of
 
 STAGE = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
 VARIANTS = """variants:
@@ -59,7 +59,7 @@ def test_further_queries_are_asked_of_the_rag(ragbench: Ragbench) -> None:
     )
     arguments = ("--top-k", "1", "--post-retrieval", "stage.yaml")
     assert ragbench("eval", "office", "--out", "run", "--limit", "1", *arguments).code == 0
-    case = json.loads(Path("run/report.json").read_text("utf-8"))["cases"][0]
+    case = cases_of()[0]
     assert case["retrieved_ids"] == ["leave", "desk"]
 
 
@@ -86,7 +86,7 @@ def test_a_model_of_the_users_own_takes_part(ragbench: Ragbench) -> None:
     )
     save("stage.yaml", f"chat: mine.py:Model\n{LLM}")
     assert ragbench(*RUN, "--limit", "1", "--post-retrieval", "stage.yaml").code == 0
-    case = json.loads(Path("run/report.json").read_text("utf-8"))["cases"][0]
+    case = cases_of()[0]
     assert len(case["retrieved_ids"]) == 1
 
 

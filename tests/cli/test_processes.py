@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragbench_cli.main import COMMANDS
+from tests.cli.runs import cases_of
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -124,7 +125,8 @@ def test_json_is_utf_8_whatever_the_terminal_is() -> None:
     arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Plain", "-o", "run", "--json")
     code, out, _ = ended(start(*arguments, PYTHONIOENCODING="latin-1"))
     assert code == 0
-    assert json.loads(out)["cases"][0]["query"] == "é错"
+    assert json.loads(out)["manifest"]["dataset"]["source"] == "fragen.jsonl"
+    assert cases_of()[0]["query"] == "é错"
 
 
 def on_terminal(*arguments: str, **more: str) -> str:
@@ -177,7 +179,7 @@ def test_what_a_rag_does_to_the_process_stays_out_of_the_result(tmp_path: Path) 
     command = ("eval", "two.jsonl", "--rag", "noisy:Noisy", "--out", "run", "--json")
     code, out, err = ended(start(*command))
     assert code == 0, err
-    assert [case["id"] for case in json.loads(out)["cases"]] == ["a", "b"]
+    assert json.loads(out)["manifest"]["dataset"]["cases"] == 2
     assert (tmp_path / "run" / "report.json").read_text() == out
     for said in ("from C", "from a program", "from Python", "past sys.stdout"):
         assert said in err

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import Ragbench, calls, report
+from tests.cli.runs import Ragbench, calls, cases_of
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def test_a_page_shows_each_case_beside_the_same_one_of_another_run(
     assert kinds == sorted(kinds, key=["newly failing", "mixed", "newly fixed"].index)
     # Those that went another way stand first.
     blocks = re.findall(r"<details class=case[^>]*>", page)
-    assert len(blocks) == len(report("other")["cases"])
+    assert len(blocks) == len(cases_of("other"))
     assert all("data-k" in block for block in blocks[: len(kinds)])
-    responses = [case["response"] for case in report("run")["cases"] if case["response"]]
+    responses = [case["response"] for case in cases_of("run") if case["response"]]
     assert responses
     for response in responses:
         assert html.escape(response) in re.sub(r"</?u>", "", page)

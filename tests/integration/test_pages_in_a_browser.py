@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.runs import cases_of
 from tests.pages import CHROMIUM, DRIVER, Changed, browser, hostile_run
 
 LIMIT = "6"
@@ -185,8 +186,7 @@ def shown(driver: Any) -> list[str]:
 
 
 def test_the_waterfall_filters_and_words_find_cases(driver: Any, pages: dict[str, Path]) -> None:
-    report = json.loads(pages["run"].with_name("report.json").read_bytes())
-    causes = {case["id"]: case["attribution"]["cause"] for case in report["cases"]}
+    causes = {case["id"]: case["attribution"]["cause"] for case in cases_of(pages["run"].parent)}
     opened(driver, pages["run"])
     assert shown(driver) == list(causes)
 
@@ -202,8 +202,9 @@ def test_the_waterfall_filters_and_words_find_cases(driver: Any, pages: dict[str
 
 def test_the_worst_cases_come_first(driver: Any, pages: dict[str, Path]) -> None:
     opened(driver, pages["run"])
-    report = json.loads(pages["run"].with_name("report.json").read_bytes())
-    scores = {case["id"]: case["scores"]["recall@5"]["value"] for case in report["cases"]}
+    scores = {
+        case["id"]: case["scores"]["recall@5"]["value"] for case in cases_of(pages["run"].parent)
+    }
     script = "sort.value = arguments[0]; window.ragbenchFilter()"
     driver.execute_script(script, "recall@5")
     values = [scores[id] for id in shown(driver)]
@@ -250,8 +251,7 @@ def test_without_javascript_every_fact_is_there(driver: Any, pages: dict[str, Pa
     parser = _Text()
     parser.feed(dom)
     text = " ".join("".join(parser.text).split())
-    report = json.loads(pages["run"].with_name("report.json").read_bytes())
-    for case in report["cases"]:
+    for case in cases_of(pages["run"].parent):
         detail = case["attribution"]["detail"]
         for reported in (case["id"], case["query"], case["reference"], detail):
             assert reported is None or " ".join(reported.split()) in text

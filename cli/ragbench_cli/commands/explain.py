@@ -68,13 +68,14 @@ def command(
 
 
 def _run(report: Report, each: int, *, as_json: bool) -> None:
+    import msgspec
+
     from ragbench.verbs.cases import worst_by_cause
-    from ragbench.views.report import cause_object
     from ragbench_cli.tables import causes_table, paragraph, print_block
 
     worst = dict(worst_by_cause(report, each))
     if as_json:
-        counts = [cause_object(count) for count in report.causes]
+        counts = msgspec.to_builtins(report.causes)
         listed = {cause.value: [row.id for row in rows] for cause, rows in worst.items()}
         console.print_json({"schema_version": 1, "causes": counts, "worst": listed})
         return

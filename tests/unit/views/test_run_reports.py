@@ -16,9 +16,10 @@ from ragbench.core.outcome import Failure, Status
 from ragbench.core.report import CaseRow, FailureGroup, Report
 from ragbench.errors import InterruptedRunError
 from ragbench.metrics.matching import Matching
-from ragbench.views.report import report_schema
+from ragbench.views.report import case_object
 from ragbench.views.write import write_reports
 from tests.behaviour.rags import NotingRAG, cases, run
+from tests.cli.runs import cases_of, report_schema
 from tests.unit.views.stored import (
     HOSTILE,
     hostile_report,
@@ -50,20 +51,6 @@ def check(report: dict[str, Any]) -> None:
 # --- report.json and its schema
 
 
-def test_the_schema_allows_no_field_that_it_does_not_name() -> None:
-    """So that a field that is added to the report without it is noticed."""
-    closed: list[object] = []
-
-    def look(part: dict[str, Any]) -> dict[str, Any]:
-        if "required" in part:
-            closed.append(part["additionalProperties"])
-        return part
-
-    json.loads(json.dumps(SCHEMA), object_hook=look)
-    assert len(closed) >= 12
-    assert not any(closed)
-
-
 def test_a_report_of_anything_meets_the_schema(hostile: Path, tmp_path: Path) -> None:
     check(json_of(hostile))
     rag = NotingRAG()
@@ -80,13 +67,11 @@ def test_a_report_of_anything_meets_the_schema(hostile: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (["schema_version"], 2),
-        (["cases", 0, "scores", "exact_match", "value"], "1"),
-        (["cases", 0, "scores", "exact_match", "status"], "failed"),
-        (["cases", 0, "stages", "retrieve"], "done"),
-        (["summaries", 0, "measured"], -1),
-        (["manifest", "dataset", "fingerprint"], "short"),
-        (["stages", 0, "stage"], "rerank"),
+        (["schema_version"], 1),
+        (["summaries", 0, "measured"], "1"),
+        (["summaries", 0, "direction"], "up"),
+        (["stages", 0, "failed"], None),
+        (["causes", 0, "cause"], "lost"),
     ],
 )
 def test_the_schema_refuses_what_is_not_a_report(
@@ -100,7 +85,7 @@ def test_the_schema_refuses_what_is_not_a_report(
 
 
 def test_every_text_comes_back_exactly(hostile: Path) -> None:
-    found = json_of(hostile)["cases"]
+    found = cases_of(hostile)
     assert [case["query"] for case in found] == HOSTILE
     assert [case["reference_ids"] for case in found] == [[text] for text in HOSTILE]
     answered = [case for case in found if case["stages"]["generate"] != "failed"]
@@ -113,12 +98,6 @@ def test_the_four_counts_add_up(hostile: Path) -> None:
     for summary in json_of(hostile)["summaries"]:
         counts = [summary[status] for status in ("measured", "abstained", "skipped", "failed")]
         assert sum(counts) == summary["total"] == len(HOSTILE)
-
-
-def test_a_case_stands_on_a_line_of_its_own(hostile: Path) -> None:
-    lines = (hostile / "report.json").read_text(encoding="utf-8").splitlines()
-    starts = [line for line in lines if line.startswith('    {"id":')]
-    assert len(starts) == len(HOSTILE)
 
 
 # --- the same bytes
@@ -240,15 +219,15 @@ def row(**fields: Any) -> CaseRow:
 
 
 def test_what_is_not_known_is_null_or_empty_and_no_ids_are_none(tmp_path: Path) -> None:
-    write_reports(report_with([row(), row(reference_ids=())]), tmp_path)
-    case, _ = json_of(tmp_path)["cases"]
+    case = case_object(row(), ())
     assert {name for name, value in case.items() if value is None} == {
         "language", "cluster", "reference", "reference_ids", "retrieved_ids", "response",
     }  # fmt: skip
+    write_reports(report_with([row(), row(reference_ids=())]), tmp_path)
     unknown, none = table_of(tmp_path)
     assert (unknown["reference_ids"], unknown["response"], none["reference_ids"]) == ("", "", "[]")
     write_reports(report_with([]), tmp_path)
-    assert (json_of(tmp_path)["cases"], table_of(tmp_path)) == ([], [])
+    assert table_of(tmp_path) == []
     assert {path.name for path in tmp_path.iterdir()} == ALL
 
 
@@ -272,14 +251,13 @@ def test_a_huge_response_and_a_huge_failure(tmp_path: Path) -> None:
     group = FailureGroup(stage="score", type="E", message="m" * 10**6, count=1, examples=("a",))
     report = replace(report, failures=(group,))
     write_reports(report, tmp_path)
-    assert len(json_of(tmp_path)["cases"][0]["response"]) == 10**7
     assert (tmp_path / "report.md").stat().st_size < 2000
 
 
 def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
     data = [Case(id="a", query="a"), *cases("mute b")]
     run(data, NotingRAG(), tmp_path / "run", metrics="exact_match")
-    skipped, failed = json.loads(written(tmp_path / "run")["report.json"])["cases"]
+    skipped, failed = cases_of(tmp_path / "run")
     said = {"status": "skipped", "value": None, "reason": "no reference answer"}
     assert skipped["scores"]["exact_match"] == said
     reason = failed["scores"]["exact_match"]["reason"]
