@@ -221,19 +221,6 @@ def test_pair(
         check(expected, cases(f"{out}.jsonl"), cases("export.jsonl"))
 
 
-def test_a_run_file_is_read_with_its_dataset(
-    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(written)
-    out = tmp_path / "out"
-    assert main(["eval", "office", "--answers", "export.run", "-o", str(out), "-q"]) == 0
-    main(["export", str(out), "--to", "jsonl", "-o", str(tmp_path / "o.jsonl")])
-    found = cases(str(tmp_path / "o.jsonl"))
-    assert found["c1"]["retrieval"]["value"]["context_ids"] == ["leave", "x y%20"]
-    assert found["c1"]["retrieval"]["value"]["scores"] == [0.75, 0.5]
-    assert found["c3"]["retrieval"]["status"] == "skipped"  # failed cases stand in no TREC file
-
-
 def test_every_export_and_every_file_of_a_run_is_among_the_writers(written: Path) -> None:
     from ragbench.io.export import EXPORTS
 

@@ -107,9 +107,7 @@ def test_fields_of_the_answers_have_names_of_their_own(ragbench: Ragbench) -> No
     assert score("exact_match") == (1.0, 1)
 
 
-def test_standard_input_holds_answers_or_needs_a_rag(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
     def piped(rows: list[dict[str, Any]]) -> None:
         raw = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
@@ -123,9 +121,7 @@ def test_standard_input_holds_answers_or_needs_a_rag(
     assert "the baseline RAG needs documents" in done.err
 
 
-def test_a_recorded_answer_that_declines_is_one_as_if_it_had_been_asked_for(
-    ragbench: Ragbench,
-) -> None:
+def test_a_recorded_answer_that_declines_is_as_if_it_had_been_asked_for(ragbench: Ragbench) -> None:
     rows = [{"query": "a", "response": text} for text in ("27", "", "I do not know.")]
     done = ragbench("eval", lines("said.jsonl", rows), "-o", "run", "-m", "answer_rate")
     assert "generate  1 answered, 2 abstained, 3 recorded" in done.out

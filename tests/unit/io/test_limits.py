@@ -138,7 +138,7 @@ def test_a_gzip_bomb(tmp_path: Path, read: Any, name: str) -> None:
         (read_baseline, FILE),
     ],
 )
-def test_files_that_are_held_whole_have_limits_too(
+def test_files_held_whole_are_limited(
     tmp_path: Path, read: Callable[[Path], Any], limit: str
 ) -> None:
     path = tmp_path / "large.json"

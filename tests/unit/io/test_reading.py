@@ -177,9 +177,7 @@ def test_an_inserted_line_renames_no_other_case(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_opened_is_one_clear_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(tmp_path / "none.jsonl")[1] == [": no such file or folder"]
     assert "in a form that is recognised" in read(tmp_path)[1][0]
     assert read(tmp_path, format="jsonl")[1] == [": expected a file, found a folder"]

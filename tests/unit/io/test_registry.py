@@ -139,9 +139,7 @@ def test_any_bytes(
 
 @settings(max_examples=60, deadline=None)
 @given(content=contents)
-def test_any_bytes_as_judgements_and_runs(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_any_bytes_as_trec_files(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "trec"
     path.write_bytes(content)
     read_grades(Source.of(path), Problems())

@@ -274,8 +274,6 @@ def test_text_files(tmp_path: Path) -> None:
         ("text", "text files hold documents"),
     ],
 )
-def test_a_folder_that_is_not_what_it_is_said_to_be(
-    tmp_path: Path, format_name: str, expected: str
-) -> None:
+def test_a_folder_that_is_something_else(tmp_path: Path, format_name: str, expected: str) -> None:
     with pytest.raises(DataError, match=expected):
         list(read_cases(tmp_path, format=format_name))

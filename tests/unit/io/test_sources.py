@@ -107,9 +107,7 @@ def test_what_is_recorded_of_an_answer_or_a_retrieval(
 
 
 @pytest.mark.parametrize("response", [None, "", "half an ans"])
-def test_an_error_is_a_failure_whatever_the_record_has_besides(
-    tmp_path: Path, response: str | None
-) -> None:
+def test_an_error_is_a_failure_whatever_is_beside_it(tmp_path: Path, response: str | None) -> None:
     found = one(tmp_path, {"response": response, "error": "504", "seconds": 2}).recorded["generate"]
     assert (found.status, found.value, found.seconds) == (Status.FAILED, None, 2.0)
     assert str(found.failure) == "generate: RecordedError: 504"
@@ -187,9 +185,7 @@ POINTS = [
          RetrievalResult(["Ada"], context_ids=["a"], scores=[3.1])),
     ],
 )  # fmt: skip
-def test_chunks_with_scores_are_read_wherever_they_are(
-    tmp_path: Path, row: Row, options: Any, value: object
-) -> None:
+def test_chunks_with_scores_are_read(tmp_path: Path, row: Row, options: Any, value: object) -> None:
     assert one(tmp_path, row, **options).recorded["retrieve"].value == value
 
 
@@ -204,9 +200,7 @@ def test_chunks_with_scores_are_read_wherever_they_are(
           RetrievalResult(["one text"])]),
     ],
 )  # fmt: skip
-def test_tables_hold_chunks_in_rows_or_in_cells(
-    tmp_path: Path, text: str, values: list[RetrievalResult]
-) -> None:
+def test_tables_hold_chunks_too(tmp_path: Path, text: str, values: list[RetrievalResult]) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(text, "utf-8")
     assert [entry.recorded["retrieve"].value for entry in read(path)[0]] == values
@@ -233,9 +227,7 @@ def test_how_chunks_are_read_is_shown_and_what_is_wrong_with_them_counted(tmp_pa
         {"hits": [], "result": {"points": []}},
     ],
 )
-def test_passages_that_a_dataset_brings_are_not_taken_for_retrieved(
-    tmp_path: Path, passages: Row
-) -> None:
+def test_passages_that_a_dataset_brings_were_not_retrieved(tmp_path: Path, passages: Row) -> None:
     assert one(tmp_path, {"answer": "Ada", **passages}).recorded == {}
 
 
@@ -330,9 +322,7 @@ def test_a_long_file_is_streamed_and_looked_at_only_at_its_beginning(tmp_path: P
         ({"color": "red"}, None),
     ],
 )
-def test_a_field_that_may_be_the_gold_is_proposed(
-    tmp_path: Path, row: Row, target: str | None
-) -> None:
+def test_a_field_that_may_be_gold_is_proposed(tmp_path: Path, row: Row, target: str | None) -> None:
     path = lines(tmp_path / "x.jsonl", [{"query": "Who?", "reference": "Ada", **row}])
     ((entry,), info) = read(path)
     if target is None:
@@ -374,9 +364,7 @@ def test_the_split_that_is_taken_is_named(beir: Path) -> None:
          '{"qu\\u0065ry": "B?", "query": "C?"}', 2),
     ],
 )  # fmt: skip
-def test_a_key_that_is_repeated_is_an_error_with_its_line(
-    tmp_path: Path, name: str, text: str, line: int
-) -> None:
+def test_a_repeated_key_is_an_error(tmp_path: Path, name: str, text: str, line: int) -> None:
     (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(DataError, match=rf"{name}:{line}: field 'query': the key stands twice"):
         read(tmp_path / name)

@@ -67,9 +67,7 @@ def test_every_problem_has_its_row(tmp_path: Path) -> None:
         list(read_cases(twice))
 
 
-def test_what_is_no_workbook_or_too_large_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_workbook_or_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.xlsx"
     for data, message in (
         (b"PK\x03\x04 cut off", "not a readable workbook: File is not a zip file"),

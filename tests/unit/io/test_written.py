@@ -82,9 +82,7 @@ def test_cases_and_documents_come_back_from_a_file(
     assert list(read_documents(folder / "corpus.jsonl.gz")) == texts
 
 
-def test_the_same_cases_give_the_same_bytes_and_what_is_not_known_is_left_out(
-    tmp_path: Path,
-) -> None:
+def test_the_same_cases_give_the_same_bytes_without_what_is_not_known(tmp_path: Path) -> None:
     for name in ("a.jsonl.gz", "b.jsonl.gz"):
         write_cases([Case(id="1", query="q", reference_context_ids=())], tmp_path / name)
     content = (tmp_path / "a.jsonl.gz").read_bytes()
@@ -102,9 +100,7 @@ def test_the_same_cases_give_the_same_bytes_and_what_is_not_known_is_left_out(
         (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
     ],
 )
-def test_a_case_that_cannot_be_written_leaves_the_old_file(
-    tmp_path: Path, second: Case, expected: str
-) -> None:
+def test_a_wrong_case_leaves_the_old_file(tmp_path: Path, second: Case, expected: str) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text("old", encoding="utf-8")
     with pytest.raises(DataError, match=expected):

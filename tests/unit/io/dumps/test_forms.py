@@ -102,9 +102,7 @@ def test_responses_of_a_batch_are_joined_with_queries_by_order(tmp_path: Path, k
 
 
 @of_kind("empty")
-def test_a_response_whose_texts_are_missing_is_recognised_all_the_same(
-    tmp_path: Path, known: Any
-) -> None:
+def test_a_response_whose_texts_are_missing_is_recognised_too(tmp_path: Path, known: Any) -> None:
     form, (retrieval,), problems = read(written(tmp_path / "x.json", known["value"]))
     assert (form, [chunk.text for chunk in retrieval.chunks], problems) == (known["form"], [""], [])
 

@@ -59,9 +59,7 @@ def read(path: Path, piece: int = 0) -> tuple[list[RetrievalDump], list[Problem]
 @example(rows=[b"", b"", b""], piece=1, mark=False, ended=True)
 @example(rows=[FIRST, FIRST], piece=len(FIRST) + 1, mark=False, ended=True)
 @example(rows=[FIRST, FIRST], piece=len(FIRST), mark=False, ended=False)
-def test_pieces_of_any_size_are_the_whole(
-    rows: list[bytes], piece: int, mark: bool, ended: bool
-) -> None:
+def test_pieces_make_the_whole(rows: list[bytes], piece: int, mark: bool, ended: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "d.jsonl"
         whole = b"\n".join([FIRST, *rows]) + b"\n" * ended
@@ -123,7 +121,7 @@ def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
          "its queries come from elsewhere"),
     ],
 )  # fmt: skip
-def test_why_a_dump_is_read_whole(
+def test_why_it_is_whole(
     tmp_path: Path, name: str, data: bytes, options: dict[str, Any], why: str
 ) -> None:
     path = tmp_path / name

@@ -105,7 +105,7 @@ def test_the_lines_of_a_run_and_its_qrels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scores", [None, [0.5, 0.5, 0.1], [math.nan, 0.2, 0.1]])
-def test_scores_that_would_not_keep_the_order_are_replaced(
+def test_scores_that_break_the_order_are_replaced(
     tmp_path: Path, scores: list[float] | None
 ) -> None:
     run, _ = write(tmp_path, trace_of(["x", "y", "z"], ids=["a", "b", "c"], scores=scores))
@@ -115,9 +115,7 @@ def test_scores_that_would_not_keep_the_order_are_replaced(
 @given(scores=st.lists(st.floats(width=32), max_size=8))
 @example(scores=[1e300, 1e299, 1.0])
 @example(scores=[0.3, 0.3 - 1e-12, 0.1])
-def test_written_scores_always_fall(
-    tmp_path_factory: pytest.TempPathFactory, scores: list[float]
-) -> None:
+def test_written_scores_fall(tmp_path_factory: pytest.TempPathFactory, scores: list[float]) -> None:
     names = [f"d{position}" for position in range(len(scores))]
     folder = tmp_path_factory.mktemp("trec")
     run, _ = write(folder, trace_of(names, ids=names, scores=scores))

@@ -66,9 +66,7 @@ def test_the_same_run_gives_the_same_bytes_and_replaces_another(tmp_path: Path, 
 
 
 @EVERY
-def test_no_traces_are_no_error_and_what_breaks_off_leaves_the_old_output(
-    tmp_path: Path, name: str
-) -> None:
+def test_nothing_is_no_error_and_what_breaks_off_leaves_the_old(tmp_path: Path, name: str) -> None:
     def broken() -> Iterator[Trace]:
         yield FULL
         raise RuntimeError("the journal broke off")
@@ -161,7 +159,7 @@ def noted(folder: Path, metadata: Any) -> Any:
         ({7: 1}, {"7": 1}),
     ],
 )
-def test_metadata_of_many_types_has_one_json_form(
+def test_metadata_of_any_type_has_one_json_form(
     tmp_path: Path, value: object, form: object
 ) -> None:
     assert noted(tmp_path, {"x": value}) == {"x": form}
@@ -170,7 +168,7 @@ def test_metadata_of_many_types_has_one_json_form(
 @pytest.mark.parametrize(
     ("value", "kind"), [(object(), "a object"), (b"raw", "bytes"), (Page, "a type")]
 )
-def test_what_has_no_json_form_is_named_with_its_place(
+def test_what_has_no_json_form_is_said_to_be_where(
     tmp_path: Path, value: object, kind: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -214,9 +212,7 @@ def test_a_case_a_row_with_lists_as_json_and_what_is_unknown_empty(tmp_path: Pat
 @pytest.mark.parametrize(
     ("generation", "cell"), [(measured(GenerationResult("")), '""'), (skipped("r"), "")]
 )
-def test_an_empty_text_and_an_unknown_one_differ(
-    tmp_path: Path, generation: Any, cell: str
-) -> None:
+def test_an_empty_text_is_no_unknown_one(tmp_path: Path, generation: Any, cell: str) -> None:
     trace = Trace(case=Case(id="c", query="q"), retrieval=skipped("r"), generation=generation)
     export("csv", [trace], tmp_path / "o.csv")
     header, line = (tmp_path / "o.csv").read_text(encoding="utf-8").splitlines()
@@ -248,7 +244,7 @@ def test_parquet_types_are_the_same_whatever_the_values(tmp_path: Path) -> None:
 
 
 @forms("parquet", "hf")
-def test_more_rows_than_one_batch_keep_their_order_and_nan_is_not_null(
+def test_rows_of_many_batches_keep_their_order_and_nan_is_not_null(
     tmp_path: Path, name: str
 ) -> None:
     many = (trace_of(["x"], case=str(n), scores=[math.nan]) for n in range(2001))
