@@ -25,7 +25,7 @@ from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import EVERYTHING, Condition, own_condition, quoted
 from ragbench.stores.pgvector_sql import SqlColumn, SqlTable, find_table, table_names
 from ragbench.stores.pgvector_table import PgvectorTable, look_on
-from ragbench.stores.plain import PlainChunk, plain
+from ragbench.stores.plain import plain
 from ragbench.stores.record import StoredChunk, read_chunk
 
 if TYPE_CHECKING:
@@ -323,21 +323,15 @@ class OwnTable(PgvectorTable):
         return super().nearest(rows, limit, condition, _EXACT if condition.few else effort)
 
 
-def _values(chunk: PlainChunk, vector: Any) -> list[Any]:
+def _values(chunk: Mapping[str, Any], vector: Any) -> list[Any]:
     jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
+    found = {**chunk, "embedding": vector}
     return [
-        *(chunk.chunk_id, chunk.document_id, chunk.text, chunk.start, chunk.end),
-        jsonb(chunk.metadata, _json),
-        chunk.digest,
-        jsonb(chunk.dates, _json) if chunk.dates else None,
-        jsonb(chunk.fields, _json) if chunk.fields else None,
-        chunk.exact,
-        vector,
+        jsonb(found[name], orjson.dumps)
+        if kind == "jsonb" and found[name] is not None
+        else found[name]
+        for name, kind in _COLUMNS.items()
     ]
-
-
-def _json(value: object) -> bytes:
-    return orjson.dumps(value)
 
 
 def _plain(vector: Any) -> Any:

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from ragbench.core.filters import field_values, instant, number
@@ -38,24 +37,8 @@ _UNQUOTED = re.compile(r'["%\\]')
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlainChunk:
-    """See the module."""
-
-    chunk_id: str
-    document_id: str | None
-    text: str
-    start: int | None
-    end: int | None
-    metadata: dict[str, Any]
-    digest: str
-    dates: dict[str, int]
-    lists: list[str]
-    fields: dict[str, Any]
-    exact: str | None
-
-
-def plain(stored: StoredChunk) -> PlainChunk:
+def plain(stored: StoredChunk) -> dict[str, Any]:
+    """The fields of a chunk; see the module."""
     chunk = stored.chunk
     metadata = dict(chunk.metadata)
     text, document_id, start, end = chunk.text, chunk.document_id, chunk.start, chunk.end
@@ -80,19 +63,19 @@ def plain(stored: StoredChunk) -> PlainChunk:
         moment = instant(document_id)
         if moment is not None:
             dates["document_id"] = moment
-    return PlainChunk(
-        chunk_id=chunk.id,
-        document_id=document_id,
-        text=text,
-        start=start,
-        end=end,
-        metadata=metadata,
-        digest=stored.digest,
-        dates=dates,
-        lists=lists,
-        fields=fields,
-        exact=None if stored.is_plain else stored.body,
-    )
+    return {
+        "chunk_id": chunk.id,
+        "document_id": document_id,
+        "text": text,
+        "start": start,
+        "end": end,
+        "metadata": metadata,
+        "digest": stored.digest,
+        "dates": dates or None,
+        "lists": lists or None,
+        "fields": fields or None,
+        "exact": None if stored.is_plain else stored.body,
+    }
 
 
 def straight_path(name: str) -> tuple[str, ...] | None:

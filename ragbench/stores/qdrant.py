@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -27,7 +27,6 @@ from ragbench.stores.base import (
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
-    info_from_json,
     info_to_json,
     name_from_json,
     server_url,
@@ -35,15 +34,21 @@ from ragbench.stores.database import (
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
 from ragbench.stores.qdrant_filters import native_condition, payload_condition
-from ragbench.stores.qdrant_points import DENSE, KEPT, WORDS, OwnPoints, point_id
-from ragbench.stores.words import WordVector, fastembed_words
+from ragbench.stores.qdrant_points import (
+    DENSE,
+    KEY,
+    WORDS,
+    OfClient,
+    OwnPoints,
+    qdrant_models,
+    read_mark,
+)
+from ragbench.stores.words import fastembed_words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_KEY = "ragbench"
-_PAGE = 2000
 _DELETED = 0.05
 """From such a share of removed chunks on a segment with words is rewritten."""
 
@@ -72,12 +77,12 @@ class QdrantServerDatabase(WritableDatabase[Any]):
 
     def names(self, connection: Any) -> list[str]:
         """Of all collections those with ragbench's mark."""
-        texts = [_read_mark(connection, name) for name in self.listed(connection)]
+        texts = [read_mark(connection, name) for name in self.listed(connection)]
         return [name_from_json(text, self.address) for text in texts if text is not None]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty collection; what is kept with it are its metadata."""
-        models = _models()
+        models = qdrant_models()
         name = fitted_name(info.name)
         if connection.collection_exists(name):
             raise StoreError(
@@ -88,10 +93,10 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             vectors_config={
                 DENSE: models.VectorParams(size=info.dimension, distance=models.Distance.DOT)
             },
-            metadata={_KEY: info_to_json(info)},
+            metadata={KEY: info_to_json(info)},
             **({} if info.words is None else _for_words(models)),
         )
-        if _read_mark(connection, name) is None:
+        if read_mark(connection, name) is None:
             connection.delete_collection(name)
             raise StoreError(
                 f"{self.address}: the server keeps no metadata of collections: "
@@ -101,113 +106,20 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             for field in ("document_id", "lists", "spelled"):
                 connection.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
 
-    def attach(self, connection: Any, name: str) -> QdrantServer | None:
+    def attach(self, connection: Any, name: str) -> OwnPoints | None:
         """The collection, if it has ragbench's mark."""
         fitted = fitted_name(name)
         if not connection.collection_exists(fitted):
             return None
-        if _read_mark(connection, fitted) is None:
+        if read_mark(connection, fitted) is None:
             raise ForeignCollectionError(self.address, name)
-        return QdrantServer(self.address, connection, fitted, local=self._local)
+        models, exact = qdrant_models(), self._local
+        return OwnPoints(self.address, connection, fitted, models, is_exact=exact)
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the collection, if it has ragbench's mark."""
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
-
-
-class _OfClient:
-    """A collection that the client asks for."""
-
-    def __init__(self, client: Any, name: str) -> None:
-        self._client = client
-        self._name = name
-
-    def count(self) -> int:
-        return int(self._client.count(self._name, exact=True).count)
-
-    def _answers(self, queries: Sequence[Any], effort: Effort, **asked: Any) -> list[list[Any]]:
-        models = _models()
-        if effort != NORMAL:
-            asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
-        requests = [models.QueryRequest(query=query, **asked) for query in queries]
-        found = self._client.query_batch_points(self._name, requests)
-        return [answer.points for answer in found]
-
-
-class QdrantServer(_OfClient, OwnPoints):
-    """One collection that ragbench fills."""
-
-    def __init__(self, address: str, client: Any, name: str, *, local: bool = False) -> None:
-        _OfClient.__init__(self, client, name)
-        OwnPoints.__init__(self, _models())
-        self._address = address
-        self.is_exact = local
-
-    def read_info(self) -> CollectionInfo:
-        text = _read_mark(self._client, self._name)
-        if text is None:
-            raise StoreError(
-                f"{self._address}: the collection '{self._name}' has lost its metadata"
-            )
-        return info_from_json(text, self._address)
-
-    def write_info(self, info: CollectionInfo) -> None:
-        self._client.update_collection(self._name, metadata={_KEY: info_to_json(info)})
-
-    def remove(self, ids: Sequence[str]) -> None:
-        points = [point_id(value) for value in ids]
-        self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
-
-    def _index(self, path: str, kind: str) -> None:
-        if not self.is_exact:
-            self._client.create_payload_index(self._name, path, kind)
-
-    def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
-        made = [
-            self._models.PointStruct(id=point, vector=vectors, payload=payload)
-            for point, vectors, payload in points
-        ]
-        self._client.upsert(self._name, made, wait=True)
-
-    def _records(
-        self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
-    ) -> Iterable[Any]:
-        for first in range(0, len(points), _PAGE):
-            yield from self._client.retrieve(
-                self._name,
-                list(points[first : first + _PAGE]),
-                with_payload=keys,
-                with_vectors=vectors or False,
-            )
-
-    def _pages(self, keys: list[str]) -> Iterator[Any]:
-        offset = None
-        while True:
-            records, offset = self._client.scroll(
-                self._name, limit=_PAGE, offset=offset, with_payload=keys
-            )
-            yield from records
-            if offset is None:
-                return
-
-    def _nearest(
-        self,
-        queries: Sequence[Any],
-        using: str,
-        limit: int,
-        condition: Any = None,
-        *,
-        effort: Effort = NORMAL,
-        with_vectors: bool = False,
-    ) -> list[list[Any]]:
-        wanted: dict[str, Any] = (
-            {"with_vector": [using]} if with_vectors else {"with_payload": KEPT}
-        )
-        return self._answers(queries, effort, using=using, limit=limit, filter=condition, **wanted)
-
-    def _sparse(self, words: WordVector) -> Any:
-        return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
 
 _METRICS: dict[str, MetricName] = {
@@ -218,7 +130,7 @@ _METRICS: dict[str, MetricName] = {
 }
 
 
-class QdrantPayloads(_OfClient):
+class QdrantPayloads(OfClient):
     """One collection of another program; see `ragbench.stores.base.Reader`.
 
     A row's fields are its payload.
@@ -264,7 +176,7 @@ class QdrantPayloads(_OfClient):
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is Qdrant's JSON object."""
-        models = _models()
+        models = qdrant_models()
         parts = [] if filters is None else [payload_condition(filters, models)]
         if native is not None:
             parts.append(native_condition(native, models))
@@ -289,7 +201,7 @@ class QdrantPayloads(_OfClient):
         numbers = [fastembed_words(text, self._language) for text in texts]
         asked = [at for at, one in enumerate(numbers) if one]
         queries = [
-            _models().SparseVector(indices=numbers[at], values=[1.0] * len(numbers[at]))
+            qdrant_models().SparseVector(indices=numbers[at], values=[1.0] * len(numbers[at]))
             for at in asked
         ]
         found: list[list[Row]] = [[] for _ in texts]
@@ -329,16 +241,6 @@ def _for_words(models: ModuleType) -> dict[str, Any]:
             deleted_threshold=_DELETED, vacuum_min_vector_number=100
         ),
     }
-
-
-def _models() -> ModuleType:
-    return require("qdrant_client.models", extra="qdrant")
-
-
-def _read_mark(client: Any, name: str) -> str | None:
-    metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
-    text = (metadata or {}).get(_KEY)
-    return text if isinstance(text, str) else None
 
 
 _TIMEOUT = 60

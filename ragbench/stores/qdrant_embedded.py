@@ -119,12 +119,8 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
 class QdrantEmbedded(OwnPoints):
     """One shard."""
 
-    is_exact = True
-
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
-        super().__init__(package)
-        self._address = address
-        self._package = package
+        super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard
         self._info = info
 
@@ -139,14 +135,14 @@ class QdrantEmbedded(OwnPoints):
 
     def remove(self, ids: Sequence[str]) -> None:
         points = [point_id(value) for value in ids]
-        self._shard.update(self._package.UpdateOperation.delete_points(points))
+        self._shard.update(self._models.UpdateOperation.delete_points(points))
 
     def count(self) -> int:
-        return int(self._shard.count(self._package.CountRequest(exact=True)))
+        return int(self._shard.count(self._models.CountRequest(exact=True)))
 
     def _index(self, path: str, kind: str) -> None:
-        made = getattr(self._package.PayloadSchemaType, kind.capitalize())
-        self._shard.update(self._package.UpdateOperation.create_field_index(path, made))
+        made = getattr(self._models.PayloadSchemaType, kind.capitalize())
+        self._shard.update(self._models.UpdateOperation.create_field_index(path, made))
 
     def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
         # Once into the log, once into the segment, and room for what is kept of each.
@@ -155,21 +151,21 @@ class QdrantEmbedded(OwnPoints):
             for _, vectors, payload in points
         )
         _check_space(self._address, self._info.parent, 4 * size)
-        made = [self._package.Point(*point) for point in points]
-        self._shard.update(self._package.UpdateOperation.upsert_points(made))
+        made = [self._models.Point(*point) for point in points]
+        self._shard.update(self._models.UpdateOperation.upsert_points(made))
 
     def _records(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
-        only = self._package.PayloadSelector.Include(keys)
+        only = self._models.PayloadSelector.Include(keys)
         found: Iterable[Any] = self._shard.retrieve(list(points), only, vectors or False)
         return found
 
     def _pages(self, keys: list[str]) -> Iterator[Any]:
-        only = self._package.PayloadSelector.Include(keys)
+        only = self._models.PayloadSelector.Include(keys)
         offset = None
         while True:
-            request = self._package.ScrollRequest(offset=offset, limit=_PAGE, with_payload=only)
+            request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=only)
             records, offset = self._shard.scroll(request)
             yield from records
             if offset is None:
@@ -185,7 +181,7 @@ class QdrantEmbedded(OwnPoints):
         effort: Effort = NORMAL,
         with_vectors: bool = False,
     ) -> list[list[Any]]:
-        package = self._package
+        package: Any = self._models
         # All of the payload: to choose costs the engine more than what is left out.
         wanted = (
             {"with_vector": [using], "with_payload": False}
@@ -204,7 +200,7 @@ class QdrantEmbedded(OwnPoints):
         return found
 
     def _sparse(self, words: WordVector) -> Any:
-        return self._package.SparseVector(list(words), list(words.values()))
+        return self._models.SparseVector(list(words), list(words.values()))
 
 
 def _check_space(address: str, folder: Path, needed: int) -> None:

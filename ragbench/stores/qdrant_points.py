@@ -8,14 +8,16 @@ what is empty of it is left out.
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.filters import Filter, number
-from ragbench.stores.base import NORMAL, Effort, Row, Translated
-from ragbench.stores.plain import PlainChunk, field_key, plain
+from ragbench.errors import StoreError
+from ragbench.plugins import require
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Translated
+from ragbench.stores.database import info_from_json, info_to_json
+from ragbench.stores.plain import field_key, plain
 from ragbench.stores.qdrant_filters import own_condition, written_path
 from ragbench.stores.record import StoredChunk, read_chunk
 from ragbench.stores.words import WordVector
@@ -32,6 +34,9 @@ KEPT = ["chunk_id", "document_id", "text", "start", "end", "metadata", "exact"]
 _MOST_INDEXED = 16
 """So many fields of the metadata are indexed; each index makes writing slower."""
 _BATCH = 500
+_PAGE = 2000
+KEY = "ragbench"
+"""Under which a collection's metadata keep what ragbench says of it."""
 _NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
 
 
@@ -39,20 +44,11 @@ def point_id(identifier: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, identifier))
 
 
-def payload(chunk: PlainChunk) -> dict[str, Any]:
-    """What is kept beside the vectors."""
-    found: dict[str, Any] = {"chunk_id": chunk.chunk_id, "text": chunk.text}
-    for name in ("document_id", "start", "end", "exact"):
-        value = getattr(chunk, name)
-        if value is not None:
-            found[name] = value
-    for name in ("metadata", "dates", "lists", "fields"):
-        value = getattr(chunk, name)
-        if value:
-            found[name] = value
-    if chunk.fields:
-        found["spelled"] = list(chunk.fields)
-    found["digest"] = chunk.digest
+def payload(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept beside the vectors: of the plain fields those that hold something."""
+    found = {name: value for name, value in chunk.items() if value not in (None, {})}
+    if chunk["fields"]:
+        found["spelled"] = list(chunk["fields"])
     return found
 
 
@@ -62,11 +58,11 @@ class FieldIndexes:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
-    def missing(self, chunks: Sequence[PlainChunk]) -> Mapping[str, str]:
+    def missing(self, chunks: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
         """The paths to be indexed for these chunks, with a kind: keyword, float or bool."""
         found: dict[str, str] = {}
         for chunk in chunks:
-            for name, value in chunk.metadata.items():
+            for name, value in chunk["metadata"].items():
                 kind = _kind(value)
                 if kind and name not in self._known and '"' not in name and "\\" not in name:
                     found.setdefault(name, kind)
@@ -74,7 +70,7 @@ class FieldIndexes:
         fresh = {name: found[name] for name in sorted(found)[:room]}
         self._known.update(fresh)
         paths = {written_path(["metadata", name]): kind for name, kind in fresh.items()}
-        dated = {key for chunk in chunks for key in chunk.dates}
+        dated = {key for chunk in chunks for key in chunk["dates"] or ()}
         for name in fresh:
             if field_key(name) in dated:
                 paths[written_path(["dates", field_key(name)])] = "float"
@@ -92,34 +88,87 @@ def _kind(value: object) -> str | None:
     return None if number(value) is None else "float"
 
 
-class OwnPoints(ABC):
+class OfClient:
+    """A collection that the client asks for."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def count(self) -> int:
+        return int(self._client.count(self._name, exact=True).count)
+
+    def _answers(self, queries: Sequence[Any], effort: Effort, **asked: Any) -> list[list[Any]]:
+        models = qdrant_models()
+        if effort != NORMAL:
+            asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
+        requests = [models.QueryRequest(query=query, **asked) for query in queries]
+        found = self._client.query_batch_points(self._name, requests)
+        return [answer.points for answer in found]
+
+
+class OwnPoints(OfClient):
     """A collection that ragbench fills; see `ragbench.stores.base.WordWriter`."""
 
     read = staticmethod(read_chunk)
 
-    def __init__(self, models: ModuleType) -> None:
+    def __init__(
+        self, address: str, client: Any, name: str, models: ModuleType, *, is_exact: bool
+    ) -> None:
+        super().__init__(client, name)
+        self.is_exact = is_exact
+        self._address = address
         self._models = models
         self._indexes = FieldIndexes()
         self._condition = Translated(lambda filters: own_condition(filters, models))
 
-    @abstractmethod
+    def read_info(self) -> CollectionInfo:
+        text = read_mark(self._client, self._name)
+        if text is None:
+            raise StoreError(
+                f"{self._address}: the collection '{self._name}' has lost its metadata"
+            )
+        return info_from_json(text, self._address)
+
+    def write_info(self, info: CollectionInfo) -> None:
+        self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
+
+    def remove(self, ids: Sequence[str]) -> None:
+        points = [point_id(value) for value in ids]
+        self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
+
     def _index(self, path: str, kind: str) -> None:
-        """Makes an index of a payload's field."""
+        if not self.is_exact:
+            self._client.create_payload_index(self._name, path, kind)
 
-    @abstractmethod
     def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
-        """Writes ids with vectors and payloads."""
+        made = [
+            self._models.PointStruct(id=point, vector=vectors, payload=payload)
+            for point, vectors, payload in points
+        ]
+        self._client.upsert(self._name, made, wait=True)
 
-    @abstractmethod
     def _records(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
-    ) -> Iterable[Any]: ...
+    ) -> Iterable[Any]:
+        for first in range(0, len(points), _PAGE):
+            yield from self._client.retrieve(
+                self._name,
+                list(points[first : first + _PAGE]),
+                with_payload=keys,
+                with_vectors=vectors or False,
+            )
 
-    @abstractmethod
     def _pages(self, keys: list[str]) -> Iterator[Any]:
-        """All records, with these keys of their payloads."""
+        offset = None
+        while True:
+            records, offset = self._client.scroll(
+                self._name, limit=_PAGE, offset=offset, with_payload=keys
+            )
+            yield from records
+            if offset is None:
+                return
 
-    @abstractmethod
     def _nearest(
         self,
         queries: Sequence[Any],
@@ -130,10 +179,13 @@ class OwnPoints(ABC):
         effort: Effort = NORMAL,
         with_vectors: bool = False,
     ) -> list[list[Any]]:
-        """The scored points of each query, with their payloads or with their vectors."""
+        wanted: dict[str, Any] = (
+            {"with_vector": [using]} if with_vectors else {"with_payload": KEPT}
+        )
+        return self._answers(queries, effort, using=using, limit=limit, filter=condition, **wanted)
 
-    @abstractmethod
-    def _sparse(self, words: WordVector) -> Any: ...
+    def _sparse(self, words: WordVector) -> Any:
+        return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         plains = [plain(chunk) for chunk in chunks]
@@ -198,3 +250,13 @@ def _weight_of(number_: int, found: Sequence[Any]) -> float | None:
     vector = found[0].vector[WORDS]
     has = vector.values[list(vector.indices).index(number_)]
     return float(found[0].score) / float(has)
+
+
+def qdrant_models() -> ModuleType:
+    return require("qdrant_client.models", extra="qdrant")
+
+
+def read_mark(client: Any, name: str) -> str | None:
+    metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
+    text = (metadata or {}).get(KEY)
+    return text if isinstance(text, str) else None
