@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chunk import Chunk
-from ragbench.errors import ConfigError
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
 if TYPE_CHECKING:
@@ -28,10 +27,6 @@ class Bm25Scores:
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[str]], *, k1: float, b: float) -> Bm25Scores:
-        if not 0 <= k1 < math.inf:
-            raise ConfigError(f"k1 must be a number of at least 0, not {k1}")
-        if not 0 <= b <= 1:
-            raise ConfigError(f"b must lie in [0, 1], not {b}")
         vocabulary: dict[str, int] = {}
         tokens = [
             [vocabulary.setdefault(token, len(vocabulary)) for token in text] for text in texts
@@ -116,8 +111,6 @@ class Bm25Index:
         b: float = 0.75,
         title_weight: int = 2,
     ) -> None:
-        if title_weight < 0:
-            raise ConfigError(f"title_weight must be at least 0, not {title_weight}")
         self.k1 = k1
         self.b = b
         self.title_weight = title_weight
@@ -151,17 +144,13 @@ class Bm25Index:
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
         """`search` for several queries, in their order."""
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, not {k}")
-        return [
-            [replace(self._chunks[at], score=score) for at, score in self._rank(query, k)]
-            for query in queries
-        ]
+        found: list[list[Chunk]] = []
+        for query in queries:
+            scores = self._scores.scores(tokenise(query))
+            best = [] if scores is None else Bm25Scores.best(scores, k)
+            found.append([replace(self._chunks[at], score=score) for at, score in best])
+        return found
 
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token, as in the formula; highest if unknown."""
         return self._scores.idf(token)
-
-    def _rank(self, query: str, k: int) -> list[tuple[int, float]]:
-        scores = self._scores.scores(tokenise(query))
-        return [] if scores is None else Bm25Scores.best(scores, k)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,9 +20,9 @@ from ragbench.post.operator import (
     RankedChunk,
     in_order,
 )
-from ragbench.post.words import QueryWords
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
+from ragbench.text.tokens import tokenise
 
 SUMMARY_ID = "compress.abstractive"
 """The id of the chunk that stands for all with ``scope="all"``."""
@@ -94,6 +95,43 @@ class Abstractive(Checked):
 def _says_nothing(text: str) -> bool:
     """Whether a model replied with the word that it was asked for; case and marks do not count."""
     return text.strip(" \n\t.!:*_`'\"").upper() == NOTHING
+
+
+def inverse_frequency(texts: int, holding: int) -> float:
+    """``ln(1 + (N - n + 0.5) / (n + 0.5))``, n of N texts holding a word.
+
+    Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond".
+    """
+    return math.log1p((texts - holding + 0.5) / (holding + 0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWords:
+    """The query's words, each with what it is worth."""
+
+    weights: Mapping[str, float]
+
+    @classmethod
+    def among(cls, query: str, texts: Sequence[str]) -> QueryWords:
+        """Weighted by `inverse_frequency` among the texts."""
+        held = [set(tokenise(text)) for text in texts]
+        return cls(
+            {
+                word: inverse_frequency(len(texts), sum(word in one for one in held))
+                for word in dict.fromkeys(tokenise(query))
+            }
+        )
+
+    def held_by(self, text: str) -> set[str]:
+        """The query's words that stand in a text."""
+        return {word for word in tokenise(text) if word in self.weights}
+
+    def worth(self, words: Iterable[str]) -> float:
+        """What different words are worth together; 0 for none.
+
+        Rounded once, whatever their order: a part never weighs more than its whole.
+        """
+        return math.fsum([self.weights[word] for word in words])
 
 
 _NEARLY = 0.9

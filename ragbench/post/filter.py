@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -216,40 +216,23 @@ class DedupNear(Checked):
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         kept: list[RankedChunk] = []
-        known = _Known(similarity=self.similarity)
+        known: list[set[str]] = []
+        union: set[str] = set()
         for entry in context.chunks:
             shingles = _shingles(entry.chunk.text, self.shingle)
-            if not known.resembles(shingles):
-                known.add(shingles)
+            # A text shares at least similarity * its size with one that it resembles, and so with
+            # the union: most are done with after one look. The sum keeps rounding from hiding one.
+            near = len(shingles & union) >= self.similarity * len(shingles) - 1e-9
+            if not (near and any(self._resemble(shingles, other) for other in known)):
+                known.append(shingles)
+                union |= shingles
                 kept.append(entry)
         return OperatorOutput(chunks=in_order(kept))
 
-
-@dataclass(kw_only=True, slots=True)
-class _Known:
-    """The shingles of the chunks that are kept."""
-
-    similarity: float
-    each: list[set[str]] = field(default_factory=list[set[str]])
-    union: set[str] = field(default_factory=set[str])
-
-    def add(self, shingles: set[str]) -> None:
-        self.each.append(shingles)
-        self.union |= shingles
-
-    def resembles(self, shingles: set[str]) -> bool:
-        # A text shares at least similarity * its size with one that it resembles, and so with the
-        # union: most texts are done with after one look. The sum keeps rounding from hiding one.
-        if len(shingles & self.union) < self.similarity * len(shingles) - 1e-9:
-            return False
-        return any(self._resemble(shingles, other) for other in self.each)
-
     def _resemble(self, one: set[str], other: set[str]) -> bool:
-        shared = len(one & other)
-        total = len(one) + len(other) - shared
-        if total == 0:  # two texts without a word
-            return True
-        return shared / total >= self.similarity or math.isclose(shared / total, self.similarity)
+        # Two texts without a word are the same.
+        share = len(one & other) / len(one | other) if one or other else 1.0
+        return share >= self.similarity or math.isclose(share, self.similarity)
 
 
 _UNSPACED = 12

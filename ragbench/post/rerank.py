@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, overload, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from ragbench.core.calling import with_deadline
 from ragbench.core.chunk import Chunk
@@ -46,27 +46,16 @@ IReranker = Reranker
 """The post-retrieval specification's name for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotedScores(Sequence[float]):
+class NotedScores(tuple[float, ...]):
     """Scores with what a reader should know about them, such as that embeddings were missing."""
 
-    values: tuple[float, ...]
-    """One number a chunk, in the order given."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
     """Sentences for the user; they end up on the result of the reranking."""
 
-    @overload
-    def __getitem__(self, index: int) -> float: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[float]: ...
-    def __getitem__(self, index: int | slice) -> float | Sequence[float]:
-        return self.values[index]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __iter__(self) -> Iterator[float]:
-        return iter(self.values)
+    def __new__(cls, values: Iterable[float], notes: Iterable[str] = ()) -> NotedScores:
+        made = super().__new__(cls, values)
+        made.notes = tuple(notes)
+        return made
 
 
 def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], tuple[str, ...]]:
@@ -151,7 +140,7 @@ def rerank(
     except (Exception, SystemExit) as error:
         if on_error == "raise":
             raise
-        failure = Failure.of(error, stage=f"rerank {_name(reranker)}")
+        failure = Failure.of(error, stage=f"rerank {reranker.name}")
         kept = [_placed(one, rank, one.score) for rank, one in enumerate(entries[:top_k], start=1)]
         return Reranked(chunks=tuple(kept), failure=failure)
     # sorted() is stable: of equal scores, the chunk that stands first stays first.
@@ -163,20 +152,17 @@ def rerank(
 def _scores(
     query: Query, chunks: Sequence[RankedChunk], reranker: Reranker, timeout: float | None
 ) -> NotedScores:
-    present = [_with_present_score(ranked) for ranked in chunks]
+    # One that was scored since is a record of its own, with the same text and metadata.
+    present = [
+        one.chunk if one.score == one.chunk.score else replace(one.chunk, score=one.score)
+        for one in chunks
+    ]
 
     def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
         return [checked_scores(reranker, one, present) for one in queries]
 
     # The time allowed is for the whole list, not for each chunk of it.
     return (call if timeout is None else with_deadline(call, timeout))([query])[0]
-
-
-def _with_present_score(ranked: RankedChunk) -> Chunk:
-    if ranked.score == ranked.chunk.score:
-        return ranked.chunk
-    # A record of its own, with the same text and metadata.
-    return replace(ranked.chunk, score=ranked.score)
 
 
 def _placed(ranked: RankedChunk, rank: int, score: float | None) -> RankedChunk:
@@ -188,10 +174,6 @@ def _placed(ranked: RankedChunk, rank: int, score: float | None) -> RankedChunk:
         initial_score=ranked.initial_score,
         initial_rank=ranked.initial_rank,
     )
-
-
-def _name(reranker: Reranker) -> str:
-    return str(getattr(reranker, "name", type(reranker).__name__))
 
 
 def with_members(reranker: Reranker) -> Iterator[Reranker]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -21,13 +21,10 @@ from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, Rerank, Reranker, checked_scores, with_members
 from ragbench.post.stage import PostRetrieval
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS scores (
-    model TEXT NOT NULL, query BLOB NOT NULL, chunk BLOB NOT NULL, score REAL NOT NULL,
-    PRIMARY KEY (model, query, chunk)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS notes (
-    model TEXT NOT NULL, query BLOB NOT NULL, chunks BLOB NOT NULL, notes TEXT NOT NULL,
-    PRIMARY KEY (model, query, chunks)) WITHOUT ROWID;
+_TABLE = """
+CREATE TABLE IF NOT EXISTS known (
+    model TEXT NOT NULL, query BLOB NOT NULL, key BLOB NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (model, query, key)) WITHOUT ROWID;
 """
 
 
@@ -48,7 +45,7 @@ class ScoreStore:
                 path or ":memory:", isolation_level=None, check_same_thread=False
             )
             self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
-            self._db.executescript(_TABLES)
+            self._db.executescript(_TABLE)
         except sqlite3.Error as error:
             raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
 
@@ -63,40 +60,24 @@ class ScoreStore:
     ) -> None:
         self._db.close()
 
-    def known(self, model: str, query: bytes, chunks: Sequence[bytes]) -> dict[bytes, float]:
-        wanted = set(chunks)
+    def known(self, model: str, query: bytes, keys: Iterable[bytes]) -> dict[bytes, Any]:
+        """What is kept of a query, by key; those that are given are counted as used again."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT chunk, score FROM scores WHERE model = ? AND query = ?", (model, query)
+                "SELECT key, value FROM known WHERE model = ? AND query = ?", (model, query)
             ).fetchall()
-            found = {bytes(chunk): float(score) for chunk, score in rows if bytes(chunk) in wanted}
-            self.reused += len(found)
+            found = {bytes(key): json.loads(value) for key, value in rows}
+            self.reused += sum(key in found for key in set(keys))
         return found
 
-    def keep(self, model: str, query: bytes, scores: dict[bytes, float]) -> None:
-        rows = [(model, query, chunk, score) for chunk, score in scores.items()]
+    def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
+        rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
         with self._lock:
             # One transaction: a commit a row would take longer than most rerankers.
             self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?)", rows)
             self._db.execute("COMMIT")
-            self.asked += len(rows)
-
-    def notes(self, model: str, query: bytes, chunks: bytes) -> tuple[str, ...]:
-        """The reranker's notes when it was asked for just these chunks."""
-        with self._lock:
-            row = self._db.execute(
-                "SELECT notes FROM notes WHERE model = ? AND query = ? AND chunks = ?",
-                (model, query, chunks),
-            ).fetchone()
-        return () if row is None else tuple(json.loads(row[0]))
-
-    def keep_notes(self, model: str, query: bytes, chunks: bytes, notes: Sequence[str]) -> None:
-        with self._lock:
-            self._db.execute(
-                "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?)",
-                (model, query, chunks, json.dumps(list(notes))),
-            )
+            self.asked += sum(isinstance(value, float) for value in values.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,16 +110,14 @@ class StoredReranker:
             keys = [whole + at.to_bytes(4, "big") for at in range(len(texts))]
         known = self.store.known(self.model, asked, keys)
         lacking = {key: chunk for key, chunk in zip(keys, chunks, strict=True) if key not in known}
-        if not lacking:
-            notes = self.store.notes(self.model, asked, whole)
-            return NotedScores(tuple(known[key] for key in keys), notes)
-        found = checked_scores(self.reranker, query, list(lacking.values()))
-        new = dict(zip(lacking, found.values, strict=True))
-        self.store.keep(self.model, asked, new)
-        if found.notes:
-            self.store.keep_notes(self.model, asked, whole, found.notes)
-        known |= new
-        return NotedScores(tuple(known[key] for key in keys), found.notes)
+        noted = b"notes" + whole
+        if lacking:
+            found = checked_scores(self.reranker, query, list(lacking.values()))
+            new: dict[bytes, Any] = dict(zip(lacking, found, strict=True))
+            new |= {noted: found.notes} if found.notes else {}
+            self.store.keep(self.model, asked, new)
+            known |= {noted: found.notes, **new}
+        return NotedScores([known[key] for key in keys], known.get(noted, ()))
 
 
 def _digest(*texts: str) -> bytes:

@@ -23,7 +23,16 @@ from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.settings import from_settings, schema_of_settings
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
-from ragbench.post.augment import Context, Metadata, Neighbours, Reflection, Temporal
+from ragbench.post.augment import (
+    Context,
+    LinkExpand,
+    Metadata,
+    Neighbours,
+    QueryMerge,
+    Reflection,
+    SecondaryQuery,
+    Temporal,
+)
 from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN, Resources
 from ragbench.post.compress import Abstractive, Extractive
 from ragbench.post.filter import (
@@ -37,7 +46,6 @@ from ragbench.post.filter import (
     TopK,
 )  # fmt: skip
 from ragbench.post.format import Chat, JsonFormat, LongContext, Template, Xml
-from ragbench.post.merge import LinkExpand, QueryMerge, SecondaryQuery
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Rerank, Reranker
 from ragbench.post.rerankers.lexical import LexicalReranker

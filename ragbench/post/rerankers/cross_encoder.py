@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
+from ragbench.post.compress import QueryWords
 from ragbench.post.operator import Checked, NotNegative, Positive, Query
 from ragbench.post.rerank import NotedScores
-from ragbench.post.words import QueryWords
 from ragbench.text.onnx_model import find_onnx_files, is_hub_name
 from ragbench.text.onnx_pairs import PairClassifier, load_pair_classifier
 from ragbench.text.sentences import Span, split_sentences

@@ -37,7 +37,7 @@ def member_scores(
         for reranker, scores in zip(rerankers, given, strict=True)
         for note in scores.notes
     ]
-    return [scores.values for scores in given], tuple(dict.fromkeys(notes))
+    return [*given], tuple(dict.fromkeys(notes))
 
 
 def check_weights(members: int, weights: Sequence[float] | None, given_weight: float) -> str | None:

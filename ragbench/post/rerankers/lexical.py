@@ -4,21 +4,103 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight, refuse
+from ragbench.errors import ConfigError
+from ragbench.io.read import read_documents
+from ragbench.post.compress import inverse_frequency
+from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
-from ragbench.post.words import CandidateWords, check_corpus, corpus_counts
-from ragbench.text.tokens import tokenise
+from ragbench.text.tokens import chunk_tokens, tokenise
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateWords:
+    """How often each word stands in each candidate."""
+
+    counted: Sequence[Counter[str]]
+
+    @classmethod
+    def of(cls, chunks: Sequence[Chunk], *, title_weight: int) -> CandidateWords:
+        """Titles count as text that stands there so many times."""
+        return cls(
+            [
+                Counter(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
+                for chunk in chunks
+            ]
+        )
+
+    def counts(self, words: Sequence[str]) -> NDArray[np.float64]:
+        """A row per candidate, a column per word."""
+        import numpy as np
+
+        rows = [[counter[word] for word in words] for counter in self.counted]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(words))
+
+    def lengths(self) -> NDArray[np.float64]:
+        import numpy as np
+
+        return np.array([counter.total() for counter in self.counted], dtype=np.float64)
+
+    def bm25(self, weights: Mapping[str, float], *, k1: float, b: float) -> list[float]:
+        """The sum of weight * tf / (tf + k1 * (1 - b + b * length / mean length)) per candidate."""
+        lengths = self.lengths()
+        slopes = k1 * (1 - b + b * lengths / (lengths.sum() / len(lengths) or 1.0))
+        counts = self.counts(list(weights))
+        # An absent word adds nothing, also where the slope is 0.
+        parts = counts * list(weights.values()) / (counts + slopes[:, None]).clip(_TINY)
+        # Rounded once, whatever the order of the words.
+        return list(map(math.fsum, parts.tolist()))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorpusCounts:
+    """How many documents there are, and in how many each word stands."""
+
+    documents: int
+    holding: Counter[str]
+
+    def weights(self, words: Iterable[str]) -> list[float]:
+        return [inverse_frequency(self.documents, self.holding[word]) for word in words]
+
+
+def check_corpus(corpus: str | None) -> None:
+    if corpus is not None and not Path(corpus).exists():
+        raise ConfigError(f"corpus '{corpus}' does not exist")
+
+
+def corpus_counts(corpus: str) -> CorpusCounts:
+    """Counts a corpus once for as long as its files stay as they are."""
+    path = Path(corpus)
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    state = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    return _counted(corpus, state)
+
+
+@lru_cache(maxsize=4)
+def _counted(corpus: str, state: tuple[tuple[str, int, int], ...]) -> CorpusCounts:
+    holding: Counter[str] = Counter()
+    documents = 0
+    for document in read_documents(corpus):
+        holding.update(set(tokenise(f"{document.title or ''} {document.text}")))
+        documents += 1
+    if not documents:
+        raise ConfigError(f"the corpus '{corpus}' holds no document")
+    return CorpusCounts(documents=documents, holding=holding)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +136,7 @@ class LexicalReranker(Checked):
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        refuse(check_corpus(self.corpus))
+        check_corpus(self.corpus)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> tuple[float, ...]:
         """Numbers of at least 0; 0 for a chunk that shares no token with the query."""
@@ -118,7 +200,7 @@ class FeedbackReranker(Checked):
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        refuse(check_corpus(self.corpus))
+        check_corpus(self.corpus)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Numbers of at least 0 by words, of at least -1 by embeddings."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk
 from ragbench.core.fusion import reciprocal_rank_fusion, reciprocal_rank_scores
-from ragbench.post.merge import fuse
+from ragbench.post.augment import fuse
 from ragbench.post.operator import RankedChunk, in_order
 
 RANKINGS = st.lists(

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
+from ragbench.post.compress import QueryWords
 from ragbench.post.rerankers.cross_encoder import CrossEncoderReranker, best_windows
-from ragbench.post.words import QueryWords
 from ragbench.text.onnx_model import find_onnx_files
 from ragbench.text.sentences import split_sentences
 from tests.unit.post.builders import chunk, order, query

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk, Query
 from ragbench.errors import InterfaceError, LLMReplyError
-from ragbench.post.augment import Reflection
+from ragbench.post.augment import Fusion, Reflection, fuse, newcomers
 from ragbench.post.compress import SUMMARY_ID, Abstractive, Extractive
 from ragbench.post.filter import DedupNear, LlmFilter, TokenBudget
-from ragbench.post.merge import Fusion, fuse, newcomers
 from ragbench.post.operator import ranked
 from ragbench.text.token_counter import ESTIMATED
 from ragbench.text.tokens import normalise, tokenise
