@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from ragbench.core.chat import Message, Reply, Usage
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
+from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import Endpoint, Price
 from ragbench.llm.schema import schema_of
@@ -45,6 +47,13 @@ def endpoint(**changes: Any) -> Endpoint:
 
 def asked(text: str = "Is it good?") -> list[Message]:
     return [Message(role="user", content=text)]
+
+
+async def kinds(client: LLMClient, count: int) -> Counter[str]:
+    """What so many different questions at once come to."""
+    calls = (client.ask(asked(str(number))) for number in range(count))
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    return Counter(type(each).__name__ for each in found)
 
 
 def said(text: str, **changes: Any) -> Answer:

@@ -28,11 +28,8 @@ def put(cache: ResponseCache, name: str, text: str = "yes", model: str = "m") ->
 
 
 TEXTS = st.text(st.characters(), max_size=20)  # lone surrogates too
-MESSAGES = st.lists(
-    st.builds(Message, role=st.sampled_from(["system", "user", "assistant"]), content=TEXTS),
-    min_size=1,
-    max_size=3,
-)
+ROLES = st.sampled_from(["system", "user", "assistant"])
+MESSAGES = st.lists(st.builds(Message, role=ROLES, content=TEXTS), min_size=1, max_size=3)
 JUDGES: list[dict[str, Any]] = [
     {}, {"model": "other"}, {"base_url": "http://other.test/v1"}, {"temperature": None},
     {"seed": 1}, {"max_tokens": 10}, {"extra": {"top_p": 0.9}}, {"api_version": "2024-10-21"},
@@ -49,9 +46,8 @@ QUESTIONS = st.fixed_dictionaries(
 
 
 def key_of(question: dict[str, Any]) -> bytes:
-    return cache_key(question["identity"], question["messages"], **{
-        name: question[name] for name in ("schema", "version", "repeat")
-    })  # fmt: skip
+    rest = dict(question)
+    return cache_key(rest.pop("identity"), rest.pop("messages"), **rest)
 
 
 @given(
@@ -151,30 +147,6 @@ def test_processes_share_it_from_its_first_moment(tmp_path: Path) -> None:
     assert [process.returncode for process in writers] == [0, 0, 0]
     with ResponseCache(tmp_path / "c") as cache:
         assert cache.stats().entries == 180
-
-
-@pytest.mark.parametrize("moment", ["application_id", "user_version", "sqlite_master"])
-def test_it_may_be_made_by_another_process_while_it_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    """The other one is done between any two statements of this one."""
-    plain, path = sqlite3.connect, tmp_path / "c"
-
-    def watched(*args: Any, **kwargs: Any) -> sqlite3.Connection:
-        monkeypatch.setattr(sqlite3, "connect", plain)
-        db: sqlite3.Connection = plain(*args, **kwargs)
-
-        def seen(statement: str) -> None:
-            if moment in statement and not path.stat().st_size:
-                ResponseCache(path).close()
-
-        db.set_trace_callback(seen)
-        return db
-
-    monkeypatch.setattr(sqlite3, "connect", watched)
-    with ResponseCache(path) as cache:
-        put(cache, "a")
-        assert cache.stats().entries == 1
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")

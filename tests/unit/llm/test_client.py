@@ -33,7 +33,17 @@ from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import CallLimits, RetryPolicy
 from ragbench.llm.transport import NoAnswerError, Transport
 from tests.llm_server import FaultServer
-from tests.unit.llm.builders import VERDICT, InMemory, Script, Verdict, asked, endpoint, error, said
+from tests.unit.llm.builders import (
+    VERDICT,
+    InMemory,
+    Script,
+    Verdict,
+    asked,
+    endpoint,
+    error,
+    kinds,
+    said,
+)
 from tests.virtual_time import run
 
 ValueT = TypeVar("ValueT")
@@ -54,13 +64,6 @@ def using(
             return await work(client)
 
     return run(scenario())
-
-
-async def kinds(client: LLMClient, count: int) -> Counter[str]:
-    """What so many different questions at once come to."""
-    calls = (client.ask(asked(str(number))) for number in range(count))
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    return Counter(type(each).__name__ for each in found)
 
 
 def ask(client: LLMClient) -> Awaitable[Reply[str]]:
@@ -86,20 +89,14 @@ def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (10, 5)
     assert reply.cost == Decimal("0.000020")  # 10 x $1/M + 5 x $2/M
     assert (reply.cached, reply.repaired, reply.attempts, reply.seconds) == (False, False, 1, 1.0)
+    messages = [{"role": "user", "content": "Is it good?"}]
     assert script.sent == [
-        {
-            "model": "m",
-            "messages": [{"role": "user", "content": "Is it good?"}],
-            "temperature": 0.0,
-            "max_tokens": 4096,
-        }
+        {"model": "m", "messages": messages, "temperature": 0.0, "max_tokens": 4096}
     ]
     assert script.opened == 0
     chosen = endpoint(temperature=None, max_tokens=None, seed=7, extra={"top_p": 0.5}, price=None)
     assert using(script, ask, judge=chosen).cost is None  # not known is not 0
-    assert script.sent[1] == {
-        "model": "m", "messages": script.sent[0]["messages"], "seed": 7, "top_p": 0.5,
-    }  # fmt: skip
+    assert script.sent[1] == {"model": "m", "messages": messages, "seed": 7, "top_p": 0.5}
     untold = using(Script([said("a", usage=None)]), ask)
     assert (untold.cost, untold.usage.reported) == (None, False)
 
@@ -203,14 +200,6 @@ def test_what_does_not_pass_is_reported_at_once(
     assert (len(script.sent), caught.value.attempts) == (1, 1)
 
 
-def is_down(first: float, last: float) -> Callable[[Mapping[str, Any]], Answer | NoAnswerError]:
-    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
-        down = first <= asyncio.get_running_loop().time() < last
-        return NoAnswerError("connection", "refused") if down else said("Yes.")
-
-    return answer
-
-
 @pytest.mark.parametrize(
     ("down", "is_known", "answered"),
     [
@@ -224,7 +213,11 @@ def is_down(first: float, last: float) -> Callable[[Mapping[str, Any]], Answer |
 def test_an_endpoint_is_waited_for_or_given_up(
     tmp_path: Path, down: tuple[float, float], is_known: bool, answered: tuple[int, int]
 ) -> None:
-    script = Script(is_down(*down))
+    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
+        is_down = down[0] <= asyncio.get_running_loop().time() < down[1]
+        return NoAnswerError("connection", "refused") if is_down else said("Yes.")
+
+    script = Script(answer)
     with ResponseCache(tmp_path / "c") as cache:
         if is_known:
             using(Script([said("Yes.")]), lambda client: client.ask(asked("0")), cache=cache)
@@ -236,8 +229,7 @@ def test_an_endpoint_is_waited_for_or_given_up(
 
 def test_an_endpoint_that_only_gives_errors_is_given_up() -> None:
     found = using(Script([error(500)]), lambda client: kinds(client, 300))
-    assert found["LLMUnavailableError"] <= 60
-    assert found["LLMUnreachableError"] >= 240
+    assert found["LLMUnavailableError"] <= 60 and found["LLMUnreachableError"] >= 240
 
 
 def test_the_deadline_ends_everything() -> None:
@@ -446,23 +438,19 @@ def test_a_cap_holds_under_full_concurrency() -> None:
 @pytest.mark.parametrize("faults", [{"hang": 0.3}, {"cut": 0.3}, {"500": 0.3, "garbage": 0.2}])
 def test_a_cap_holds_when_requests_end_badly(faults: dict[str, float]) -> None:
     """What may have been billed counts as billed."""
-    server = FaultServer(faults=faults)
     cap = Budget(Decimal("0.02"))
 
     async def work(client: LLMClient) -> Decimal:
         await kinds(client, 100)
         receipt = client.receipt()
-        assert receipt.cost is not None and receipt.unconfirmed is not None
-        return receipt.cost + receipt.unconfirmed
+        return (receipt.cost or 0) + (receipt.unconfirmed or Decimal(0))
 
-    total = using(InMemory(server), work, budget=cap, judge=endpoint(max_tokens=100))
-    assert cap.limit is not None
-    assert total == cap.spent <= cap.limit
+    server = InMemory(FaultServer(faults=faults))
+    total = using(server, work, budget=cap, judge=endpoint(max_tokens=100))
+    assert 0 < total == cap.spent <= Decimal("0.02")
 
 
-def test_a_cap_needs_a_price_and_a_longest_answer() -> None:
-    with pytest.raises(ConfigError, match=r"price of m at .* is not known"):
-        LLMClient(endpoint(price=None), budget=Budget(Decimal(1)))
+def test_a_cap_needs_a_longest_answer() -> None:
     with pytest.raises(ConfigError, match="without max_tokens"):
         LLMClient(endpoint(max_tokens=None), budget=Budget(Decimal(1)))
     with pytest.raises(LLMBudgetError, match="a higher cap goes on from there"):

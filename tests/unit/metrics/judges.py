@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench import parse_metrics
@@ -15,6 +15,7 @@ from ragbench.core.trace import Trace
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.metrics.judging import JudgeModels, JudgePlan
 from tests.llm_server import instance_of
+from tests.unit.llm.builders import reply
 
 Say = Callable[[str, Mapping[str, Any], int], Any]
 """What the judge says to a prompt, given the schema and the repetition: JSON, or an exception."""
@@ -60,19 +61,8 @@ class Judge:
         if isinstance(said, Exception):
             raise said
         text = json.dumps(said)
-        return Reply(
-            value=read_structure(text, schema),  # raises LLMReplyError, as the client in the end
-            text=text,
-            usage=Usage(prompt_tokens=10, completion_tokens=5),
-            cost=None,
-            model="m",
-            finish_reason="stop",
-            cached=False,
-            repaired=False,
-            attempts=1,
-            seconds=0.0,
-            key=b"",
-        )
+        # Raises LLMReplyError, as the client in the end.
+        return replace(reply("", text, "m"), value=read_structure(text, schema), cached=False)
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
         self.embedded.append(list(texts))
