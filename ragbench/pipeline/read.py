@@ -34,7 +34,7 @@ from ragbench.plugins import Registry
 from ragbench.post.build import Resources, read_stage
 from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
-from ragbench.stores.attached import check_foreign_address
+from ragbench.stores.registry import check_foreign_address
 
 Found = Iterator[tuple[Place, str]]
 

@@ -1,9 +1,4 @@
-"""A collection that another program filled, opened by address: a read-only mapping of its fields.
-
-Other packages add engines through the entry-point group ``ragbench.foreign_stores``: a name, which
-addresses begin with, and a callable that takes the whole address and gives a
-`ragbench.stores.database.ReadableDatabase`.
-"""
+"""A collection that another program filled, by its address: a read-only mapping of its fields."""
 
 from __future__ import annotations
 
@@ -17,8 +12,6 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
-from ragbench.masking import mask_url
-from ragbench.plugins import Registry
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import Reader, Row, Space, Vectors, Words, engine_failures
 from ragbench.stores.collection import OpenCollection, finite_rows
@@ -31,6 +24,7 @@ from ragbench.stores.mapping import (
     counted,
     field_mapping,
 )
+from ragbench.stores.registry import FOREIGN_STORES, check_foreign_address
 
 if TYPE_CHECKING:
     import numpy as np
@@ -211,31 +205,6 @@ class ForeignCollection(OpenCollection[Reader, Row]):
         if self._without_score:
             found.append(counted(self._without_score, "a score that is not a number: skipped"))
         return found
-
-
-FOREIGN_STORES = Registry(
-    kind="foreign_stores",
-    builtin={
-        "chroma": "ragbench.stores.chroma:open_chroma",
-        "elasticsearch": "ragbench.stores.elastic:open_elasticsearch",
-        "milvus": "ragbench.stores.milvus:open_milvus",
-        "opensearch": "ragbench.stores.elastic:open_opensearch",
-        "postgres": "ragbench.stores.pgvector:open_pgvector",
-        "postgresql": "ragbench.stores.pgvector:open_pgvector",
-        "qdrant": "ragbench.stores.qdrant:open_foreign_qdrant",
-    },
-)
-
-
-def check_foreign_address(address: str) -> str:
-    engine = address.partition(":")[0].partition("+")[0]
-    if ":" not in address or engine not in FOREIGN_STORES.targets():
-        known = ", ".join(f"{each}:" for each in sorted(FOREIGN_STORES.targets()))
-        raise ConfigError(
-            f"'{mask_url(address)}': collections that ragbench did not fill are read from "
-            f"addresses that begin with one of {known}"
-        )
-    return engine
 
 
 def attach(

@@ -9,10 +9,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
+
+import msgspec
 
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
@@ -200,41 +203,19 @@ def fitted_name(name: str) -> str:
 
 def info_to_json(info: CollectionInfo) -> str:
     """What is kept with a collection, as one text."""
-    values = {
-        "version": _VERSION,
-        "name": info.name,
-        "dimension": info.dimension,
-        "identity": dict(info.identity),
-        "complete": info.complete,
-        "lease": info.lease,
-        **({} if info.words is None else {"words": info.words.to_json()}),
-    }
-    return json.dumps(values)
+    return json.dumps({"version": _VERSION, **msgspec.to_builtins(info)})
 
 
 def info_from_json(text: str, address: str) -> CollectionInfo:
     name = name_from_json(text, address)
     try:
         values: dict[str, Any] = json.loads(text)
-        if values["version"] != _VERSION:
+        known = {one.name for one in fields(WordsForm)}
+        if values["version"] != _VERSION or not known.issuperset(values.get("words") or ()):
             raise other_form(address, name)
-        return CollectionInfo(
-            name=name,
-            dimension=int(values["dimension"]),
-            identity=values["identity"],
-            complete=bool(values["complete"]),
-            lease=str(values.get("lease", "")),
-            words=_words(values.get("words"), address, name),
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        return msgspec.convert(values, CollectionInfo)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(address) from error
-
-
-def _words(values: Mapping[str, Any] | None, address: str, name: str) -> WordsForm | None:
-    try:
-        return None if values is None else WordsForm(**values)
-    except TypeError as error:
-        raise other_form(address, name) from error
 
 
 def name_from_json(text: str, address: str) -> str:

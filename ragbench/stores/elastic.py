@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
@@ -42,14 +41,6 @@ _CANDIDATES = 100
 _TEXTS = ("text", "match_only_text")
 _VECTORS = ("dense_vector", "knn_vector", "sparse_vector", "rank_features")
 _TIMEOUT = 60
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Field:
-    """What the mapping says of a field."""
-
-    kind: str
-    settings: Mapping[str, Any]
 
 
 class ElasticDatabase(ReadableDatabase[Any]):
@@ -104,14 +95,14 @@ class Elasticsearch:
         space: Space,
         *,
         words: Words | None,
-        fields: Mapping[str, _Field],
+        fields: Mapping[str, Mapping[str, Any]],
     ) -> None:
         self.space = space
         self.words = words
         self._client = client
         self._name = name
         self._fields = fields
-        self._vectors = [at for at, one in fields.items() if one.kind in _VECTORS]
+        self._vectors = [at for at, one in fields.items() if one["type"] in _VECTORS]
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
@@ -130,14 +121,14 @@ class Elasticsearch:
             "properties", {}
         )
         fields = dict(_flat(properties, ""))
-        dense = [at for at, one in fields.items() if one.kind == cls._kind]
+        dense = [at for at, one in fields.items() if one["type"] == cls._kind]
         vector = chosen_vector(name, mapping.vector, dense)
-        texts = [at for at, one in fields.items() if one.kind in _TEXTS]
+        texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
         usual = [at for at in texts if at.rpartition(".")[2] in TEXT_NAMES]
         named = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
         wanted = mapping.words or named
         found = chosen_words(name, wanted, texts)
-        settings = fields[vector].settings
+        settings = fields[vector]
         size = settings.get("dims", settings.get("dimension"))
         return cls(
             connection,
@@ -183,7 +174,7 @@ class Elasticsearch:
     @property
     def is_exact(self) -> bool:
         """See `Reader`: whether the vectors stand in no graph; k-NN searches have one, or lists."""
-        settings = self._fields[self.space.vector].settings
+        settings = self._fields[self.space.vector]
         kind = str(cast("Mapping[str, Any]", settings.get("index_options") or {}).get("type", ""))
         return kind == "flat"
 
@@ -209,7 +200,7 @@ class Elasticsearch:
         if condition:
             asked["filter"] = condition
         rows = self._hits(None, limit, knn=asked)
-        similarity = self._space_type(self._fields[self.space.vector].settings)
+        similarity = self._space_type(self._fields[self.space.vector])
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
@@ -257,9 +248,9 @@ class Elasticsearch:
     def _exact(self, name: str, values: Sequence[Scalar]) -> str:
         """The field that keeps whole values: of an analysed text its part that does."""
         found = self._fields.get(name)
-        if found is None or found.kind not in _TEXTS:
+        if found is None or found["type"] not in _TEXTS:
             return name
-        parts = cast("Mapping[str, Any]", found.settings.get("fields") or {})
+        parts = cast("Mapping[str, Any]", found.get("fields") or {})
         whole = next((at for at, one in parts.items() if one.get("type") == "keyword"), None)
         if whole is None:
             raise ConfigError(
@@ -302,7 +293,7 @@ class OpenSearch(Elasticsearch):
         if condition:
             asked["filter"] = {"bool": {"filter": condition}}
         rows = self._hits({"knn": {self.space.vector: asked}}, limit)
-        settings = self._fields[self.space.vector].settings
+        settings = self._fields[self.space.vector]
         space = self._space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         if space == "cosinesimil" and method.get("engine") == "nmslib":
@@ -318,13 +309,13 @@ def _within(wanted: Range) -> dict[str, Any]:
     return {"range": {wanted.field: limits}}
 
 
-def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, _Field]]:
+def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The fields of a mapping, those of objects by their dotted names."""
     for name, settings in properties.items():
         if "properties" in settings:
             yield from _flat(settings["properties"], f"{before}{name}.")
         else:
-            yield f"{before}{name}", _Field(kind=str(settings.get("type")), settings=settings)
+            yield f"{before}{name}", {"type": "", **settings}
 
 
 def _measure(score: float, similarity: str) -> float:

@@ -9,7 +9,8 @@
 
 Other packages add engines through the entry-point group ``ragbench.stores``: a name, which
 addresses begin with, and a callable that takes the whole address and gives a
-`ragbench.stores.database.WritableDatabase`.
+`ragbench.stores.database.WritableDatabase`; those whose collections are read only through the group
+``ragbench.foreign_stores``, which gives a `ragbench.stores.database.ReadableDatabase`.
 """
 
 from __future__ import annotations
@@ -32,31 +33,48 @@ STORES = Registry(
         "qdrant": "ragbench.stores.qdrant:open_qdrant",
     },
 )
-
-
-_READ_ONLY = ("chroma", "elasticsearch", "milvus", "opensearch")
+FOREIGN_STORES = Registry(
+    kind="foreign_stores",
+    builtin={
+        "chroma": "ragbench.stores.chroma:open_chroma",
+        "elasticsearch": "ragbench.stores.elastic:open_elasticsearch",
+        "milvus": "ragbench.stores.milvus:open_milvus",
+        "opensearch": "ragbench.stores.elastic:open_opensearch",
+        "postgres": "ragbench.stores.pgvector:open_pgvector",
+        "postgresql": "ragbench.stores.pgvector:open_pgvector",
+        "qdrant": "ragbench.stores.qdrant:open_foreign_qdrant",
+    },
+)
 
 
 def is_read_only(address: str) -> bool:
     """Whether an address is of an engine whose collections ragbench reads and never fills."""
-    return _engine(address) in _READ_ONLY and _engine(address) not in STORES.targets()
+    name = _engine(address)
+    return name in FOREIGN_STORES.targets() and name not in STORES.targets()
 
 
 def check_store_address(address: str) -> str:
     """The name of the engine, which ragbench must be able to fill."""
-    name = _engine(address)
     if is_read_only(address):
         raise ConfigError(
-            f"'{mask_url(address)}': ragbench searches collections of {name} and fills none. Fill "
-            "yours with your own tools and name what made its vectors with --embedder (in a "
-            "pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
+            f"'{mask_url(address)}': ragbench searches collections of {_engine(address)} and fills "
+            "none. Fill yours with your own tools and name what made its vectors with --embedder "
+            "(in a pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
             "qdrant:FOLDER or postgresql://HOST/DATABASE"
         )
-    if ":" not in address or name not in STORES.targets():
-        known = ", ".join(f"{each}:" for each in sorted(STORES.targets()))
-        raise ConfigError(
-            f"'{mask_url(address)}' is not a store address; it must start with one of {known}"
-        )
+    return _known(address, STORES, " is not a store address; it must start with one of")
+
+
+def check_foreign_address(address: str) -> str:
+    said = ": collections that ragbench did not fill are read from addresses that begin with one of"
+    return _known(address, FOREIGN_STORES, said)
+
+
+def _known(address: str, registry: Registry, said: str) -> str:
+    name, known = _engine(address), registry.targets()
+    if ":" not in address or name not in known:
+        listed = ", ".join(f"{each}:" for each in sorted(known))
+        raise ConfigError(f"'{mask_url(address)}'{said} {listed}")
     return name
 
 
