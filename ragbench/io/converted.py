@@ -14,7 +14,6 @@ import os
 import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +30,6 @@ MARKDOWN = frozenset({".html", ".htm", ".xhtml", ".docx"})
 
 class ConversionError(ValueError):
     """A document cannot be read; says why, in words for its owner."""
-
-
-Convert = Callable[[bytes, ReadLimits], tuple[str, str | None]]
-"""From the bytes of a file to its text, and its title where it says one."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Converter:
-    package: str
-    convert: Convert
-
-    @property
-    def is_installed(self) -> bool:
-        return importlib.util.find_spec(self.package) is not None
-
-
-def converter_of(suffix: str) -> Converter | None:
-    """What reads files of a suffix such as ``".pdf"``; None for all others."""
-    return CONVERTED.get(suffix.lower())
 
 
 def _pdf(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
@@ -127,15 +107,13 @@ def _reported(kind: str) -> Generator[None]:
             logger.setLevel(level)
 
 
-_WORD = Converter(package="docx", convert=_docx)
-_WEB = Converter(package="trafilatura", convert=_html)
-CONVERTED: Mapping[str, Converter] = {
-    ".pdf": Converter(package="pypdf", convert=_pdf),
-    ".html": _WEB,
-    ".htm": _WEB,
-    ".xhtml": _WEB,
-    ".docx": _WORD,
+CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], tuple[str, str | None]]]] = {
+    ".pdf": ("pypdf", _pdf),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), ("trafilatura", _html)),
+    ".docx": ("docx", _docx),
 }
+"""By suffix the package, and what makes of a file's bytes its text, and its title if it says one.
+"""
 
 
 SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
@@ -151,9 +129,8 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
         problems.add("text files hold documents, not cases", path=source.name)
         return
     for name, file in _files(source):
-        converter = converter_of(file.suffix)
-        if converter is not None:
-            found = _converted(file, converter, problems)
+        if file.suffix in CONVERTED:
+            found = _converted(file, problems)
         else:
             text = _plain_text(file, problems)
             title = None if text is None or file.suffix == ".txt" else _heading(text)
@@ -181,8 +158,9 @@ def _shown(folder: Path) -> Iterator[Path]:
 
 
 def _is_read(path: Path) -> bool:
-    converter = converter_of(path.suffix)
-    return path.suffix.lower() in SUFFIXES and (converter is None or converter.is_installed)
+    suffix = path.suffix.lower()
+    package, _ = CONVERTED.get(suffix, ("", None))
+    return suffix in SUFFIXES and (not package or importlib.util.find_spec(package) is not None)
 
 
 def _files(source: Source) -> Iterator[tuple[str, Source]]:
@@ -195,9 +173,7 @@ def _files(source: Source) -> Iterator[tuple[str, Source]]:
             yield name, file
 
 
-def _converted(
-    file: Source, converter: Converter, problems: Problems
-) -> tuple[str, str | None] | None:
+def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | None:
     """The text and title of a document; None, and a problem, when it cannot be read."""
     known = len(problems)
     found: tuple[str, str | None] | None = None
@@ -206,7 +182,7 @@ def _converted(
             data = stream.read(file.limits.file + 1)
             file.limits.check_held(len(data))
             try:
-                found = converter.convert(data, file.limits)
+                found = CONVERTED[file.suffix][1](data, file.limits)
             except ConversionError as error:
                 problems.add(str(error), path=file.name)
     if found is not None and len(found[0].encode()) > file.limits.record:

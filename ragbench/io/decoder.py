@@ -5,10 +5,14 @@ A row of a case gives a case and, where a system's answers stand in it, what the
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+import orjson
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
@@ -28,47 +32,8 @@ from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import Problems, Row
-from ragbench.io.values import (
-    ValueProblem,
-    as_answers,
-    as_contexts,
-    as_error,
-    as_evidence,
-    as_flag,
-    as_grades,
-    as_id,
-    as_ids,
-    as_metadata,
-    as_number,
-    as_numbers,
-    as_response,
-    as_share,
-    as_text,
-    as_texts,
-    check_depth,
-    is_missing,
-    parse_cell,
-)
+from ragbench.io.values import CONVERTERS, ValueProblem, check_depth, is_missing
 
-_CONVERTERS: Mapping[str, Callable[[object], Any]] = {
-    **dict.fromkeys(("query", "language", "text", "title"), as_text),
-    **dict.fromkeys(("id", "cluster"), as_id),
-    **dict.fromkeys(("reference", "answers"), as_answers),
-    **dict.fromkeys(("alternative_references", "reference_contexts", "multi_responses"), as_texts),
-    **dict.fromkeys(("reference_context_ids", "retrieved_context_ids", "tags"), as_ids),
-    **dict.fromkeys(("answerable", "unanswerable", "abstained"), as_flag),
-    **dict.fromkeys(("metadata", "usage"), as_metadata),
-    **dict.fromkeys(("error", "retrieval_error"), as_error),
-    **dict.fromkeys(("seconds", "milliseconds"), as_number),
-    **dict.fromkeys(("retrieval_seconds", "retrieval_milliseconds"), as_number),
-    **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), as_number),
-    "grades": as_grades,
-    "evidence": as_evidence,
-    "response": as_response,
-    "retrieved_contexts": as_contexts,
-    "retrieved_scores": as_numbers,
-    "confidence": as_share,
-}
 _NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
 """What other programs write into a cell of a table that has no value."""
 _SAYS_ITSELF = frozenset({"query", "id", "text", "title"})
@@ -107,7 +72,7 @@ def read_fields(
         try:
             if cells:
                 value = parse_cell(target, str(value))
-            converted = _CONVERTERS[target](value)
+            converted = CONVERTERS[target](value)
         except ValueProblem as problem:
             problems.add(str(problem), path=path, line=line, field=source)
             continue
@@ -308,3 +273,92 @@ def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> N
         f"field mapping {target}=NAME.{hint}".rstrip(".")
     )
     problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
+
+
+# --- cells of tables
+
+_LIST_FIELDS = frozenset(
+    {
+        *("answers", "reference", "alternative_references", "reference_contexts", "evidence"),
+        *("multi_responses", "retrieved_contexts", "retrieved_scores"),
+    }
+)
+_ID_FIELDS = frozenset({"reference_context_ids", "tags", "retrieved_context_ids"})
+_OBJECT_FIELDS = frozenset({"grades", "metadata", "usage"})
+
+_PRINTED_ITEM = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan""", re.DOTALL
+)
+_BETWEEN = re.compile(r"\s*,?\s*")
+
+
+def parse_cell(target: str, cell: str) -> object:
+    """The JSON value that a cell spells for a field.
+
+    A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
+    Ids and tags may also be separated by ``;`` or ``|``.
+    """
+    text = cell.strip()
+    in_brackets = text.startswith("[") and text.endswith("]")
+    if target in _OBJECT_FIELDS:
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise ValueProblem(f"expected a JSON object: {error.msg}") from error
+    if target in _ID_FIELDS:
+        return _parse_list(text) if in_brackets else _split_ids(target, text)
+    if target not in _LIST_FIELDS or not in_brackets:
+        return cell
+    try:
+        return _parse_list(text)
+    except ValueProblem:
+        # An answer such as "[citation needed]" is text; contexts are a list in every row.
+        if target in {"reference", "answers"}:
+            return cell
+        raise
+
+
+def _parse_list(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parse_printed(text)
+
+
+def _parse_printed(text: str) -> list[object]:
+    # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
+    items: list[object] = []
+    position, end = _skip(text, 1), len(text) - 1
+    while position < end:
+        match = _PRINTED_ITEM.match(text, position, end)
+        if match is None:
+            raise ValueProblem("expected a list of texts as JSON or as Python prints it")
+        items.append(_printed_item(match.group()))
+        position = _skip(text, match.end())
+    return items
+
+
+def _skip(text: str, position: int) -> int:
+    match = _BETWEEN.match(text, position)
+    return position if match is None else match.end()
+
+
+def _printed_item(literal: str) -> object:
+    if literal in {"None", "nan"}:
+        return None
+    try:
+        # Printed lists escape line breaks; NumPy does not, and a bare one ends a literal.
+        item: object = ast.literal_eval(literal.replace("\n", "\\n").replace("\r", "\\r"))
+    except (ValueError, SyntaxError) as error:
+        raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
+    return item
+
+
+def _split_ids(target: str, text: str) -> list[str]:
+    if target != "tags" and "," in text:
+        raise ValueProblem(
+            "holds a comma: separate several ids by ';', or write a JSON list such as "
+            '["a", "b"] (also for one id with a comma in it)'
+        )
+    separators = r"[;|,]" if target == "tags" else r"[;|]"
+    return [part for part in map(str.strip, re.split(separators, text)) if part]

@@ -13,16 +13,16 @@ judge's scores are ranked against. Recognised besides: claims of WiCE (Kamoi et 
 
 from __future__ import annotations
 
-import json
-import math
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ragbench.errors import DataError, Problem
-from ragbench.io.limits import ReadLimits
+from ragbench.io.json_files import load, read_line_values
+from ragbench.io.source import Problems, Source
+from ragbench.io.values import ValueProblem, as_number, as_texts, is_list, is_object
 
 LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
 """What a label may say, lowest first."""
@@ -47,12 +47,18 @@ class LabelledClaim:
         return float(self.level) if self.grade is None else self.grade
 
 
-_NAMED: dict[object, int] = {
+_NAMED = {
     **{name: level for level, name in enumerate(LEVELS)},
-    "true": 2, "false": 0, "yes": 2, "no": 0,
+    "true": 2, "false": 0, "yes": 2, "no": 0, "1": 2, "1.0": 2, "0.5": 1, "0": 0, "0.0": 0,
 }  # fmt: skip
 _EXPERTQA = {"Complete": 2, "Incomplete": 1, "Partial": 1, "Missing": 0}
 Row = Mapping[str, Any]
+
+
+class _FieldError(ValueProblem):
+    def __init__(self, field: str, problem: object) -> None:
+        super().__init__(problem)
+        self.field = field
 
 
 def read_labels(path: Path) -> tuple[LabelledClaim, ...]:
@@ -64,122 +70,72 @@ def read_labels(path: Path) -> tuple[LabelledClaim, ...]:
     Raises:
         DataError: the file cannot be read, holds no labels or has problems; holds all of them.
     """
-    try:
-        text = ReadLimits.of_environment().read_data(path).decode()
-    except OSError as error:
-        raise DataError([Problem(message=str(error.strerror), path=str(path))]) from error
-    except UnicodeDecodeError:
-        raise DataError([Problem(message="is not UTF-8", path=str(path))]) from None
-    problems: list[Problem] = []
-    whole = _object(text)
-    if whole is not None and {"tasks", "evaluations", "documents"} <= whole.keys():
+    problems, source = Problems(), Source.of(path)
+    whole = load(source, Problems()) if source.suffix == ".json" else None
+    if is_object(whole) and {"tasks", "evaluations", "documents"} <= whole.keys():
         found = list(_mtrag(whole))
     else:
-        found = [
-            claim for claim in _lines(path, text, problems) if claim is not None and claim.evidence
-        ]
-    if problems:
-        raise DataError(problems)
+        found = [one for one in _claims(source, problems) if one.evidence]
+    problems.raise_if_any()
     if not found:
         raise DataError([Problem(message="holds no labelled claim with evidence", path=str(path))])
     return tuple(found)
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = cast("object", json.loads(text))
-    except ValueError:
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _lines(path: Path, text: str, problems: list[Problem]) -> Iterator[LabelledClaim | None]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
+def _claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
+    for line, row in read_line_values(source, problems):
+        if not is_object(row):
+            problems.add("is not a JSON object", path=source.name, line=line.number)
             continue
-        row = _object(line)
         try:
-            if row is None:
-                raise _FieldError(None, "is not a JSON object")
-            yield _claim(row, str(number))
+            # What ExpertQA calls not applicable has no level.
+            if "label" in row or row.get("support", "Missing") in _EXPERTQA:
+                yield _claim(row, str(line.number))
         except _FieldError as error:
-            problems.append(
-                Problem(message=error.problem, path=str(path), line=number, field=error.field)
-            )
+            problems.add(str(error), path=source.name, line=line.number, field=error.field)
 
 
-class _FieldError(Exception):
-    def __init__(self, field: str | None, problem: str) -> None:
-        super().__init__(field, problem)
-        self.field = field
-        self.problem = problem
-
-
-def _claim(row: Row, number: str) -> LabelledClaim | None:
-    level: int | None
-    if "support" in row and "label" not in row:  # ExpertQA
-        level = _EXPERTQA.get(str(row["support"]))
-        if level is None:
-            return None
-        cluster: object = row.get("question")
-    else:
-        level = _level(row)
-        cluster = row.get("cluster")
-    meta = row.get("meta")
-    known: Row = cast("Row", meta) if isinstance(meta, dict) else {}
-    question = row.get("question")
+def _claim(row: Row, number: str) -> LabelledClaim:
+    is_expertqa = "support" in row and "label" not in row
+    meta, question, grade = row.get("meta"), row.get("question"), row.get("grade")
     evidence = _texts(row, "evidence", "contexts")
+    claim = _texts(row, "claim", "response")
+    if len(claim) != 1:
+        raise _FieldError("claim", "must be a text")
     if "supporting_sentences" in row:  # WiCE: the sentences of one page
         evidence = ("\n".join(evidence),)
+    cluster = question if is_expertqa else row.get("cluster")
+    try:
+        graded = None if grade is None else as_number(grade)
+    except ValueProblem as problem:
+        raise _FieldError("grade", problem) from None
     return LabelledClaim(
-        id=str(row.get("id") or known.get("id") or number),
-        claim=_text(row, "claim", "response"),
+        id=str(row.get("id") or (meta.get("id") if is_object(meta) else None) or number),
+        claim=claim[0],
         evidence=evidence,
-        level=level,
+        level=_EXPERTQA[row["support"]] if is_expertqa else _level(row.get("label")),
         question=question if isinstance(question, str) else "",
         cluster=None if cluster is None else str(cluster),
-        grade=_grade(row),
+        grade=graded,
     )
 
 
-def _grade(row: Row) -> float | None:
-    value = row.get("grade")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise _FieldError("grade", f"must be a number, not {value!r}")
-    return float(value)
-
-
-def _level(row: Row) -> int:
-    value = row.get("label")
-    if isinstance(value, str) and value.strip().lower() in _NAMED:
-        return _NAMED[value.strip().lower()]
-    if isinstance(value, (int, float)) and value in (0, 0.5, 1):
-        return int(value * 2)
-    raise _FieldError(
-        "label", f"must be {', '.join(LEVELS)}, true, false, 1, 0.5 or 0, not {value!r}"
-    )
-
-
-def _text(row: Row, *names: str) -> str:
-    for name in names:
-        if isinstance(row.get(name), str) and row[name].strip():
-            return str(row[name])
-    raise _FieldError(names[0], "must be a text")
+def _level(value: object) -> int:
+    level = _NAMED.get(str(value).strip().lower())
+    if level is None:
+        named = ", ".join(LEVELS)
+        raise _FieldError("label", f"must be {named}, true, false, 1, 0.5 or 0, not {value!r}")
+    return level
 
 
 def _texts(row: Row, *names: str) -> tuple[str, ...]:
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, str):
-            return (value,) if value.strip() else ()
-        if isinstance(value, list):
-            listed = cast("list[Any]", value)
-            if not all(isinstance(text, str) for text in listed):
-                raise _FieldError(name, "must be a text or a list of texts")
-            return tuple(text for text in listed if text.strip())
-    raise _FieldError(names[0], "must be a text or a list of texts")
+    given = next((row[name] for name in names if row.get(name) is not None), None)
+    try:
+        if not isinstance(given, str) and not is_list(given):
+            raise ValueProblem("must be a text or a list of texts")
+        return tuple([text for text in as_texts(given) if text.strip()])
+    except ValueProblem as problem:
+        raise _FieldError(names[0], problem) from None
 
 
 def _mtrag(whole: Row) -> Iterator[LabelledClaim]:

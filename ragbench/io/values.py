@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
-
-import orjson
 
 from ragbench.core.case import Evidence
 
@@ -327,90 +324,23 @@ def check_depth(value: object) -> None:
     raise ValueProblem(f"nested more than {MAX_DEPTH} levels deep")
 
 
-# --- cells of tables
-
-_LIST_FIELDS = frozenset(
-    {
-        *("answers", "reference", "alternative_references", "reference_contexts", "evidence"),
-        *("multi_responses", "retrieved_contexts", "retrieved_scores"),
-    }
-)
-_ID_FIELDS = frozenset({"reference_context_ids", "tags", "retrieved_context_ids"})
-_OBJECT_FIELDS = frozenset({"grades", "metadata", "usage"})
-
-_PRINTED_ITEM = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan""", re.DOTALL
-)
-_BETWEEN = re.compile(r"\s*,?\s*")
-
-
-def parse_cell(target: str, cell: str) -> object:
-    """The JSON value that a cell spells for a field.
-
-    A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
-    Ids and tags may also be separated by ``;`` or ``|``.
-    """
-    text = cell.strip()
-    in_brackets = text.startswith("[") and text.endswith("]")
-    if target in _OBJECT_FIELDS:
-        try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise ValueProblem(f"expected a JSON object: {error.msg}") from error
-    if target in _ID_FIELDS:
-        return _parse_list(text) if in_brackets else _split_ids(target, text)
-    if target not in _LIST_FIELDS or not in_brackets:
-        return cell
-    try:
-        return _parse_list(text)
-    except ValueProblem:
-        # An answer such as "[citation needed]" is text; contexts are a list in every row.
-        if target in {"reference", "answers"}:
-            return cell
-        raise
-
-
-def _parse_list(text: str) -> object:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return _parse_printed(text)
-
-
-def _parse_printed(text: str) -> list[object]:
-    # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
-    items: list[object] = []
-    position, end = _skip(text, 1), len(text) - 1
-    while position < end:
-        match = _PRINTED_ITEM.match(text, position, end)
-        if match is None:
-            raise ValueProblem("expected a list of texts as JSON or as Python prints it")
-        items.append(_printed_item(match.group()))
-        position = _skip(text, match.end())
-    return items
-
-
-def _skip(text: str, position: int) -> int:
-    match = _BETWEEN.match(text, position)
-    return position if match is None else match.end()
-
-
-def _printed_item(literal: str) -> object:
-    if literal in {"None", "nan"}:
-        return None
-    try:
-        # Printed lists escape line breaks; NumPy does not, and a bare one ends a literal.
-        item: object = ast.literal_eval(literal.replace("\n", "\\n").replace("\r", "\\r"))
-    except (ValueError, SyntaxError) as error:
-        raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
-    return item
-
-
-def _split_ids(target: str, text: str) -> list[str]:
-    if target != "tags" and "," in text:
-        raise ValueProblem(
-            "holds a comma: separate several ids by ';', or write a JSON list such as "
-            '["a", "b"] (also for one id with a comma in it)'
-        )
-    separators = r"[;|,]" if target == "tags" else r"[;|]"
-    return [part for part in map(str.strip, re.split(separators, text)) if part]
+CONVERTERS: Mapping[str, Callable[[object], Any]] = {
+    **dict.fromkeys(("query", "language", "text", "title"), as_text),
+    **dict.fromkeys(("id", "cluster"), as_id),
+    **dict.fromkeys(("reference", "answers"), as_answers),
+    **dict.fromkeys(("alternative_references", "reference_contexts", "multi_responses"), as_texts),
+    **dict.fromkeys(("reference_context_ids", "retrieved_context_ids", "tags"), as_ids),
+    **dict.fromkeys(("answerable", "unanswerable", "abstained"), as_flag),
+    **dict.fromkeys(("metadata", "usage"), as_metadata),
+    **dict.fromkeys(("error", "retrieval_error"), as_error),
+    **dict.fromkeys(("seconds", "milliseconds"), as_number),
+    **dict.fromkeys(("retrieval_seconds", "retrieval_milliseconds"), as_number),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), as_number),
+    "grades": as_grades,
+    "evidence": as_evidence,
+    "response": as_response,
+    "retrieved_contexts": as_contexts,
+    "retrieved_scores": as_numbers,
+    "confidence": as_share,
+}
+"""What makes the value of each field."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ragbench.embedders.local import HashingEmbedder
-from ragbench.io import converted
+from ragbench.io.converted import CONVERTED
 from tests.cli.runs import Ragbench
 
 STORE = ("--store", "memory:store")
@@ -51,7 +51,7 @@ def test_files_that_are_not_read_are_named(
     ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As without the extra: only what its packages read stays unread.
-    monkeypatch.setattr(converted.Converter, "is_installed", False)
+    monkeypatch.setattr("ragbench.io.converted.CONVERTED", dict.fromkeys(CONVERTED, ("none", 0)))
     folder = workplace / "mixed"
     (folder / "sub").mkdir(parents=True)
     for name in ("a.md", "sub/b.txt", "c.pdf", "sub/d.html", "e.py", ".hidden"):

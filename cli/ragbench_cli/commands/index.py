@@ -185,10 +185,10 @@ def _place(words: str) -> WordsPlace:
 
 def _skipped(files: Sequence[str]) -> str:
     """Which files of a folder were not read, and what would read them."""
-    from ragbench.io.converted import EXTRA, converter_of
+    from ragbench.io.converted import CONVERTED, EXTRA
     from ragbench.safe_text import listed
 
-    readable = sum(converter_of(Path(name).suffix) is not None for name in files)
+    readable = sum(Path(name).suffix.lower() in CONVERTED for name in files)
     count = len(files)
     install = f"; pip install 'ragbench[{EXTRA}]' reads {readable:,} of them" if readable else ""
     return (

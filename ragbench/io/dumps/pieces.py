@@ -19,6 +19,7 @@ import orjson
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
+from ragbench.io.decoder import parse_cell
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder, RawRetrieval
 from ragbench.io.dumps.form import TEXT_NAMES, DumpForm, DumpMapping, DumpRecord, is_list, is_object
@@ -37,7 +38,7 @@ from ragbench.io.json_files import (
 from ragbench.io.limits import ReadLimits
 from ragbench.io.lines import Line, read_bytes
 from ragbench.io.source import Problems, Source
-from ragbench.io.values import ValueProblem, parse_cell
+from ragbench.io.values import ValueProblem
 
 PIECE_BYTES = 2 << 20
 """How much of a dump a worker reads at a time."""

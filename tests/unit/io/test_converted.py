@@ -146,8 +146,8 @@ def test_without_the_package_a_folder_skips_and_a_file_says_what_to_install(
     def convert(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
         raise MissingExtraError("pypdf", "documents")
 
-    missing = converted.Converter(package="pypdf_that_is_not_there", convert=convert)
-    monkeypatch.setattr(converted, "CONVERTED", {**converted.CONVERTED, ".pdf": missing})
+    missing = {**converted.CONVERTED, ".pdf": ("pypdf_that_is_not_there", convert)}
+    monkeypatch.setattr(converted, "CONVERTED", missing)
     assert [document.id for document in read_documents(tmp_path)] == ["b.md"]
     assert skipped_files(tmp_path) == ["a.pdf"]
     with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[documents\]'"):

@@ -134,7 +134,7 @@ def test_a_gzip_bomb(tmp_path: Path, read: Any, name: str) -> None:
     [
         (read_yaml, RECORD),
         (lambda path: read_calibration(str(path), "lexical"), RECORD),
-        (read_labels, FILE),
+        (read_labels, RECORD),
         (read_baseline, FILE),
     ],
 )
