@@ -36,7 +36,8 @@ from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
 from ragbench.stores.registry import check_foreign_address
 
-Found = Iterator[tuple[Place, str]]
+Rule = tuple[object, Place, str]
+"""Whether something is wrong, where, and what."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,28 +50,14 @@ class _Together:
     post_retrieval: PostRetrieval | None
     generation: Any
 
-    def problems(self) -> Found:
+    def rules(self) -> Iterator[Rule]:
         section = self._section("indexing")
-        is_own_retrieval = isinstance(self.retrieval, OwnRetrieval)
-        if section.get("map") is not None and not is_own_retrieval:
-            yield from self._unfit_for_foreign(section)
-            yield from self._missing_embeddings()
-            return
-        if getattr(self.retrieval, "native_filter", None):
-            yield (
-                ("retrieval", "native_filter"),
-                "only a collection that ragbench did not fill (indexing: map) takes filters in the "
-                "store's own syntax: use 'filters'",
-            )
-        if is_own_retrieval and section:
-            yield ("indexing",), "retrieval is a class of your own: it brings its own index"
-        elif self.retrieval.uses_store:
-            yield from self._missing_embedder(section)
-        elif not is_own_retrieval:
-            yield from self._unused_store(section)
-        yield from self._missing_embeddings()
-        yield from self._too_many_contexts()
-        yield from self._unknown_weights()
+        own = isinstance(self.retrieval, OwnRetrieval)
+        if section.get("map") is not None and not own:
+            yield from self._of_foreign(section)
+        else:
+            yield from self._of_own(section, own=own)
+        yield from self._of_embeddings()
 
     def _section(self, key: str) -> Mapping[str, object]:
         value = self.reading.at((key,))
@@ -81,106 +68,97 @@ class _Together:
         named = self.reading.at(("retrieval", "type")) or self.reading.at(("retrieval",))
         return named if isinstance(named, str) else "bm25"
 
-    def _unused_store(self, section: Mapping[str, object]) -> Found:
-        for key in section:
-            if key in ("store", "collection", "embedder"):
-                yield (
-                    ("indexing", key),
-                    f"'{key}' has no use with {self._retrieval_name}, which uses no store: leave "
-                    "it out, or take dense, sparse or hybrid retrieval",
-                )
-
-    def _missing_embedder(self, section: Mapping[str, object]) -> Found:
-        is_null = "embedder" in section and section["embedder"] is None
-        if is_null and self.indexing.embedder is None:
+    def _of_own(self, section: Mapping[str, object], *, own: bool) -> Iterator[Rule]:
+        retrieval, name = self.retrieval, self._retrieval_name
+        yield (
+            getattr(retrieval, "native_filter", None),
+            ("retrieval", "native_filter"),
+            "only a collection that ragbench did not fill (indexing: map) takes filters in the "
+            "store's own syntax: use 'filters'",
+        )
+        own_index = "retrieval is a class of your own: it brings its own index"
+        yield own and section, ("indexing",), own_index
+        for key in ("store", "collection", "embedder"):
             yield (
-                ("indexing", "embedder"),
-                "search by meaning needs vectors: name an embedder, or take sparse retrieval",
+                key in section and not own and not retrieval.uses_store,
+                ("indexing", key),
+                f"'{key}' has no use with {name}, which uses no store: leave it out, or take "
+                "dense, sparse or hybrid retrieval",
             )
+        no_vectors = section.get("embedder", "") is None and self.indexing.embedder is None
+        yield (
+            no_vectors and retrieval.uses_store and not own,
+            ("indexing", "embedder"),
+            "search by meaning needs vectors: name an embedder, or take sparse retrieval",
+        )
+        wanted: int = getattr(self.generation, "max_contexts", None) or 0
+        operators = () if self.post_retrieval is None else self.post_retrieval.operators
+        yield (
+            wanted > retrieval.top_k and not any(one.name.startswith("merge") for one in operators),
+            ("generation", "max_contexts"),
+            f"max_contexts is {wanted}, and retrieval gives at most {retrieval.top_k} (top_k)",
+        )
+        asked = self._section("generation").get("word_weights") == "corpus"
+        yield (
+            asked and not retrieval.knows_word_weights,
+            ("generation", "word_weights"),
+            f"what words are worth in the corpus is not known to {'your own' if own else name} "
+            "retrieval",
+        )
 
-    def _unfit_for_foreign(self, section: Mapping[str, object]) -> Found:
+    def _of_foreign(self, section: Mapping[str, object]) -> Iterator[Rule]:
         """What cannot be said of a collection that ragbench did not fill."""
+        retrieval, mapped = self.retrieval, ("indexing", "map")
         for key in ("corpus", "chunker"):
-            if key in section:
-                yield (
-                    ("indexing", key),
-                    f"'{key}' is there to fill a collection, 'map' to read one that is filled: "
-                    "leave one of both out",
-                )
+            yield (
+                key in section,
+                ("indexing", key),
+                f"'{key}' is there to fill a collection, 'map' to read one that is filled: leave "
+                "one of both out",
+            )
         try:
             check_foreign_address(self.indexing.settings.store)
         except ConfigError as error:
-            yield ("indexing", "store" if "store" in section else "map"), str(error)
-        if not section.get("collection"):
-            yield (
-                ("indexing", "map"),
-                "'map' needs the name of a collection: add 'collection: NAME'",
-            )
-        if section.get("embedder") is None and self._retrieval_name != "sparse":
-            yield (
-                ("indexing", "map"),
-                "'map' needs what the collection's vectors were made by: add 'embedder: NAME'",
-            )
-        if not self.retrieval.uses_store:
-            yield (
-                ("retrieval",),
-                "this retrieval reads no collection that ragbench did not fill: take dense, sparse "
-                "or hybrid",
-            )
-        elif self.retrieval.gives_embeddings:
-            yield (
-                ("retrieval", "embeddings"),
-                "the vectors of a collection that ragbench did not fill are not read: leave "
-                "'embeddings' out",
-            )
+            yield True, ("indexing", "store" if "store" in section else "map"), str(error)
+        named = "'map' needs the name of a collection: add 'collection: NAME'"
+        yield not section.get("collection"), mapped, named
+        yield (
+            section.get("embedder") is None and self._retrieval_name != "sparse",
+            mapped,
+            "'map' needs what the collection's vectors were made by: add 'embedder: NAME'",
+        )
+        yield (
+            not retrieval.uses_store,
+            ("retrieval",),
+            "this retrieval reads no collection that ragbench did not fill: take dense, sparse or "
+            "hybrid",
+        )
+        yield (
+            retrieval.uses_store and retrieval.gives_embeddings,
+            ("retrieval", "embeddings"),
+            "the vectors of a collection that ragbench did not fill are not read: leave "
+            "'embeddings' out",
+        )
 
-    def _missing_embeddings(self) -> Found:
-        if self.post_retrieval is None or self.retrieval.gives_embeddings:
-            return
-        place: Place = ("post_retrieval",)
-        if self._section("post_retrieval"):
-            place = ("post_retrieval", "operators")
-        for position, operator in enumerate(self.post_retrieval.operators):
+    def _of_embeddings(self) -> Iterator[Rule]:
+        post = self.post_retrieval
+        listed = ("operators",) if self._section("post_retrieval") else ()
+        for position, operator in enumerate(() if post is None else post.operators):
             reranker = operator.reranker if isinstance(operator, Rerank) else None
-            if reranker is not None and getattr(reranker, "needs_embeddings", False):
-                yield (
-                    (*place, position),
-                    f"the reranker {reranker.name} compares embeddings, and retrieval gives none: "
-                    "take dense or hybrid retrieval with 'embeddings: true', or another reranker",
-                )
-
-    def _too_many_contexts(self) -> Found:
-        wanted: int | None = getattr(self.generation, "max_contexts", None)
-        operators = () if self.post_retrieval is None else self.post_retrieval.operators
-        adds = any(one.name.startswith("merge") for one in operators)
-        top_k = self.retrieval.top_k
-        if wanted is not None and wanted > top_k and not adds:
             yield (
-                ("generation", "max_contexts"),
-                f"max_contexts is {wanted}, and retrieval gives at most {top_k} (top_k)",
-            )
-
-    def _unknown_weights(self) -> Found:
-        asked = self._section("generation").get("word_weights") == "corpus"
-        if asked and not self.retrieval.knows_word_weights:
-            is_own_retrieval = isinstance(self.retrieval, OwnRetrieval)
-            which = "your own" if is_own_retrieval else self._retrieval_name
-            yield (
-                ("generation", "word_weights"),
-                f"what words are worth in the corpus is not known to {which} retrieval",
+                getattr(reranker, "needs_embeddings", False)
+                and not self.retrieval.gives_embeddings,
+                ("post_retrieval", *listed, position),
+                f"the reranker {getattr(reranker, 'name', '')} compares embeddings, and retrieval "
+                "gives none: take dense or hybrid retrieval with 'embeddings: true', or another "
+                "reranker",
             )
 
 
 SECTIONS = (
-    "name",
-    "llm",
-    "indexing",
-    "pre_retrieval",
-    "retrieval",
-    "post_retrieval",
-    "generation",
+    "name", "llm", "indexing", "pre_retrieval", "retrieval", "post_retrieval", "generation",
     "orchestration",
-)
+)  # fmt: skip
 """The keys of a pipeline file."""
 
 
@@ -220,7 +198,8 @@ def load_pipeline(
     models = PipelineModels(
         reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget
     )
-    models.check()
+    if reading.at(("llm",)) is not None:
+        models.shared()  # says what is wrong with it, also when no stage needs it
     service = LateSearch()
     pre_retrieval = _pre_retrieval(reading, models)
     indexing = read_indexing(reading)
@@ -244,8 +223,9 @@ def load_pipeline(
             post_retrieval=post_retrieval,
             generation=generation,
         )
-        for place, message in together.problems():
-            reading.wrong(place, message)
+        for is_wrong, place, message in together.rules():
+            if is_wrong:
+                reading.wrong(place, message)
     reading.finish()
     assert retrieval is not None
     return Pipeline(

@@ -102,11 +102,6 @@ class PipelineModels:
     """Caps what all of them cost together."""
     _known: dict[Place, Chat | None] = field(default_factory=dict[Place, Chat | None])
 
-    def check(self) -> None:
-        """Notes what is wrong with the section ``llm``, also when no stage needs it."""
-        if self.reading.at(("llm",)) is not None:
-            self.shared()
-
     def shared(self) -> Chat | None:
         return self._model(("llm",))
 
@@ -123,7 +118,8 @@ class PipelineModels:
             model = self._model((*chosen.place, "llm")) if own else self.shared()
             if model is not None:
                 return model.booked_under(str(chosen.place[0]))
-            if not self._is_reported(chosen, own=own):
+            # What is wrong with a section is noted already.
+            if self.reading.at((*chosen.place, "llm") if own else ("llm",)) is None:
                 self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
             return _NoModel()
 
@@ -131,11 +127,6 @@ class PipelineModels:
 
     def opened(self) -> tuple[Chat, ...]:
         return tuple(model for model in self._known.values() if model is not None)
-
-    def _is_reported(self, chosen: Chosen, *, own: bool) -> bool:
-        """Whether what is wrong with a stage's model is noted already."""
-        place = (*chosen.place, "llm") if own else ("llm",)
-        return self.reading.at(place) is not None
 
     def _model(self, place: Place) -> Chat | None:
         if place not in self._known:
@@ -191,40 +182,26 @@ def read_indexing(reading: PipelineFile) -> Indexing:
     if settings.corpus is not None and not (reading.folder / settings.corpus).exists():
         place = (*_PLACE, "corpus")
         reading.wrong(place, f"there is no file or folder '{settings.corpus}'")
-    if settings.map is None:
-        _check_store(reading, settings.store)
     name, own = _named(settings.embedder)
-    if settings.map is None and _is_by_words(reading) and _is_left_open(settings, given):
+    by_words = "sparse" in (reading.at(("retrieval",)), reading.at(("retrieval", "type")))
+    in_memory = settings.store == IndexingSettings().store
+    # Nobody else may want vectors: the file says so, or the store ends with the run.
+    left_open = settings.embedder is None or (in_memory and "embedder" not in given)
+    if settings.map is None and by_words and left_open:
         name = NO_EMBEDDER
+
+    def part(key: str, make: Callable[[], Any]) -> Any:
+        return reading.built((*_PLACE, key), reading.at((*_PLACE, key)), make)
+
+    if settings.map is None:
+        part("store", lambda: check_store_address(settings.store))
     return Indexing(
         settings=settings,
-        chunker=_part(reading, "chunker", lambda: _chunker(reading, settings.chunker)),
-        embedder=_part(reading, "embedder", lambda: _embedder(reading, name, own)),
+        chunker=part("chunker", lambda: _chunker(reading, settings.chunker)),
+        embedder=part("embedder", lambda: _embedder(reading, name, own)),
         embedder_name=name,
         embedder_settings=own,
     )
-
-
-def _part(reading: PipelineFile, key: str, make: Callable[[], Any]) -> Any:
-    place = (*_PLACE, key)
-    return reading.built(place, reading.at(place), make)
-
-
-def _is_by_words(reading: PipelineFile) -> bool:
-    return "sparse" in (reading.at(("retrieval",)), reading.at(("retrieval", "type")))
-
-
-def _is_left_open(settings: IndexingSettings, given: Mapping[str, Any]) -> bool:
-    """Whether nobody else may want vectors: the file says so, or the store ends with the run."""
-    in_memory = settings.store == IndexingSettings().store
-    return settings.embedder is None or (in_memory and "embedder" not in given)
-
-
-def _check_store(reading: PipelineFile, address: str) -> None:
-    try:
-        check_store_address(address)
-    except ConfigError as error:
-        reading.wrong((*_PLACE, "store"), str(error))
 
 
 def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -195,15 +196,12 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
     settings = {str(key): value for key, value in cast("Mapping[Any, Any]", given).items()}
     resources = resources or Resources()
     action = settings.get("action")
+    name = str(settings.pop("action")) if is_own(action) else _name(settings)
+    made = _makers(name, resources)
     if is_own(action):
-        name = str(settings.pop("action"))
-        made = _makers(name, resources)
         built = built_own(name, settings, folder=resources.folder, made=made)
     else:
-        name = _name(settings)
-        if name == "rerank":
-            settings = _with_reranker(settings)
-        made = _makers(name, resources)
+        settings = _with_reranker(settings) if name == "rerank" else settings
         built = from_settings(OPERATORS.load(name), settings, where=name, made=made)
     if not isinstance(built, Operator):
         raise ConfigError(f"'{name}' is not an operator: it lacks a name or apply()")
@@ -233,53 +231,47 @@ def _with_reranker(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a rerank operator, with those of its reranker in one place."""
     if "reranker" in settings:
         return settings
-    known = ", ".join(RERANKERS.targets())
-    if "type" not in settings:
-        raise ConfigError(f"rerank: the setting 'type' is missing. Known: {known}")
-    own = {key: value for key, value in settings.items() if key in _OF_RERANK}
-    rest = {key: value for key, value in settings.items() if key not in (*_OF_RERANK, "type")}
-    if ":" not in str(settings["type"]) and settings["type"] not in RERANKERS.targets():
-        raise ConfigError(
-            f"unknown type '{settings['type']}' of rerank."
-            f"{listed_names(settings['type'], list(RERANKERS.targets()))}"
-        )
-    return {**own, "reranker": {"name": settings["type"], **rest}}
+    kind, known = settings.pop("type", None), list(RERANKERS.targets())
+    if kind is None:
+        raise ConfigError(f"rerank: the setting 'type' is missing. Known: {', '.join(known)}")
+    if not is_own(kind) and kind not in known:
+        raise ConfigError(f"unknown type '{kind}' of rerank.{listed_names(kind, known)}")
+    own = {key: settings.pop(key) for key in _OF_RERANK if key in settings}
+    return {**own, "reranker": {"name": kind, **settings}}
 
 
 def _makers(name: str, resources: Resources) -> Makers:
     """What makes the values that a file cannot hold as they are, by the type of the field."""
 
-    def resource(setting: str, kind: type, lacking: str) -> Callable[[object], Any]:
-        def make(value: object) -> Any:
-            if value is not None:
-                raise ConfigError(
-                    f"{name}: '{setting}' is not a setting of an operator: it stands at the top "
-                    "of the file"
-                )
-            held = getattr(resources, setting)
-            if not isinstance(held, kind):
-                raise ConfigError(f"{name} {lacking}")
-            return held
-
-        return make
+    def resource(value: object, setting: str, kind: type, lacking: str) -> Any:
+        if value is not None:
+            raise ConfigError(
+                f"{name}: '{setting}' is not a setting of an operator: it stands at the top of the "
+                "file"
+            )
+        held = getattr(resources, setting)
+        if not isinstance(held, kind):
+            raise ConfigError(f"{name} {lacking}")
+        return held
 
     def counter(value: object) -> TokenCounter:
         if not isinstance(value, str):
             raise ConfigError(f"{name}: counter must be a text, not {value!r}")
         return token_counter(value)
 
-    def reranker(value: object) -> Reranker:
-        return build_reranker(value, chat=resources.chat, folder=resources.folder)
-
     asks = "asks where the chunks came from, and nothing here has the method"
+    wanted: tuple[tuple[str, Any, str], ...] = (
+        ("service", ChunkSearch, f"{asks} search(query, top_k)"),
+        ("service", ChunkNeighbours, f"{asks} neighbours(chunk_id, top_k)"),
+        ("chat", ChatModel, "needs a language model, and none was given"),
+    )
     return {
-        ChunkSearch: resource("service", ChunkSearch, f"{asks} search(query, top_k)"),
-        ChunkNeighbours: resource(
-            "service", ChunkNeighbours, f"{asks} neighbours(chunk_id, top_k)"
-        ),
-        ChatModel: resource("chat", ChatModel, "needs a language model, and none was given"),
+        **{
+            kind: partial(resource, setting=setting, kind=kind, lacking=lacking)
+            for setting, kind, lacking in wanted
+        },
         TokenCounter: counter,
-        Reranker: reranker,
+        Reranker: partial(build_reranker, chat=resources.chat, folder=resources.folder),
     }
 
 
@@ -342,17 +334,20 @@ def _stage(
 ) -> PostRetrieval:
     """The stage that a mapping describes; with what is right in it when not all is."""
     operators = _operators(reading, (*place, "operators"), resources)
-    score_field = entry.get("score_field")
-    if score_field is not None and not isinstance(score_field, str):
-        reading.wrong((*place, "score_field"), f"expected a text, found {shown(score_field)}")
-        score_field = None
-    now = None if entry.get("now") is None else parse_time(entry["now"])
-    if entry.get("now") is not None and now is None:
-        reading.wrong((*place, "now"), f"expected a date, found {shown(entry['now'])}")
-    stage = PostRetrieval(operators=operators, score_field=score_field, now=now)
-    on_error = entry.get("on_error", "keep")
-    at = (*place, "on_error")
-    return reading.built(at, on_error, lambda: replace(stage, on_error=on_error)) or stage
+    given = {key: one for key, one in entry.items() if key in _OF_STAGE and key != "operators"}
+
+    def make() -> PostRetrieval:
+        made = from_settings(PostRetrieval, given, where="stage", made={datetime: _time})
+        return cast("PostRetrieval", replace(made, operators=operators))
+
+    return reading.built(place, given, make) or PostRetrieval(operators=operators)
+
+
+def _time(value: object) -> datetime:
+    time = parse_time(value)
+    if time is None:
+        raise ConfigError(f"now must be a date, not {shown(value)}")
+    return time
 
 
 def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:

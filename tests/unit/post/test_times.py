@@ -116,7 +116,7 @@ def test_a_file_sets_now_and_a_wrong_one_has_its_line(tmp_path: Path) -> None:
     file.write_text("now: 2024-06-02\noperators: [{action: augment, type: temporal}]\n")
     assert load_post_retrieval(file).now == NOW
     file.write_text("operators: [{action: none}]\nnow: soon\n")
-    with pytest.raises(DataError, match=r"stage\.yaml:2: field 'now': expected a date"):
+    with pytest.raises(DataError, match=r"stage\.yaml:2: field 'now': now must be a date"):
         load_post_retrieval(file)
 
 
