@@ -182,8 +182,6 @@ class CaseRow:
     """One case of a run."""
 
     id: str
-    fingerprint: str
-    """Changes with anything that is known of the case."""
     query: str
     reference: str | None
     reference_ids: tuple[str, ...] | None

@@ -46,8 +46,9 @@ class Trace:
     @property
     def stages(self) -> tuple[tuple[str, Outcome[Any]], ...]:
         """The stages that the case went through, in order, each with how it ended."""
-        found = ((stage, getattr(self, name)) for stage, name in STAGES.items())
-        return tuple((stage, outcome) for stage, outcome in found if outcome is not None)
+        later = (self.location, self.post_retrieval, self.validation)
+        found = zip(STAGES, (self.retrieval, *later, self.generation), strict=True)
+        return tuple([(stage, one) for stage, one in found if one is not None])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ retrieve them and however many stages hand them on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -79,15 +79,6 @@ def encode_case(case: Case) -> bytes:
         return hidden_bytes(jsonable([*known.values(), readable(case.metadata)]))
 
 
-def question_digest(case: Case) -> bytes:
-    """Digest of what is asked and of the right answer: all that a score can rest on.
-
-    The labels are left out (tags, language, cluster): a case that gets another tag is the same.
-    """
-    plain = replace(case, cluster=None, tags=(), language=None)
-    return digest((case.id.encode(errors="backslashreplace"), encode_case(plain)))
-
-
 def decode_case(case_id: str, body: bytes) -> Case:
     *known, metadata = orjson.loads(body)
     raw = dict(zip(_CASE, known, strict=True))
@@ -103,7 +94,8 @@ class CaseFacts(NamedTuple):
     """What two runs' cases are paired and grouped by."""
 
     fingerprint: str
-    """See `question_digest`."""
+    """Of what is asked and of the right answer: all that a score can rest on. The labels are left
+    out (tags, language, cluster): a case that gets another tag is the same."""
     query: str
     cluster: str | None
     tags: tuple[str, ...]

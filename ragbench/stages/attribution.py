@@ -266,22 +266,24 @@ def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution
     rank = _best_rank(found.shown)
     missing = found.total - found.shown_count
     rest = f"; {missing} of {found.total} gold contexts were not shown" if missing else ""
-    known, begin = replace(known, rank=rank), f"Shown at rank {rank}"
+    begin, supported = f"Shown at rank {rank}", None
+    stage: str | None = None
     if known.answer is Answer.RIGHT:
-        return replace(known, cause=Cause.RIGHT, detail=f"{begin}, and the answer is right.")
-    if known.answer is Answer.DECLINED:
+        cause, detail = Cause.RIGHT, f"{begin}, and the answer is right."
+    elif known.answer is Answer.DECLINED:
+        cause, stage = Cause.DECLINED, "generate"
         detail = f"{begin}, and the system declined{rest}."
-        return replace(known, cause=Cause.DECLINED, stage="generate", detail=detail)
-    if known.answer is Answer.WRONG:
+    elif known.answer is Answer.WRONG:
         supported = _is_supported_elsewhere(trace, found)
         other = "another shown chunk holds it" if supported else "no other shown chunk holds it"
         other_one = "" if supported is None else f"; {other}"
+        cause, stage = Cause.NOT_USED, "generate"
         detail = f"{begin}, and the answer is wrong{other_one}{rest}."
-        lost = replace(known, cause=Cause.NOT_USED, stage="generate", detail=detail)
-        return replace(lost, supported=supported)
-    is_there = known.answer is Answer.UNCHECKED
-    why = "its answer cannot be checked by words" if is_there else "there is no answer to check"
-    return replace(known, cause=Cause.SHOWN, detail=f"{begin}; {why}{rest}.")
+    else:
+        is_there = known.answer is Answer.UNCHECKED
+        why = "its answer cannot be checked by words" if is_there else "there is no answer to check"
+        cause, detail = Cause.SHOWN, f"{begin}; {why}{rest}."
+    return replace(known, cause=cause, rank=rank, stage=stage, detail=detail, supported=supported)
 
 
 def _is_supported_elsewhere(trace: Trace, found: FoundGold) -> bool | None:

@@ -15,11 +15,10 @@ from ragbench.core.attribution import Attribution, Cause, CorpusGold
 from ragbench.core.biography import Biography
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell
+from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.report import CanaryLine, CaseRow, IndexedCase, Report, Summary
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
-from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder, count_repeats, path_of, repeat_folders
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
@@ -251,9 +250,9 @@ class RunCases:
             biography = biography_of(case.trace, matching)
             cause = case.attribution or attributed.cause(case, matching, biography)
             tell = None if ids is None else partial(self._story, case, matching)
-            row = _row(case, biography, cause, tell)
-            asked = repeated.cells(row.id, case.digest, row.cells)
-            yield replace(row, cells=averaged(row.cells, asked), repeats=asked)
+            cells = _complete(case)
+            asked = repeated.cells(case.case.id, case.digest, cells)
+            yield _row(case, averaged(cells, asked), asked, biography, cause, tell)
 
     def _story(self, case: RunCase, matching: Matching) -> CaseStory:
         return story_of(case.trace, _matches(case, matching), case.judgements, self._metrics)
@@ -328,16 +327,17 @@ def _matching_of(manifest: Manifest) -> Matching:
 
 def _row(
     case: RunCase,
+    cells: tuple[Cell, ...],
+    repeats: tuple[Repeats | None, ...],
     biography: Biography | None,
     attribution: Attribution,
     story: Callable[[], CaseStory] | None,
 ) -> CaseRow:
-    trace, cells = case.trace, _complete(case)
+    trace = case.trace
     result, answer = trace.context.value, trace.generation.value
     ids = None if result is None or result.context_ids is None else tuple(result.context_ids)
     return CaseRow(
         id=trace.case.id,
-        fingerprint=question_digest(trace.case).hex(),
         query=trace.case.query,
         reference=trace.case.reference,
         reference_ids=trace.case.reference_context_ids,
@@ -347,8 +347,9 @@ def _row(
         retrieved_ids=ids,
         response=None if answer is None else answer.response,
         stages={stage: outcome.status for stage, outcome in trace.stages},
-        failures=tuple(failures_of(trace, cells)),
+        failures=tuple(failures_of(trace, _complete(case))),
         cells=cells,
+        repeats=repeats,
         judgements=case.judgements,
         biography=biography,
         validation=None

@@ -42,7 +42,7 @@ def _values(record: object, names: str) -> dict[str, Any]:
     return {name: getattr(record, name) for name in names.split()}
 
 
-_CASE = "id fingerprint query language cluster tags reference reference_ids retrieved_ids response"
+_CASE = "id query language cluster tags reference reference_ids retrieved_ids response"
 
 
 def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str, Any]:

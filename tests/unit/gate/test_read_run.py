@@ -160,7 +160,7 @@ def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
     assert [column.has_cells for column in found.metrics] == [True, True, False]
     assert (found.stages, found.latencies) == (report.stages, report.latencies)
     for case, row in zip(found.cases, report.rows(), strict=True):
-        assert (case.id, case.fingerprint, case.query) == (row.id, row.fingerprint, row.query)
+        assert (case.id, case.query) == (row.id, row.query)
         assert (case.tags, case.language) == (row.tags, row.language)
         assert (case.response, case.retrieved_ids) == (row.response, row.retrieved_ids)
         assert case.stages == row.stages

@@ -210,7 +210,7 @@ def report_with(rows: list[CaseRow]) -> Report:
 
 def row(**fields: Any) -> CaseRow:
     known: dict[str, Any] = {
-        "id": "a", "fingerprint": "0" * 32, "query": "q", "reference": None,
+        "id": "a", "query": "q", "reference": None,
         "reference_ids": None, "cluster": None, "tags": (), "language": None,
         "retrieved_ids": None, "response": None, "failures": (), "cells": (),
         "stages": {"retrieve": Status.MEASURED, "generate": Status.MEASURED},
