@@ -178,7 +178,7 @@ class DumpChoice:
 @contextmanager
 def opened(path: str, choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
     from ragbench.io.dumps.form import ScoreKind
-    from ragbench.io.retrievals import open_retrievals
+    from ragbench.io.joined import open_retrievals
 
     kind = None
     if choice.scores is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -85,6 +85,7 @@ def open_source(
     stack = ExitStack()
     try:
         opening = _Opening(
+            names=FieldMap(recognised=entry_fields(), overrides=dict(fields or {})),
             place=_placed(where, split, encoding, stack),
             fields=dict(fields or {}),
             corpus=corpus,
@@ -93,7 +94,6 @@ def open_source(
             is_join=is_join,
             stack=stack,
         )
-        FieldMap(recognised=entry_fields(), overrides=opening.fields)  # refuses a wrong name
         return opening.open(form)
     except BaseException:
         stack.close()
@@ -129,6 +129,7 @@ def run_of(place: Source) -> Source | None:
 
 @dataclass(kw_only=True, slots=True)
 class _Opening:
+    names: FieldMap
     place: Source
     fields: dict[str, str]
     corpus: str | Path | None
@@ -142,7 +143,12 @@ class _Opening:
         name = form
         is_file = self.place.path is not None and not self.place.is_folder
         if form is not None and (form not in readers().targets() or (is_file and form == "trec")):
-            found = _dump_form(form)
+            try:
+                found = find_form(form)
+            except ConfigError as error:
+                known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
+                message = f"unknown name '{form}' among formats. Known: {known}"
+                raise ConfigError(message) from error
             name, dump_form = (found, None) if isinstance(found, str) else (None, found)
         if name is None:
             problems = Problems()
@@ -152,7 +158,8 @@ class _Opening:
         if name in ("trec", "run-file", "beir") and is_file:
             return self._run(name)
         if name == "verdicts" and not self.is_join:
-            raise DataError([self._problem(_NO_QUESTIONS.format(name=self.place.name))])
+            message = _NO_QUESTIONS.format(name=self.place.name)
+            raise DataError([Problem(message=message, path=self.place.name)])
         read = cast("RowReader", readers().load(name))
         reader = partial(read, kind="cases")
         sample = list(islice(self._quietly(reader), LOOK))
@@ -161,44 +168,35 @@ class _Opening:
                 return self._dump(form, Problems())
             self._take(adapted, sample)
         elif name in CONTAINERS and not self._has_query(sample):
-            try:
+            # If it is no dump either, what it lacks as a dataset is reported when it is read.
+            with suppress(DataError, ConfigError):
                 return self._dump(form, Problems())
-            except (DataError, ConfigError):
-                pass  # it is not a dump: what it lacks as a dataset is reported when it is read
         return self._of_rows(name, reader, sample)
 
-    def _problem(self, message: str) -> Problem:
-        return Problem(message=message, path=self.place.name)
-
     def _detected(self, problems: Problems) -> str | None:
-        place = replace(self.place)
-        try:
-            with noting_read_errors(place.name, problems):
-                name = detect_format(place, "cases", problems)
-                value_of = self.corpus is not None or self.is_join
-                if name == "json" and value_of and is_beir_result(load(place, Problems())):
-                    return "beir"
-                return name
-        finally:
-            place.close()
+        with (
+            closing(replace(self.place)) as place,
+            noting_read_errors(place.name, problems),
+        ):
+            name = detect_format(place, "cases", problems)
+            value_of = self.corpus is not None or self.is_join
+            if name == "json" and value_of and is_beir_result(load(place, Problems())):
+                return "beir"
+            return name
         return None
 
     def _quietly(self, reader: Reader) -> Iterator[Row]:
         """Rows for a first look; what is wrong is reported when they are read in earnest."""
-        place, problems = replace(self.place), Problems()
-        try:
-            with noting_read_errors(place.name, problems):
-                yield from reader(place, problems=problems)
-        finally:
-            place.close()
+        problems = Problems()
+        with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
+            yield from reader(place, problems=problems)
 
     # --- records with fields
 
     def _has_query(self, sample: Sequence[Row]) -> bool:
-        names = FieldMap(recognised=entry_fields(), overrides=self.fields)
-        given = self.fields.get("query", "")
-        return "." in given or any(
-            target == "query" for row in sample for target, _ in names.plan(row.values).bindings
+        plans = (self.names.plan(row.values) for row in sample)
+        return "." in self.fields.get("query", "") or any(
+            target == "query" for plan in plans for target, _ in plan.bindings
         )
 
     def _adapted(self, sample: Sequence[Row], form: DumpForm | None) -> GuessedMapping | None:
@@ -209,8 +207,7 @@ class _Opening:
         """
         if not sample or (form is None and self.fields.get("retrieved_contexts") == ""):
             return None
-        names = FieldMap(recognised=entry_fields(), overrides=self.fields)
-        bindings = [pair for row in sample for pair in names.plan(row.values).bindings]
+        bindings = [pair for row in sample for pair in self.names.plan(row.values).bindings]
         bound = {target for target, _ in bindings}
         gold = {source for target, source in bindings if target in case_fields()}
         if form is None and (
@@ -326,14 +323,3 @@ def _has_texts(found: GuessedMapping, records: Sequence[DumpRecord]) -> bool:
                 if any(chunk.text.strip() for chunk in decoder.retrieval(raw, "", "").chunks):
                     return True
     return False
-
-
-def _dump_form(name: str) -> DumpForm | str:
-    try:
-        return find_form(name)
-    except ConfigError as error:
-        known = ", ".join(readers().targets())
-        raise ConfigError(
-            f"unknown name '{name}' among formats. Known: {known}; and dumps: "
-            f"{', '.join(form_names())}"
-        ) from error

@@ -12,7 +12,7 @@ from ragbench import Chunk, RetrievalResult, join_answers, open_source
 from ragbench.errors import DataError
 from ragbench.io.entries import SourceInfo
 from ragbench.io.export import export
-from ragbench.io.retrievals import open_retrievals
+from ragbench.io.joined import open_retrievals
 from tests.unit.io.traces import ALL, FULL, SCORES, lines, measured
 
 Rows = Iterable[Mapping[str, object]]

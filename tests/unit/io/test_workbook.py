@@ -13,7 +13,7 @@ import pytest
 
 from ragbench import open_source, read_cases
 from ragbench.errors import DataError
-from ragbench.io.retrievals import open_retrievals
+from ragbench.io.joined import open_retrievals
 
 pytestmark = pytest.mark.extra("excel")
 
