@@ -163,10 +163,8 @@ async def _embeds(settings: LLMSettings) -> DoctorCheck:
 
 def _patience(settings: LLMSettings) -> CallLimits:
     """What a run would wait for is reported here at once."""
-    from ragbench.llm.concurrency import RetryPolicy
-
-    patience = RetryPolicy(retries=1, rate_limit_wait=5.0)
-    return replace(settings.limits, retry=patience, timeout=min(settings.limits.timeout, 60.0))
+    timeout = min(settings.limits.timeout, 60.0)
+    return replace(settings.limits, retries=1, rate_limit_wait=5.0, timeout=timeout)
 
 
 def _settings(settings: LLMSettings) -> list[DoctorCheck]:

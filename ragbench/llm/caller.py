@@ -58,7 +58,7 @@ class Question:
     purpose: str
     """What it is booked under."""
     spread: float
-    """In [0, 1]; see `RetryPolicy.wait`."""
+    """In [0, 1]; see `CallLimits.wait`."""
     attempts: int = 0
     failures: int = 0
     limited: int = 0
@@ -197,22 +197,22 @@ class Caller:
 
     async def _again(self, question: Question, problem: str, sent: Sent) -> None:
         """Waits before the next attempt; raises when there shall be none."""
-        retry, asked = self._limits.retry, sent.wait or 0.0
+        limits, asked = self._limits, sent.wait or 0.0
         question.failures += 1
-        if question.failures > retry.retries or asked > retry.rate_limit_wait:
+        if question.failures > limits.retries or asked > limits.rate_limit_wait:
             count = "one request" if question.attempts == 1 else f"{question.attempts} requests"
             raise self._give_up(f"no answer from {self._where} to {count}: {problem}", sent)
-        await self.clock.sleep(max(asked, retry.wait(question.failures - 1, question.spread)))
+        await self.clock.sleep(max(asked, limits.wait(question.failures - 1, question.spread)))
 
     async def _wait_for_turn(self, question: Question, sent: Sent) -> None:
-        retry = self._limits.retry
-        wait = retry.wait(question.limited, question.spread) if sent.wait is None else sent.wait
+        limits = self._limits
+        wait = limits.wait(question.limited, question.spread) if sent.wait is None else sent.wait
         question.limited += 1
         question.waited += wait
-        if question.waited > retry.rate_limit_wait:
+        if question.waited > limits.rate_limit_wait:
             text = (
                 f"{self._where} limits the rate and asks to wait {wait:g} s more; a call waits no "
-                f"longer than {retry.rate_limit_wait:g} s in all: {sent.detail}"
+                f"longer than {limits.rate_limit_wait:g} s in all: {sent.detail}"
             )
             raise self._give_up(text, sent)
         await self.clock.sleep(wait)

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 from ragbench.core.chat import Message, Reply, Usage
 from ragbench.errors import (
     ConfigError,
+    InterruptedRunError,
     LLMCacheError,
     LLMPromptCutError,
     LLMReplyError,
@@ -69,6 +70,8 @@ class LLMClient(Caller):
             must_limit=budget is not None and budget.is_capped,
             reasons=endpoint.reasoning_effort not in (None, "none"),
         )
+        self.stopped: Callable[[], bool] = lambda: False
+        """Whether the user has stopped the run: then nothing more is asked."""
         self._learned = 0
         """The version of what was learned that is kept."""
         self._judge = endpoint.fingerprint()
@@ -111,6 +114,8 @@ class LLMClient(Caller):
         if not messages:
             raise ConfigError("a model was asked nothing: there must be at least one message")
         self.check_open()
+        if self.stopped():
+            raise InterruptedRunError("stopped; the same command continues")
         definition = None if schema is None else schema.definition
         identity = self.endpoint.identity()
         # Equal questions to equal judges share an answer.

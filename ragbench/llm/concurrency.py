@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ragbench.errors import ConfigError, LLMStoppedError, LLMUnreachableError
 
@@ -88,6 +88,8 @@ class Circuit:
             )
 
 
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+"""Seconds."""
 _FIRST = 8
 _WINDOW = 16
 _STREAK = 3
@@ -218,37 +220,6 @@ class Concurrency:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RetryPolicy:
-    """How patient the client is with one call. Rate limits and errors are counted apart."""
-
-    retries: int = 6
-    """How often a request is sent again after server errors, time outs, lost connections and
-    answers that are not answers."""
-    rate_limit_wait: float = 600.0
-    """Seconds that a call may spend waiting because the endpoint asks for it (429)."""
-    first_wait: float = 0.5
-    """Seconds before the first repetition; each further wait is twice as long."""
-    longest_wait: float = 30.0
-    """The longest wait that the endpoint did not ask for, in seconds."""
-
-    def __post_init__(self) -> None:
-        waits = (self.rate_limit_wait, self.first_wait, self.longest_wait)
-        if self.retries < 0 or any(wait < 0 for wait in waits):
-            raise ConfigError("retries and waiting times must be at least 0")
-
-    def wait(self, attempt: int, spread: float) -> float:
-        """Seconds before a repetition.
-
-        Args:
-            attempt: how many repetitions there were before, from 0.
-            spread: in [0, 1]; keeps calls apart that failed together. Half of the wait depends
-                on it.
-        """
-        whole = min(self.first_wait * 2.0 ** min(attempt, 30), self.longest_wait)
-        return whole * (0.5 + 0.5 * spread)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CallLimits:
     """Changes how calls are made, never what they answer."""
 
@@ -258,10 +229,25 @@ class CallLimits:
     """Seconds for all calls together, from the moment the client is opened; None for no end."""
     concurrency: int = 32
     """The most requests in flight; fewer when the endpoint asks for it."""
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retries: int = 6
+    """How often a request is sent again after server errors, time outs, lost connections and
+    answers that are not answers; rate limits are counted apart."""
+    rate_limit_wait: float = 600.0
+    """Seconds that a call may spend waiting because the endpoint asks for it (429)."""
 
     def __post_init__(self) -> None:
         if self.timeout <= 0 or (self.deadline is not None and self.deadline <= 0):
             raise ConfigError("timeout and deadline must be above 0 seconds")
         if self.concurrency < 1:
             raise ConfigError(f"concurrency must be at least 1, not {self.concurrency}")
+
+    def wait(self, attempt: int, spread: float) -> float:
+        """Seconds before a repetition that the endpoint did not ask for; each is twice as long.
+
+        Args:
+            attempt: how many repetitions there were before, from 0.
+            spread: in [0, 1]; keeps calls apart that failed together. Half of the wait depends
+                on it.
+        """
+        whole = min(_FIRST_WAIT * 2.0 ** min(attempt, 30), _LONGEST_WAIT)
+        return whole * (0.5 + 0.5 * spread)

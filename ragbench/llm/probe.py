@@ -17,7 +17,7 @@ from ragbench.errors import (
     LLMTruncatedError,
 )
 from ragbench.llm.client import LLMClient, fewest_prompt_tokens
-from ragbench.llm.concurrency import CallLimits, Clock, RetryPolicy
+from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.llm.session import ModelClients
@@ -136,8 +136,7 @@ class _Tools:
 
     def client(self, endpoint: Endpoint, *, retries: int = 1, wait: float = 5.0) -> LLMClient:
         """A client that keeps nothing and is not patient: a probe has to see what happens."""
-        patience = RetryPolicy(retries=retries, rate_limit_wait=wait)
-        limits = CallLimits(retry=patience, concurrency=_BURST)
+        limits = CallLimits(retries=retries, rate_limit_wait=wait, concurrency=_BURST)
         return LLMClient(endpoint, limits=limits, transport=self.transport, clock=self.clock)
 
 

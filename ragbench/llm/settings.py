@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from ragbench.errors import ConfigError, NoModelError
-from ragbench.llm.concurrency import CallLimits, RetryPolicy
+from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.endpoint import (
     ApiKey,
     Endpoint,
@@ -409,10 +409,7 @@ def _settings(found: _Found, base_url: str, key: ApiKey, cache: str) -> LLMSetti
         price=found.price(),
         **found.given(*_OF_ENDPOINT),
     )
-    limits = CallLimits(
-        retry=RetryPolicy(**found.given("retries", "rate_limit_wait")),
-        **found.given("timeout", "deadline", "concurrency"),
-    )
+    limits = CallLimits(**found.given(*(field.name for field in fields(CallLimits))))
     path = found.value("cache", cache)
     return LLMSettings(
         endpoint=endpoint,

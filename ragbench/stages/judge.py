@@ -8,16 +8,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ragbench.core.chat import Message, Reply
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, JudgedCell, Status
-from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError
+from ragbench.errors import ConfigError, RagbenchError
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.probe import preflight
-from ragbench.llm.schema import Schema
 from ragbench.llm.session import LLMSession, ModelClients
 from ragbench.llm.settings import LLMSettings
-from ragbench.metrics.judging import Asks, Embeds, JudgeModels, JudgePlan
+from ragbench.metrics.judging import JudgeModels, JudgePlan
 from ragbench.stages.judge_identity import judge_info
 from ragbench.stages.score import CellTable
 from ragbench.stages.stage import RunCase, Running
@@ -74,7 +72,9 @@ class Judging:
             async def one(job: JobT, panel: JudgeModels) -> None:
                 emit((job, await judge(job, panel)))
 
-            return _judge_many(jobs, one, models, concurrency, stopped)
+            for chat in models.chats:
+                chat.stopped = stopped
+            return _judge_many(jobs, one, models, concurrency)
 
         return self.session.stream(work)
 
@@ -188,17 +188,15 @@ async def _judge_many(
     judge: Callable[[JobT, JudgeModels], Awaitable[None]],
     panel: JudgeModels,
     concurrency: int,
-    stopped: Callable[[], bool],
 ) -> None:
     """Works through jobs, a bounded number at a time."""
     stopping: list[RagbenchError] = []
-    asked = _Stoppable(panel, stopped)
     waiting = iter(jobs)
 
     async def worker() -> None:
         for job in waiting:
             try:
-                await judge(job, asked)
+                await judge(job, panel)
             except RagbenchError as error:
                 stopping.append(error)
             if stopping:
@@ -209,28 +207,3 @@ async def _judge_many(
             group.create_task(worker())
     if stopping:
         raise stopping[0]
-
-
-class _Stoppable:
-    """A panel that asks nothing more once the user has stopped the run."""
-
-    def __init__(self, panel: JudgeModels, stopped: Callable[[], bool]) -> None:
-        chat = panel.chat
-        self.chat: Asks | None = None if chat is None else _StoppableChat(chat, stopped)
-        self.embeddings: Embeds | None = panel.embeddings
-        self.jurors: Sequence[tuple[str, JudgeModels]] = [
-            (name, _Stoppable(models, stopped)) for name, models in panel.jurors
-        ]
-
-
-class _StoppableChat:
-    def __init__(self, chat: Asks, stopped: Callable[[], bool]) -> None:
-        self._chat = chat
-        self._stopped = stopped
-
-    async def ask(
-        self, messages: Sequence[Message], *, schema: Schema[Any], **named: Any
-    ) -> Reply[Any]:
-        if self._stopped():
-            raise InterruptedRunError("stopped; the same command continues")
-        return await self._chat.ask(messages, schema=schema, **named)

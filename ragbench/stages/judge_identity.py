@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ragbench.core.metric import Metric, Need
 from ragbench.errors import ConfigError
@@ -42,7 +43,7 @@ def judge_info(
         "repeats": plan.repeats,
         "prompts": plan.prompts,
         "keys": {m.name: _key(m, plan, asked, embedding) for m in plan.metrics},
-        "price": None if asked is None else _price_object(price_for(asked)),
+        "price": None if asked is None else msgspec.to_builtins(price_for(asked)),
     }
 
 
@@ -60,11 +61,7 @@ def price_of(info: Mapping[str, Any]) -> Price | None:
     """The price that a manifest's ``judge`` names."""
     from ragbench.llm.endpoint import Price
 
-    kept = info["price"]
-    if kept is None:
-        return None
-    amounts: dict[str, Any] = {name: kept[name] and Decimal(kept[name]) for name in _AMOUNTS}
-    return Price(**amounts, currency=kept["currency"], origin=kept["origin"])
+    return msgspec.convert(info["price"], Price | None)
 
 
 def _key(
@@ -80,14 +77,3 @@ def _key(
     if plan.panel and Need.LLM in needs:
         known = (*known, [juror.identity() for juror in plan.panel])
     return fingerprint(known)
-
-
-def _price_object(price: Price | None) -> dict[str, Any] | None:
-    if price is None:
-        return None
-    amounts = {name: getattr(price, name) for name in _AMOUNTS}
-    shown = {name: None if amount is None else str(amount) for name, amount in amounts.items()}
-    return {**shown, "currency": price.currency, "origin": price.origin}
-
-
-_AMOUNTS = ("input", "output", "cached_input")

@@ -30,7 +30,7 @@ from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
-from ragbench.llm.concurrency import CallLimits, RetryPolicy
+from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.transport import NoAnswerError, Transport
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import (
@@ -147,7 +147,7 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
 def test_nothing_is_tried_for_ever(last: Answer, noted: str, sent: int) -> None:
     script = Script([last])
     with pytest.raises(LLMUnavailableError, match=noted) as caught:
-        using(script, ask, limits=CallLimits(retry=RetryPolicy(retries=2)))
+        using(script, ask, limits=CallLimits(retries=2))
     assert (caught.value.attempts, caught.value.status) == (sent, last.status)
     assert len(script.sent) == sent
 
@@ -167,7 +167,7 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
 
         return await asyncio.gather(*(one(number) for number in range(4)))
 
-    patience = CallLimits(concurrency=1, retry=RetryPolicy(rate_limit_wait=4000))
+    patience = CallLimits(concurrency=1, rate_limit_wait=4000)
     times = using(Script(answer), work, limits=patience)
     assert times[1:] == [2.0, 3.0, 4.0]
     assert times[0] == pytest.approx(3602.0)

@@ -52,7 +52,7 @@ def test_everything_can_be_said_in_the_environment() -> None:
     assert judge.price == Price(
         input=Decimal("0.10"), output=Decimal(0), origin="RAGBENCH_LLM_PRICE_INPUT"
     )
-    assert (settings.limits.retry.retries, settings.limits.deadline) == (1, 60.0)
+    assert (settings.limits.retries, settings.limits.deadline) == (1, 60.0)
     assert (settings.cache, settings.cache_bytes) == (None, 5_000_000)
 
 
