@@ -3,7 +3,7 @@
 In a collection's folder ``collection.json`` names the two other files, ``chunks-*.jsonl`` and
 ``vectors-*.npz``, by a digest of what they hold, and is written last: whoever reads sees one whole
 state, the old or the new one. A line of the first is a chunk, a row of the array ``vectors`` in the
-second its vector; the line's fields are those of `ragbench.stores.plain`.
+second its vector; the line's fields are those of `ragbench.stores.record`.
 """
 
 from __future__ import annotations

@@ -22,11 +22,9 @@ from ragbench.plugins import require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Space, Translated
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.pgvector_filters import EVERYTHING, Condition, own_condition, quoted
-from ragbench.stores.pgvector_sql import SqlColumn, SqlTable, find_table, table_names
-from ragbench.stores.pgvector_table import PgvectorTable, look_on
-from ragbench.stores.plain import plain
-from ragbench.stores.record import StoredChunk, read_chunk
+from ragbench.stores.pgvector_filters import EVERYTHING, Condition, SqlColumn, own_condition, quoted
+from ragbench.stores.pgvector_table import PgvectorTable, SqlTable, find_table, look_on, table_names
+from ragbench.stores.record import StoredChunk, plain, read_chunk
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,7 +2,7 @@
 
 JSON is compared by containment, so that the indexes that applications make for such filters are
 used, and those of ragbench's own. There a field that no path of keys leads to is in ``fields``, a
-date's milliseconds are in ``dates`` (`ragbench.stores.plain`).
+date's milliseconds are in ``dates`` (`ragbench.stores.record`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
 from ragbench.errors import ConfigError
-from ragbench.stores.pgvector_sql import SqlColumn
-from ragbench.stores.plain import field_key, plain_text, straight_path
+from ragbench.stores.record import field_key, plain_text, straight_path
 
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _EXACT = 2.0**53
@@ -26,6 +25,24 @@ _DATES = ("date", "timestamp", "timestamptz")
 _JSON = ("json", "jsonb")
 _DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)?$"
 """Texts that are cast to dates; others in JSON, such as a bare year, lie within no range."""
+
+
+VECTORS = ["vector", "halfvec"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlColumn:
+    """A column of a table."""
+
+    name: str
+    kind: str
+    """Its type's name, such as ``jsonb``."""
+    dimension: int | None
+    """Of a column of vectors its length, where the column has one."""
+
+    @property
+    def is_vector(self) -> bool:
+        return self.kind in VECTORS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

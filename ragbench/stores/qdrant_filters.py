@@ -16,7 +16,7 @@ from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
 from ragbench.errors import ConfigError
-from ragbench.stores.plain import field_key, plain_text, straight_path
+from ragbench.stores.record import field_key, plain_text, straight_path
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -30,7 +30,7 @@ class _Both:
 
 
 def own_condition(filters: Filter, models: ModuleType) -> Any:
-    """A folded filter over the payload of `ragbench.stores.plain`.
+    """A folded filter over the payload of `ragbench.stores.record`.
 
     The models are the client's, or the embedded engine's, which has names of its own for a few.
     """

@@ -1,7 +1,7 @@
 """Chunks as Qdrant keeps them, the same in its embedded engine and on a server.
 
 Qdrant takes whole numbers and UUIDs as ids: a point's id is a UUID of version 5 made of the
-chunk's, which is kept in the payload. The payload is the plain form (`ragbench.stores.plain`);
+chunk's, which is kept in the payload. The payload is the plain form (`ragbench.stores.record`);
 what is empty of it is left out.
 """
 
@@ -17,9 +17,8 @@ from ragbench.errors import StoreError
 from ragbench.plugins import require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Translated
 from ragbench.stores.database import info_from_json, info_to_json
-from ragbench.stores.plain import field_key, plain
 from ragbench.stores.qdrant_filters import own_condition, written_path
-from ragbench.stores.record import StoredChunk, read_chunk
+from ragbench.stores.record import StoredChunk, field_key, plain, read_chunk
 from ragbench.stores.words import WordVector
 
 if TYPE_CHECKING:
