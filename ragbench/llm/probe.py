@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,12 +90,6 @@ CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
 _BURST = 16
 _PURPOSE = "doctor"
-_WAYS = (
-    StructuredOutput.JSON_SCHEMA,
-    StructuredOutput.JSON_OBJECT_SCHEMA,
-    StructuredOutput.JSON_OBJECT,
-    StructuredOutput.NONE,
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,50 +111,40 @@ async def probe(
     sizes: Sequence[int] = CONTEXT_SIZES,
 ) -> AsyncGenerator[Finding]:
     """Tries an endpoint out; it may bill that: about 1.4 tokens for each word of `sizes`."""
-    tools = _Tools(transport, clock)
-    async with tools.client(endpoint) as client:
+
+    def opened(endpoint: Endpoint, *, retries: int = 1, wait: float = 5.0) -> LLMClient:
+        """A client that keeps nothing and is not patient: a probe has to see what happens."""
+        limits = CallLimits(retries=retries, rate_limit_wait=wait, concurrency=_BURST)
+        return LLMClient(endpoint, limits=limits, transport=transport, clock=clock)
+
+    async with opened(endpoint) as client:
         reply = await ask_word(client, purpose=_PURPOSE)
         for finding in _parameters(endpoint, client, reply):
             yield finding
-        endpoint = _without(endpoint, client)
-    yield await _structure(endpoint, tools)
-    async for finding in _context(endpoint, tools, sizes):
-        yield finding
-    yield await _burst(endpoint, tools)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tools:
-    transport: Transport | None
-    clock: Clock | None
-
-    def client(self, endpoint: Endpoint, *, retries: int = 1, wait: float = 5.0) -> LLMClient:
-        """A client that keeps nothing and is not patient: a probe has to see what happens."""
-        limits = CallLimits(retries=retries, rate_limit_wait=wait, concurrency=_BURST)
-        return LLMClient(endpoint, limits=limits, transport=self.transport, clock=self.clock)
-
-
-def _without(endpoint: Endpoint, client: LLMClient) -> Endpoint:
-    refused = set(client.dialect.not_sent)
-    extra = {name: value for name, value in endpoint.extra.items() if name not in refused}
-    names = ("temperature", "seed", "max_tokens", "reasoning_effort")
-    none: dict[str, Any] = {name: None for name in names if name in refused}
-    return replace(endpoint, extra=extra, **none)
+        refused = client.dialect.not_sent
+        extra = {name: value for name, value in endpoint.extra.items() if name not in refused}
+        none: dict[str, Any] = {name: None for name in refused if hasattr(endpoint, name)}
+        endpoint = replace(endpoint, extra=extra, **none)
+    yield await _structure(endpoint, opened)
+    async with opened(replace(endpoint, prompt_check=False, context=None)) as client:
+        async for finding in _context(client, sizes):
+            yield finding
+    async with opened(endpoint, retries=0, wait=0.0) as client:
+        yield await _burst(client)
 
 
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
     """What became of the parameters of the first question."""
-    found: list[Finding] = []
-    for name, reason in client.dialect.not_sent.items():
-        found.append(
-            Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
-        )
-    if endpoint.temperature is not None and "temperature" not in client.dialect.not_sent:
+    dialect = client.dialect
+    found = [
+        Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
+        for name, reason in dialect.not_sent.items()
+    ]
+    if endpoint.temperature is not None and "temperature" not in dialect.not_sent:
         found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
-    if client.dialect.longest(endpoint) is not None:
-        thinks = "; the model thinks before it answers" if client.dialect.reasons else ""
-        detail = f"called {client.dialect.token_limit}{thinks}"
-        found.append(Finding(name="limit", detail=detail))
+    if dialect.longest(endpoint) is not None:
+        thinks = "; the model thinks before it answers" if dialect.reasons else ""
+        found.append(Finding(name="limit", detail=f"called {dialect.token_limit}{thinks}"))
     if not reply.usage.reported:
         detail = "no tokens are reported: neither cost nor a cut prompt can be seen"
         found.append(Finding(name="tokens", good=False, detail=detail))
@@ -182,7 +166,7 @@ def _is_odd(value: object) -> str:
     return "striped-17"
 
 
-async def _structure(endpoint: Endpoint, tools: _Tools) -> Finding:
+async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]) -> Finding:
     """The strongest way that is followed, not only accepted.
 
     The question leads away from the only value that the schema allows: a model that is not held to
@@ -191,8 +175,8 @@ async def _structure(endpoint: Endpoint, tools: _Tools) -> Finding:
     asked = [Message(role="user", content="Say hello in a short sentence.")]
     schema: Schema[str] = Schema(definition=_ODD, check=_is_odd)
     ignored: list[str] = []
-    for way in _WAYS:
-        async with tools.client(replace(endpoint, structured=way)) as client:
+    for way in list(StructuredOutput)[1:]:
+        async with opened(replace(endpoint, structured=way)) as client:
             try:
                 reply = await client.ask(asked, schema=schema, purpose=_PURPOSE)
                 # The objection to a first answer holds the schema: that is another way of asking.
@@ -203,13 +187,9 @@ async def _structure(endpoint: Endpoint, tools: _Tools) -> Finding:
             except LLMError as error:
                 ignored.append(f"{way.value} is refused ({error.status or type(error).__name__})")
             else:
-                before = "".join(f"{text}; " for text in ignored)
-                return Finding(
-                    name="structure",
-                    detail=f"{before}{way.value} is followed",
-                    good=not ignored,
-                    settings={"structured": way.value} if ignored else {},
-                )
+                detail = "; ".join([*ignored, f"{way.value} is followed"])
+                settings = {"structured": way.value} if ignored else {}
+                return Finding(name="structure", detail=detail, good=not ignored, settings=settings)
     return Finding(name="structure", detail="; ".join(ignored), good=False)
 
 
@@ -223,11 +203,8 @@ def _haystack(words: int, codes: Sequence[str]) -> str:
     return f"{hidden[0]}{parts[0]}{parts[1]}{hidden[1]}{parts[2]}{parts[3]}{hidden[2]}"
 
 
-async def _context(
-    endpoint: Endpoint, tools: _Tools, sizes: Sequence[int]
-) -> AsyncGenerator[Finding]:
+async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
     """How long a prompt may be of which everything is read."""
-    unchecked = replace(endpoint, prompt_check=False, context=None)
     read = 0
     for words in sizes:
         draw = random.Random(words)
@@ -236,22 +213,19 @@ async def _context(
         asked = [Message(role="user", content=f"{text}\n\nWhich are the three codes?")]
         fewest = fewest_prompt_tokens([{"content": asked[0].content}])
         try:
-            async with tools.client(unchecked) as client:
-                reply = await client.ask(asked, purpose=_PURPOSE)
+            reply = await client.ask(asked, purpose=_PURPOSE)
         except LLMError as error:
             cut = isinstance(error, LLMPromptCutError)
             what = "cut" if cut else f"refused ({error.status or type(error).__name__})"
             yield _too_long(words, what, read)
             return
-        missing = [number for number, code in enumerate(codes, start=1) if code not in reply.text]
+        missing = [str(at) for at, code in enumerate(codes, start=1) if code not in reply.text]
         counted = reply.usage.prompt_tokens
-        is_short = reply.usage.reported and 0 < counted < 0.75 * fewest
         if missing:
-            which = ", ".join(map(str, missing))
-            what = f"read in part: code {which} of 3 is not found, {counted:,} tokens are reported"
-            yield _too_long(words, what, read)
+            what = f"read in part: code {', '.join(missing)} of 3 is not found"
+            yield _too_long(words, f"{what}, {counted:,} tokens are reported", read)
             return
-        if is_short:
+        if reply.usage.reported and 0 < counted < 0.75 * fewest:
             yield Finding(
                 name="prompt tokens",
                 good=False,
@@ -260,8 +234,7 @@ async def _context(
                 settings={"prompt_check": False},
             )
         read = max(words, counted)
-    detail = f"all of {read:,} tokens is read; more was not tried"
-    yield Finding(name="context", detail=detail)
+    yield Finding(name="context", detail=f"all of {read:,} tokens is read; more was not tried")
 
 
 def _too_long(words: int, what: str, read: int) -> Finding:
@@ -274,28 +247,18 @@ def _too_long(words: int, what: str, read: int) -> Finding:
     )
 
 
-async def _burst(endpoint: Endpoint, tools: _Tools) -> Finding:
+async def _burst(client: LLMClient) -> Finding:
     """How many small calls at once are answered without being asked to wait."""
-    limited = 0
-
-    async def ask(client: LLMClient, number: int) -> None:
-        nonlocal limited
-        asked = [Message(role="user", content=f"Reply with the number {number}.")]
-        try:
-            await client.ask(asked, purpose=_PURPOSE)
-        except LLMError:
-            limited += 1
-
-    async with tools.client(endpoint, retries=0, wait=0.0) as client:
-        await asyncio.gather(*(ask(client, number) for number in range(_BURST)))
-        peak = client.concurrency.peak
-    passed = _BURST - limited
+    asked = (f"Reply with the number {number}." for number in range(_BURST))
+    calls = (client.ask([Message(role="user", content=one)], purpose=_PURPOSE) for one in asked)
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    limited = sum(isinstance(each, LLMError) for each in done)
+    passed, peak = _BURST - limited, client.concurrency.peak
     if not limited:
         return Finding(name="rate", detail=f"{_BURST} calls, {peak} at once, are all answered")
-    fewer = max(1, passed // 2)
     return Finding(
         name="rate",
         good=False,
         detail=f"{passed} of {_BURST} calls at once are answered, {limited} are not",
-        settings={"concurrency": fewer},
+        settings={"concurrency": max(1, passed // 2)},
     )
