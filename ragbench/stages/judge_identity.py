@@ -37,13 +37,16 @@ def judge_info(
     }
     if plan.panel and plan.needs_chat:
         identity["panel"] = [juror.identity() for juror in plan.panel]
+    price = None if asked is None else msgspec.to_builtins(price_for(asked))
+    if price is not None:
+        del price["long_prompt"]  # it is one call's; what reads this adds up many
     return {
         **identity,
         "fingerprint": fingerprint(identity),
         "repeats": plan.repeats,
         "prompts": plan.prompts,
         "keys": {m.name: _key(m, plan, asked, embedding) for m in plan.metrics},
-        "price": None if asked is None else msgspec.to_builtins(price_for(asked)),
+        "price": price,
     }
 
 
