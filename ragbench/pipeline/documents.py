@@ -217,7 +217,17 @@ WordsPlace: TypeAlias = Literal["here", "store"]
 
 def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
     """Each document as one chunk of the same id; its title goes into the metadata."""
-    chunks = [_to_chunk(document) for document in documents]
+    chunks = [
+        Chunk(
+            id=one.id,
+            text=one.text,
+            document_id=one.id,
+            start=0,
+            end=len(one.text),
+            metadata={**one.metadata, **({} if one.title is None else {"title": one.title})},
+        )
+        for one in documents
+    ]
     counts = Counter(chunk.id for chunk in chunks)
     problems = [
         Problem(message=f"{count} documents have the id '{id_}'; give each its own", field="id")
@@ -253,20 +263,6 @@ def chunks_digest(chunks: Sequence[Chunk]) -> str:
             )
         )
     return digest.hexdigest()
-
-
-def _to_chunk(document: Document) -> Chunk:
-    metadata: dict[str, Any] = dict(document.metadata)
-    if document.title is not None:
-        metadata["title"] = document.title
-    return Chunk(
-        id=document.id,
-        text=document.text,
-        document_id=document.id,
-        start=0,
-        end=len(document.text),
-        metadata=metadata,
-    )
 
 
 @dataclass(slots=True)

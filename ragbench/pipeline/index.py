@@ -213,9 +213,10 @@ def index_documents(
         here: Embedding = WorkerPool(partial(_passages, embedder), thread_engine())
         unread = partial(too_long, embedder)
         writing = Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
-        reported = 0
+        reported, every = 0, chain(head, stream)
+        batches = iter(lambda: list(islice(every, _BATCH)), [])
         try:
-            for chunks, unchanged in writing.write(_batches(chain(head, stream))):
+            for chunks, unchanged in writing.write(batches):
                 if progress is not None:
                     progress(documents=cut.documents - reported, chunks=chunks, unchanged=unchanged)
                     reported = cut.documents
@@ -278,11 +279,6 @@ class _Cutting:
             chunks = document_chunks(document, self._chunker)
             self.empty += not chunks
             yield from chunks
-
-
-def _batches(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
-    while batch := list(islice(chunks, _BATCH)):
-        yield batch
 
 
 def _opened(

@@ -124,38 +124,33 @@ class OwnGenerator:
         return to_generation_result(self.rag.generate_with_metadata(query, list(contexts)), where)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnOrchestration:
-    """A user's class that makes a RAG of the open stages."""
-
-    target: Any
-    """Called with ``stages`` and the settings."""
-    spec: str
-    settings: Mapping[str, Any]
-    folder: Path
-
-    def made(self, stages: object) -> object:
-        try:
-            return self.target(stages=stages, **self.settings)
-        except RagbenchError:
-            raise
-        except Exception as error:
-            raised = mask_text(f"{type(error).__name__}: {error}")
-            raise ConfigError(f"'{self.spec}' raised {raised}") from error
-
-
 def own_orchestration(
     spec: str, settings: Mapping[str, object], *, folder: Path
-) -> OwnOrchestration:
-    """A user's orchestration, looked at and not yet called."""
-    target = load_target(spec, search_path=folder)
+) -> Callable[[Stages], RAGInterface[Any]]:
+    """A user's class or function that makes a RAG of the open stages, looked at and not called."""
+    target: Any = load_target(spec, search_path=folder)
     if not callable(target):
         raise ConfigError(f"'{spec}' cannot be called with the stages")
     try:
         inspect.signature(target).bind(stages=None, **settings)
     except TypeError as error:
         raise ConfigError(f"'{spec}' is called with stages and its settings: {error}") from None
-    return OwnOrchestration(target=target, spec=spec, settings=dict(settings), folder=folder)
+
+    def made(stages: Stages) -> RAGInterface[Any]:
+        try:
+            rag = as_rag(target(stages=stages, **settings))
+        except InterfaceError as error:
+            raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
+        except RagbenchError:
+            raise
+        except Exception as error:
+            raised = mask_text(f"{type(error).__name__}: {error}")
+            raise ConfigError(f"'{spec}' raised {raised}") from error
+        if not isinstance(rag, RAGInterface):
+            raise ConfigError(f"'{spec}': its methods are coroutines; a pipeline's are plain")
+        return rag
+
+    return made
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,8 +209,8 @@ class Pipeline:
     pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
     post_retrieval: PostRetrieval | None = None
     orchestration: Orchestration = field(default_factory=Orchestration)
-    own_orchestration: OwnOrchestration | None = None
-    """A user's class in the place of `ragbench.pipeline.stages.PipelineRAG`."""
+    own_orchestration: Callable[[Stages], RAGInterface[Any]] | None = None
+    """Makes a RAG of the user's, in the place of `ragbench.pipeline.stages.PipelineRAG`."""
     service: LateSearch = field(default_factory=LateSearch)
     """What operators ask when they search again."""
     chats: tuple[Chat, ...] = ()
@@ -224,11 +219,8 @@ class Pipeline:
     @property
     def corpus(self) -> Path | None:
         """The corpus that the file names."""
-        return (
-            None
-            if self.indexing.settings.corpus is None
-            else self.path.parent / self.indexing.settings.corpus
-        )
+        named = self.indexing.settings.corpus
+        return None if named is None else self.path.parent / named
 
     @contextmanager
     def open(
@@ -255,9 +247,9 @@ class Pipeline:
             stack.callback(retriever.close)
             self.service.retriever = retriever
             stack.callback(setattr, self.service, "retriever", None)
-            plain = pipeline_rag(self._stages(retriever))
+            plain, own = pipeline_rag(self._stages(retriever)), self.own_orchestration
             yield OpenPipeline(
-                rag=self._rag(plain),
+                rag=plain if own is None else own(plain.stages),
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
                 retriever=retriever,
                 documents=source.known,
@@ -287,16 +279,3 @@ class Pipeline:
             top_k=self.retrieval.top_k,
             generation_context=context,
         )
-
-    def _rag(self, plain: PipelineRAG) -> RAGInterface[Any]:
-        """The stages as they are, or what a user's class makes of them."""
-        own = self.own_orchestration
-        if own is None:
-            return plain
-        try:
-            rag = as_rag(own.made(plain.stages))
-        except InterfaceError as error:
-            raise ConfigError(f"'{own.spec}' is not a RAG: {error}") from error
-        if not isinstance(rag, RAGInterface):
-            raise ConfigError(f"'{own.spec}': its methods are coroutines; a pipeline's are plain")
-        return rag

@@ -14,7 +14,6 @@ from ragbench.llm.budget import Budget
 from ragbench.pipeline.documents import Indexing
 from ragbench.pipeline.pipeline import (
     OwnGenerator,
-    OwnOrchestration,
     OwnRetrieval,
     Pipeline,
     own_orchestration,
@@ -331,7 +330,8 @@ def _post_retrieval(
     return read_stage(reading, ("post_retrieval",), resources)
 
 
-def _orchestration(reading: PipelineFile) -> tuple[Orchestration, OwnOrchestration | None]:
+def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
+    """The settings, and what makes a RAG of the user's, where there is one."""
     place = ("orchestration",)
     chosen = reading.chosen(place, ORCHESTRATIONS, "orchestration", default="sequential")
     if chosen is None:

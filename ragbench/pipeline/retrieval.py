@@ -67,17 +67,73 @@ class StoreRetrieval(RetrievalStage):
             raise ConfigError(f"filters: {error}") from error
 
     def engine_settings(self) -> RetrievalSettings:
-        shared = {one.name for one in fields(RetrievalSettings)} & {
-            one.name for one in fields(self)
-        }
-        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        known = {one.name for one in fields(RetrievalSettings)}
+        own = [one.name for one in fields(self) if one.name in known]
+        given: dict[str, Any] = {name: getattr(self, name) for name in own}
         return RetrievalSettings(strategy=self.strategy, **given)
 
     def parsed_filters(self) -> Filter | None:
         return parse_filters(self.filters) if self.filters else None
 
     def open(self, documents: Documents, indexing: Indexing) -> StoreRetriever:
-        return _opened(self, documents, indexing)
+        """Indexes where something is missing or has changed, and opens the collection.
+
+        A collection that is kept outside of this process is brought to the state of the corpus that
+        the file names, and is taken as it is when it names none, or when ragbench did not fill it.
+        """
+        if indexing.settings.map is not None:
+            return open_foreign_retriever(
+                indexing,
+                self.engine_settings(),
+                filters=self.parsed_filters(),
+                native_filter=self.native_filter,
+            )
+        embedder = indexing.embedder
+        if embedder is None:
+            raise ConfigError(f"{self.strategy} retrieval needs an embedder")
+        with ExitStack() as stack:
+            stack.callback(embedder.close)
+            database = open_database(indexing.settings.store)
+            stack.callback(database.close)
+            collection = _indexed(database, documents, indexing, embedder)
+            engine = stack.enter_context(
+                RetrievalEngine(
+                    database,
+                    embedder=embedder,
+                    settings=self.engine_settings(),
+                    sparse_folder=sparse_cache_folder(os.environ),
+                )
+            )
+            opened = engine.collection(collection)
+            strategy = opened.strategy(self.strategy)
+            by_words = strategy.sparse if isinstance(strategy, HybridStrategy) else strategy
+            chunks, weights, kept = opened.identity.digest, None, dict[str, object]()
+            if isinstance(by_words, SparseStrategy | StoredWordsStrategy):
+                worth = {"chunks": chunks, **by_words.identity}
+                weights = WordWeights(weight=by_words.idf, identity=worth)
+                kept = {key: value for key, value in by_words.identity.items() if key == "words"}
+            names = {one.name for one in fields(self)} - {"top_k"}
+            return StoreRetriever(
+                store=opened.store,
+                method=self.strategy,
+                strategy=strategy,
+                embedder=embedder,
+                threshold=self.score_threshold,
+                filters=self.parsed_filters(),
+                identity={
+                    "method": self.strategy,
+                    **{name: getattr(self, name) for name in names},
+                    **fusion_of(strategy),
+                    "chunks": chunks,
+                    "embedder": dict(opened.identity.embedder),
+                    "calibration": dict(opened.identity.calibration),
+                    **kept,
+                },
+                opening=_notes(self, opened.store, strategy),
+                closing=stack.pop_all(),
+                word_weights=weights,
+                gives_embeddings=self.gives_embeddings,
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,67 +185,6 @@ class HybridRetrieval(DenseRetrieval):
     """How many chunks of each ranking are fused."""
 
 
-def _opened(settings: StoreRetrieval, documents: Documents, indexing: Indexing) -> StoreRetriever:
-    """Indexes where something is missing or has changed, and opens the collection.
-
-    A collection that is kept outside of this process is brought to the state of the corpus that the
-    file names, and is taken as it is when it names none, or when ragbench did not fill it.
-    """
-    if indexing.settings.map is not None:
-        return open_foreign_retriever(
-            indexing,
-            settings.engine_settings(),
-            filters=settings.parsed_filters(),
-            native_filter=settings.native_filter,
-        )
-    embedder = indexing.embedder
-    if embedder is None:
-        raise ConfigError(f"{settings.strategy} retrieval needs an embedder")
-    with ExitStack() as stack:
-        stack.callback(embedder.close)
-        database = open_database(indexing.settings.store)
-        stack.callback(database.close)
-        collection = _indexed(database, documents, indexing, embedder)
-        engine = stack.enter_context(
-            RetrievalEngine(
-                database,
-                embedder=embedder,
-                settings=settings.engine_settings(),
-                sparse_folder=sparse_cache_folder(os.environ),
-            )
-        )
-        opened = engine.collection(collection)
-        strategy = opened.strategy(settings.strategy)
-        by_words = strategy.sparse if isinstance(strategy, HybridStrategy) else strategy
-        chunks, weights, kept = opened.identity.digest, None, dict[str, object]()
-        if isinstance(by_words, SparseStrategy | StoredWordsStrategy):
-            worth = {"chunks": chunks, **by_words.identity}
-            weights = WordWeights(weight=by_words.idf, identity=worth)
-            kept = {key: value for key, value in by_words.identity.items() if key == "words"}
-        names = {one.name for one in fields(settings)} - {"top_k"}
-        return StoreRetriever(
-            store=opened.store,
-            method=settings.strategy,
-            strategy=strategy,
-            embedder=embedder,
-            threshold=settings.score_threshold,
-            filters=settings.parsed_filters(),
-            identity={
-                "method": settings.strategy,
-                **{name: getattr(settings, name) for name in names},
-                **fusion_of(strategy),
-                "chunks": chunks,
-                "embedder": dict(opened.identity.embedder),
-                "calibration": dict(opened.identity.calibration),
-                **kept,
-            },
-            opening=_notes(settings, opened.store, strategy),
-            closing=stack.pop_all(),
-            word_weights=weights,
-            gives_embeddings=settings.gives_embeddings,
-        )
-
-
 def _notes(settings: StoreRetrieval, store: OwnCollection, strategy: Strategy) -> tuple[str, ...]:
     """What a report says of the search: a filter that lets nothing pass, what an index misses."""
     given = settings.parsed_filters()
@@ -205,7 +200,8 @@ def _indexed(
     database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
 ) -> str:
     """The collection's name; its chunks are those of the corpus."""
-    collection = indexing.settings.collection or _name_of(indexing.settings.corpus)
+    corpus = indexing.settings.corpus
+    collection = indexing.settings.collection or ("corpus" if corpus is None else Path(corpus).stem)
     if documents.source is not None or indexing.is_in_memory:
         read, chunker = documents.read(), indexing.chunker or make_chunker()
         index_documents(
@@ -220,7 +216,3 @@ def _indexed(
             patience=_PATIENCE,
         )
     return collection
-
-
-def _name_of(corpus: str | None) -> str:
-    return Path(corpus).stem if corpus is not None else "corpus"

@@ -79,7 +79,7 @@ def reads_chunks(*stages: str) -> Callable[[RunCase], Given[PostRetrieveInput] |
 def contexts_for_generation(
     result: RetrievalResult[Any], texts: bytes
 ) -> tuple[Sequence[str], bytes]:
-    written = written_text(result)
+    written = written_text(result) if result.metadata else None
     if written is None:
         return result.contexts, texts
     return [written], text_digest(written)

@@ -37,7 +37,7 @@ _CITATIONS = re.compile(
 def _recovered(trace: Trace) -> list[Failure]:
     """Failures before retrieval and of operators that were passed over."""
     first, between = trace.retrieval.value, trace.post_retrieval
-    found = [] if first is None else [*pre_retrieved(first).failures]
+    found = [*pre_retrieved(first).failures] if first is not None and first.metadata else []
     if between is None or between.value is None:
         return found
     return [*found, *(failure for step in steps_of(between.value) for failure in step.failures)]

@@ -33,12 +33,12 @@ def story_of(
     candidates = () if generated is None else tuple(generated.candidates)
     return CaseStory(
         sent=()
-        if retrieved is None
+        if retrieved is None or not retrieved.metadata
         else tuple(f"{one.kind}: {one.text}" for one in pre_retrieved(retrieved).queries),
         hops=tuple(_hops(trace)),
         chunks=_chunks(trace, FoundGold.of(trace, matches), steps, judgements),
         operators=tuple(step.operator for step in steps),
-        written=None if shown is None else written_text(shown),
+        written=None if shown is None or not shown.metadata else written_text(shown),
         gold_ids=tuple(id for id, grade in (case.judgements or {}).items() if grade > 0),
         gold_texts=_gold_texts(case),
         references=case.references,
