@@ -34,7 +34,7 @@ _SAMPLE = 64
 """Rows that a mapping is guessed from."""
 
 
-class ForeignCollection(OpenCollection[Reader, Row]):
+class ForeignCollection(OpenCollection[Reader]):
     """Searches, and never writes.
 
     A score is what the engine says, turned so that higher is better: cosine and inner product as
@@ -126,18 +126,15 @@ class ForeignCollection(OpenCollection[Reader, Row]):
         wanted = None if filters is None else renamed(filters, self._path)
         return self._engine.condition(wanted, self._native)
 
-    def _ranked(self, rows: Sequence[Row], k: int) -> list[Row]:
-        """The rows whose score is a number, to the seven digits that single precision carries."""
-        found: list[Row] = []
-        for row in rows:
-            if math.isfinite(row.score):
-                found.append(row._replace(score=float(f"{row.score:.7g}") + 0.0))
-            else:
-                self._without_score[row.id] = None
-        return found
+    def _score(self, row: Row) -> float | None:
+        """To the seven digits that single precision carries; None where it is not a number."""
+        if math.isfinite(row.score):
+            return float(f"{row.score:.7g}") + 0.0
+        self._without_score[row.id] = None
+        return None
 
-    def _chunks(self, ranked: Sequence[Row]) -> list[Chunk]:
-        return self._reader.chunks(ranked)
+    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        return self._reader.chunks(rows)
 
     def _path(self, name: str) -> str:
         """Where in a row a filter's field is; as it is spelled where no row that is known has it.

@@ -334,3 +334,38 @@ def checked_metric(name: str, wanted: MetricName | None, found: MetricName) -> M
             "metric out"
         )
     return found
+
+
+def top_k(
+    fetch: Callable[[Sequence[int], int], list[list[Row]]],
+    queries: int,
+    k: int,
+    *,
+    most: int | None = None,
+) -> list[list[Row]]:
+    """The first `k` rows of each query by score, then by id.
+
+    Engines order ties as they like, and cut anywhere within them. So one row more than `k` is
+    asked for: when it ties with the last, more are, until the tie is whole.
+    """
+    limit = _within(k + 1, most)
+    found = fetch(range(queries), limit)
+    for query, rows in enumerate(found):
+        rows.sort(key=_order)
+        asked = limit
+        while len(rows) >= asked and rows[-1].score == rows[k - 1].score:
+            if asked == most:
+                break
+            asked = _within(4 * asked, most)
+            rows = fetch([query], asked)[0]
+            rows.sort(key=_order)
+        found[query] = rows[:k]
+    return found
+
+
+def _within(limit: int, most: int | None) -> int:
+    return limit if most is None else min(limit, most)
+
+
+def _order(row: Row) -> tuple[float, str]:
+    return -row.score, row.id

@@ -24,8 +24,9 @@ from ragbench.stores.base import (
     WordWriter,
     Writer,
     engine_failures,
+    top_k,
 )
-from ragbench.stores.record import RankedT, StoredChunk, check_id, encode, similarity, top_k
+from ragbench.stores.record import StoredChunk, check_id, encode, similarity
 from ragbench.stores.words import WordsForm, WordVector
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ Ask: TypeAlias = Callable[[Sequence[int], int, Any], Sequence[Sequence[Row]]]
 """Asks the engine: for these queries, at most so many rows each, that meet the condition."""
 
 
-class OpenCollection(ABC, Generic[_EngineT, RankedT]):
+class OpenCollection(ABC, Generic[_EngineT]):
     """A collection of any engine, until it is closed."""
 
     def __init__(
@@ -73,11 +74,11 @@ class OpenCollection(ABC, Generic[_EngineT, RankedT]):
         """A folded filter in the engine's terms."""
 
     @abstractmethod
-    def _ranked(self, rows: Sequence[Row], k: int) -> list[RankedT]:
-        """What the engine found, with the scores that decide; `k` are wanted, ties whole."""
+    def _score(self, row: Row) -> float | None:
+        """A row's score as it is given out; None for one that is skipped."""
 
     @abstractmethod
-    def _chunks(self, ranked: Sequence[RankedT]) -> list[Chunk]: ...
+    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]: ...
 
     def count(self) -> int:
         """How many chunks there are now."""
@@ -127,9 +128,15 @@ class OpenCollection(ABC, Generic[_EngineT, RankedT]):
         with self.working():
             condition = self._condition(None if simple is True else simple)
 
-            def fetch(which: Sequence[int], limit: int) -> list[list[RankedT]]:
-                rows = ask([asked[at] for at in which], limit, condition)
-                return [self._ranked(hits, k) for hits in rows]
+            def fetch(which: Sequence[int], limit: int) -> list[list[Row]]:
+                return [
+                    [
+                        row._replace(score=score)
+                        for row in hits
+                        if (score := self._score(row)) is not None
+                    ]
+                    for hits in ask([asked[at] for at in which], limit, condition)
+                ]
 
             ranked = top_k(fetch, len(asked), k, most=most)
         for at, one in zip(asked, ranked, strict=True):
@@ -162,7 +169,7 @@ class OpenCollection(ABC, Generic[_EngineT, RankedT]):
             yield self._engine
 
 
-class OwnCollection(OpenCollection[Writer, Chunk]):
+class OwnCollection(OpenCollection[Writer]):
     """One that ragbench fills; what it promises says `ragbench.stores.record`."""
 
     def __init__(
@@ -261,16 +268,11 @@ class OwnCollection(OpenCollection[Writer, Chunk]):
     def _condition(self, filters: Filter | None) -> Any:
         return self._engine.condition(filters, None)
 
-    def _ranked(self, rows: Sequence[Row], k: int) -> list[Chunk]:
-        scores = [similarity(row.score) for row in rows]
-        # Of `k` and one more only what no tie needs is left unread.
-        if len(rows) == k + 1 and scores[k] < min(scores[:k]):
-            rows = rows[:k]
-        read = self._engine.read
-        return [read(row.fields, score) for row, score in zip(rows, scores, strict=False)]
+    def _score(self, row: Row) -> float:
+        return similarity(row.score)
 
-    def _chunks(self, ranked: Sequence[Chunk]) -> list[Chunk]:
-        return list(ranked)
+    def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
+        return [self._engine.read(row.fields, row.score) for row in rows]
 
     @property
     def words(self) -> WordsForm | None:

@@ -219,7 +219,7 @@ class Memory:
             first = np.argsort(-exact, kind="stable")[:limit]
             places, exact = places[first], exact[first]
         found = zip(places.tolist(), exact.tolist(), strict=True)
-        return [Row("", self._chunks[place], score) for place, score in found]
+        return [Row((one := self._chunks[place]).id, one, score) for place, score in found]
 
     def _grow(self, size: int) -> None:
         import numpy as np

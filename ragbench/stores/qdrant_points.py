@@ -224,22 +224,23 @@ class OwnPoints(OfClient):
     ) -> list[list[Row]]:
         queries = [row.tolist() for row in rows]
         found = self._nearest(queries, DENSE, limit, condition, effort=effort)
-        return [[Row("", point.payload, point.score) for point in points] for points in found]
+        return [[_row(point) for point in points] for points in found]
 
     def best_sums(
         self, queries: Sequence[WordVector], limit: int, condition: Any
     ) -> list[list[Row]]:
         found = self._nearest([self._sparse(one) for one in queries], WORDS, limit, condition)
-        return [
-            [Row("", point.payload, point.score) for point in points if point.score > 0]
-            for points in found
-        ]
+        return [[_row(point) for point in points if point.score > 0] for points in found]
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
         """See `WordWriter`: a score divided by what the chunk has."""
         queries = [self._sparse({number_: 1.0}) for number_ in numbers]
         found = self._nearest(queries, WORDS, 1, with_vectors=True)
         return [_weight_of(*pair) for pair in zip(numbers, found, strict=True)]
+
+
+def _row(point: Any) -> Row:
+    return Row(point.payload["chunk_id"], point.payload, point.score)
 
 
 def _weight_of(number_: int, found: Sequence[Any]) -> float | None:
