@@ -17,25 +17,21 @@ from ragbench_cli.main import main
 
 RAG = """
 from ragbench import GenerationResult, RAGInterface, RetrievalResult
-from tests.cli.runs import Ragbench
 
+FOUND = RetrievalResult(
+    ["Everyone has 27 days of paid leave.", 'a "b"\\n c'], context_ids=["leave", "x y%20"],
+    scores=[0.75, 0.5], context_metadata=[{"page": 1}, {}], metadata={"index": 2},
+)
+SAID = GenerationResult("27 days", multi_responses=["27 days", "26"], confidence=0.5)
 
 class Moody(RAGInterface):
     def retrieve_with_metadata(self, query, top_k=None):
         if "cup" in query:
             raise ConnectionError("no index")
-        return RetrievalResult(
-            ["Everyone has 27 days of paid leave.", 'a "b"\\n c'],
-            context_ids=["leave", "x y%20"],
-            scores=[0.75, 0.5],
-            context_metadata=[{"page": 1}, {}],
-            metadata={"index": 2},
-        )
+        return FOUND
 
     def generate_with_metadata(self, query, contexts):
-        if "desk" in query:
-            return GenerationResult("I do not know.", abstained=True)
-        return GenerationResult("27 days", multi_responses=["27 days", "26"], confidence=0.5)
+        return GenerationResult("I do not know.", abstained=True) if "desk" in query else SAID
 """
 
 SAME = "same"

@@ -19,24 +19,17 @@ from ragbench.errors import Problem
 from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump
 from ragbench.io.dumps.read import OpenDump
 
-LINE = st.one_of(
-    st.builds(
-        lambda text, id: b'{"query_id": "%d", "query": "q", "chunks": [{"text": "%s"}]}'
-        % (id, text.encode()),
-        st.text("abc é", max_size=30),
-        st.integers(0, 5),
-    ),
-    st.sampled_from(
-        [
-            b"", b"  ", b"{", b"null", b"7", b'{"query": "only"}', b'{"chunks": ["no query"]}',
-            b'{"query": "NaN", "chunks": [{"text": "t", "score": NaN}]}', b"\xff\xfe", b"\x00",
-            b'{"query": "same", "chunks": ["x"]}', b'{"query": 7, "chunks": ["x"]}',
-            b'{"query": "cr", "chunks": ["x"]}\r',
-            b'{"query": "bad label", "answer_present": "perhaps", "chunks": ["x"]}',
-            b'{"query": ["one", "two"], "chunks": [["a"], ["b"]]}',
-        ]
-    ),
+TEXTS = st.builds(
+    lambda text, id: b'{"query_id": "%d", "query": "q", "chunks": [{"text": "%s"}]}'
+    % (id, text.encode()), st.text("abc é", max_size=30), st.integers(0, 5),
 )  # fmt: skip
+LINE = TEXTS | st.sampled_from([
+    b"", b"  ", b"{", b"null", b"7", b'{"query": "only"}', b'{"chunks": ["no query"]}', b"\xff\xfe",
+    b'{"query": "NaN", "chunks": [{"text": "t", "score": NaN}]}', b"\x00",
+    b'{"query": "same", "chunks": ["x"]}', b'{"query": 7, "chunks": ["x"]}',
+    b'{"query": "cr", "chunks": ["x"]}\r', b'{"query": ["one", "two"], "chunks": [["a"], ["b"]]}',
+    b'{"query": "bad label", "answer_present": "perhaps", "chunks": ["x"]}',
+])  # fmt: skip
 FIRST = b'{"query": "first", "answer_present": true, "chunks": [{"id": "a", "text": "t"}]}'
 
 
