@@ -40,15 +40,30 @@ def instance_of(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None
     return simple.get(str(kind), "text")
 
 
+def in_prompt(payload: Payload) -> Mapping[str, Any] | None:
+    """The schema that stands in the last message."""
+    shown: str = payload["messages"][-1]["content"]
+    if "JSON schema" not in shown:
+        return None
+    found: Mapping[str, Any] = json.loads(
+        shown[shown.index("\n{", shown.rindex("JSON schema")) + 1 :]
+    )
+    return found
+
+
+def in_format(payload: Payload) -> Mapping[str, Any] | None:
+    """The schema that a model is held to, or sees; None where it sees none."""
+    held: Mapping[str, Any] = payload.get("response_format", {}).get("json_schema", {})
+    return held.get("schema") or in_prompt(payload)
+
+
 def said_by_default(payload: Payload) -> str:
     """An echo of the last message; with ``response_format`` or a schema in the prompt, JSON.
 
     A judge that is asked for quotes quotes the first passage of its evidence.
     """
     shown: str = payload["messages"][-1]["content"]
-    schema = payload.get("response_format", {}).get("json_schema", {}).get("schema")
-    if schema is None and "JSON schema" in shown:
-        schema = json.loads(shown[shown.index("\n{", shown.rindex("JSON schema")) + 1 :])
+    schema = in_format(payload)
     if schema is None:
         return shown
     answer = instance_of(schema)

@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tests.llm_server import Answered, Payload, Served, instance_of
+from tests.llm_server import Answered, Payload, Served, in_format, in_prompt, instance_of
 
 KEY = "sk-test-0123456789abcdef"
 ENTRA = "eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDB9.c2lnbmVk"
-Schema = Mapping[str, Any] | None
 
 
 class Told(NamedTuple):
@@ -53,22 +52,6 @@ def prompt_tokens(payload: Payload) -> int:
     return sum(words(message["content"]) + 4 for message in payload["messages"])
 
 
-def in_prompt(payload: Payload) -> Schema:
-    """The schema that stands in the last message."""
-    shown: str = payload["messages"][-1]["content"]
-    if "JSON schema" not in shown:
-        return None
-    found: Schema = json.loads(shown[shown.index("\n{", shown.rindex("JSON schema")) + 1 :])
-    return found
-
-
-def in_format(payload: Payload) -> Schema:
-    """The schema that the model is held to, or sees; None where it sees none."""
-    form = payload.get("response_format", {})
-    held: Schema = form["json_schema"]["schema"] if form.get("type") == "json_schema" else None
-    return held or in_prompt(payload)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Provider:
     """Called, it is a server: ``with PROVIDERS["gemini"](limited=4) as server: server.url``."""
@@ -93,7 +76,7 @@ class Provider:
     """Its answer to ``json_schema``, where it takes none."""
     refuses: Callable[[Payload], Told | None] = lambda _: None
     """An error that concerns this request."""
-    honours: Callable[[Payload], Schema] = in_format
+    honours: Callable[[Payload], Mapping[str, Any] | None] = in_format
     thinks: Callable[[Payload], int] = lambda _: 0
     """Tokens that it thinks."""
     thinks_in_text: bool = False

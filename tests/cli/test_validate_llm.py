@@ -64,18 +64,6 @@ def test_quotes_are_located_and_nothing_is_paid_for_twice(
     assert len(server.good) == asked
 
 
-@pytest.mark.extra("llm")
-def test_a_cascade_asks_only_where_words_are_unsure(
-    ragbench: Ragbench, server: FaultServer
-) -> None:
-    arguments = ("validate", dump(), "--validator", "cascade", *options(server), "--json", "-q")
-    for high, asks in ((0.000001, False), (1.0, True)):
-        band = json.dumps({"low": 0.0, "high": high})
-        done = ragbench(*arguments, "--validator-args", band)
-        assert done.code == 0, done.err
-        assert (len(server.calls) > 0) is asks
-
-
 def test_a_model_that_is_not_named_is_an_error(ragbench: Ragbench) -> None:
     done = ragbench("validate", dump(), "--validator", "llm", "-q")
     assert done.code == 2

@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -227,17 +228,15 @@ def test_an_endpoint_is_waited_for_or_given_up(
     assert found["Reply"] or len(script.sent) < 20
 
 
-def test_an_endpoint_that_only_gives_errors_is_given_up() -> None:
+def test_errors_alone_and_the_deadline_end_everything() -> None:
     found = using(Script([error(500)]), lambda client: kinds(client, 300))
     assert found["LLMUnavailableError"] <= 60 and found["LLMUnreachableError"] >= 240
 
-
-def test_the_deadline_ends_everything() -> None:
     async def work(client: LLMClient) -> tuple[Counter[str], float]:
         return await kinds(client, 1000), asyncio.get_running_loop().time()
 
-    found = using(Script([said("Yes.")]), work, limits=CallLimits(deadline=10.5, concurrency=8))
-    assert found == ({"Reply": 80, "LLMDeadlineError": 920}, 10.5)
+    ended = using(Script([said("Yes.")]), work, limits=CallLimits(deadline=10.5, concurrency=8))
+    assert ended == ({"Reply": 80, "LLMDeadlineError": 920}, 10.5)
 
 
 def test_a_403_concerns_one_prompt_once_others_were_answered() -> None:
@@ -303,22 +302,20 @@ def test_a_first_answer_in_the_wrong_form_is_asked_for_in_the_next_way(bad: str)
 
 
 def test_an_answer_that_stays_wrong_is_reported_with_its_words() -> None:
-    script = Script([said("No."), said("Nope."), said("Hm."), said("Ah."), said("Never.")])
+    words = ["No.", "Nope.", "Hm.", "Ah.", "Never."]
+    script = Script([said(text) for text in words])
     with pytest.raises(LLMReplyError, match=r"no JSON: 'Never\.'.*asked once to correct") as caught:
         using(script, judge)
     # Each of the four ways to ask for JSON once, then the objection.
     assert (caught.value.reply, caught.value.attempts, len(script.sent)) == ("Never.", 5, 5)
-
-
-def test_a_model_that_never_answers_as_asked_is_not_asked_in_every_way_for_ever() -> None:
-    script = Script([said("No.")])
 
     async def work(client: LLMClient) -> None:
         for number in range(12):
             with pytest.raises(LLMReplyError):
                 await client.ask(asked(f"Case {number}"), schema=VERDICT)
 
-    using(script, work)
+    script = Script([said("No.")])
+    using(script, work)  # not in every way for ever
     assert len(script.sent) == 3 * 5 + 9 * 2
 
 
@@ -350,15 +347,12 @@ def test_what_is_no_answer_is_never_kept(tmp_path: Path, bad: Answer) -> None:
 
 
 def test_a_kept_answer_that_no_longer_fits_is_asked_anew(tmp_path: Path) -> None:
-    from ragbench.llm.schema import Schema
-
     def never(value: object) -> Verdict:
         raise ValueError("the check has become stricter")
 
-    script = Script([said(GOOD)])
+    script, stricter = Script([said(GOOD)]), replace(VERDICT, check=never)
     with ResponseCache(tmp_path / "c") as cache:
         using(script, judge, cache=cache)
-        stricter = Schema(definition=VERDICT.definition, check=never)
         with pytest.raises(LLMReplyError):
             using(script, lambda client: client.ask(asked(), schema=stricter), cache=cache)
     assert len(script.sent) == 3

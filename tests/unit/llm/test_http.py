@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ragbench import open_chat
 from ragbench.core.chat import ChatModel
-from ragbench.errors import LLMAccessError
+from ragbench.errors import ConfigError, LLMAccessError
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.endpoint import ApiKey, Endpoint
@@ -93,6 +94,7 @@ def test_threads_share_one_client_in_one_loop() -> None:
     with FaultServer(latency=0.01) as server:
         settings = resolve({"base_url": server.url, "model": "m", "cache": "off"}, {})
         with chat_of(settings).booked_under("rerank") as chat:
+            assert chat.receipt() is None
             assert isinstance(chat, ChatModel)
             assert chat.name == "m"
             with ThreadPoolExecutor(12) as threads:
@@ -105,3 +107,14 @@ def test_threads_share_one_client_in_one_loop() -> None:
         assert server.peak > 1
         assert len(server.calls) == 12
         assert not [each for each in threading.enumerate() if each.name == "ragbench-llm"]
+
+
+def test_a_cap_needs_a_price() -> None:
+    settings = {"base_url": "http://localhost:1/v1", "model": "m"}
+    with pytest.raises(ConfigError, match="the cost cannot be capped"):
+        open_chat(**settings, max_cost="1")
+    assert open_chat(**settings, max_cost="1", price_input=0, price_output=0).name == "m"
+    with pytest.raises(ConfigError, match="max_cost must be a number, not 'much'"):
+        open_chat(**settings, max_cost="much")
+    with pytest.raises(ConfigError, match="there is no setting 'modle'"):
+        open_chat(**settings, modle="x")
