@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.dumps.form import DumpRecord, is_object
+from ragbench.io.dumps.form import DumpRecord
 from ragbench.io.json_files import load
 from ragbench.io.lines import decode_head, decode_line, decoded, read_bytes, read_lines
 from ragbench.io.read import read_cases, read_documents
@@ -25,7 +25,7 @@ from ragbench.io.trec import (
     read_grades,
     unescape_id,
 )
-from ragbench.io.values import as_score, describe
+from ragbench.io.values import as_score, describe, is_object
 
 _BATCH = 5000
 _FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cases.jsonl")

@@ -17,18 +17,26 @@ from ragbench.io.dumps.form import (
     ScoreKind,
     chunks_getter,
     getter,
-    is_list,
-    is_object,
     text_of,
 )
 from ragbench.io.ids import IdRegister
 from ragbench.io.source import Problems
-from ragbench.io.values import ValueProblem, as_answers, as_id, as_label, as_score, describe
+from ragbench.io.values import (
+    ValueProblem,
+    as_answers,
+    as_id,
+    as_label,
+    as_score,
+    describe,
+    is_list,
+    is_object,
+)
 
 _EXAMPLES = 5
 _VECTORS = ("vector", "embedding", "vectors", "embeddings")
 _ANSWERS = ("answers", "reference", "answer_references", "ground_truth")
 _RELEVANT = ("relevant_chunk_ids", "relevant_ids", "reference_context_ids")
+_LABELS = frozenset((*_ANSWERS, *_RELEVANT))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,6 +130,9 @@ class Decoder:
             if self.mapping.relevant and (label := self._label(hit, "relevant")) is not None:
                 labels[chunk.id] = label
         value, labelled = raw.record.value, self.mapping.answer_present
+        labelling: Mapping[str, object] = (
+            value if is_object(value) and not _LABELS.isdisjoint(value) else {}
+        )
         return RetrievalDump(
             query_id=query_id,
             query=query,
@@ -130,8 +141,8 @@ class Decoder:
             answer_present=self._label(value, "answer_present") if labelled else None,
             relevant_ids=frozenset(id for id, label in labels.items() if label)
             if labels
-            else _relevant_ids(value),
-            answers=_answers(value) if is_object(value) else (),
+            else (_relevant_ids(labelling) if labelling else None),
+            answers=_answers(labelling) if labelling else (),
         )
 
     def row_key(self, value: object) -> tuple[str | None, str | None]:
@@ -155,12 +166,19 @@ class Decoder:
             what = f"expected its text under '{self.mapping.text}', found {describe(found)}"
             noted.add(WarningKind.MALFORMED_CHUNK, f"#{place}", what)
             return None
-        return Chunk(
-            id=self._chunk_id(hit, place, used, noted),
-            text=text,
-            score=self._chunk_score(hit, place, noted),
-            metadata=self._chunk_metadata(hit),
-        )
+        id = self._chunk_id(hit, place, used, noted)
+        given = self._find["score"](hit)
+        score = as_score(given)
+        if score is None and given is not None:
+            noted.add(WarningKind.INVALID_SCORE, f"#{place}", describe(given))
+        elif score is not None and self.mapping.scores is ScoreKind.DISTANCE:
+            score = -score
+        held = self._find["metadata"](hit)
+        metadata: Mapping[str, object] = held if is_object(held) else {}
+        left_out = {self._text_key, *_VECTORS}
+        if not left_out.isdisjoint(metadata):
+            metadata = {name: value for name, value in metadata.items() if name not in left_out}
+        return Chunk(id=id, text=text, score=score, metadata=metadata)
 
     def _label(self, value: object, name: str) -> bool | None:
         found = self._find[name](value)
@@ -190,24 +208,6 @@ class Decoder:
             id = renamed
         used.add(id)
         return id
-
-    def _chunk_score(self, hit: object, place: int, noted: _Noted) -> float | None:
-        given = self._find["score"](hit)
-        score = as_score(given)
-        if score is None:
-            if given is not None:
-                noted.add(WarningKind.INVALID_SCORE, f"#{place}", describe(given))
-            return None
-        return -score if self.mapping.scores is ScoreKind.DISTANCE else score
-
-    def _chunk_metadata(self, hit: object) -> Mapping[str, object]:
-        found = self._find["metadata"](hit)
-        if not is_object(found):
-            return {}
-        if self._text_key in found or any(name in found for name in _VECTORS):
-            left_out = {self._text_key, *_VECTORS}
-            return {name: value for name, value in found.items() if name not in left_out}
-        return found
 
     def _queries(self, value: object, count: int) -> Sequence[str | None]:
         found = self._find["query"](value)
@@ -246,9 +246,8 @@ class Decoder:
         return f"field '{where}': expected a list of chunks, found {found}"
 
 
-def _relevant_ids(value: object) -> frozenset[str] | None:
-    given = (value.get(name) for name in _RELEVANT) if is_object(value) else ()
-    found = next(filter(is_list, given), None)
+def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
+    found = next(filter(is_list, map(value.get, _RELEVANT)), None)
     if found is None:
         return None
     try:

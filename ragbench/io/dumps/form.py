@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import orjson
+
+from ragbench.io.values import is_list, is_object
 
 Hits = Sequence[object]
 """What was retrieved for one query, best first: objects or texts."""
@@ -175,14 +177,6 @@ class DumpMapping:
         if self.scores is not None:
             shown.append(f"({self.scores.value})")
         return "  ".join(shown)
-
-
-def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    return type(value) is dict
-
-
-def is_list(value: object) -> TypeGuard[Sequence[object]]:
-    return type(value) is list
 
 
 def getter(path: str) -> Getter:

@@ -21,17 +21,8 @@ from itertools import chain
 from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import (
-    ID_NAMES,
-    SCORE_NAMES,
-    TEXT_NAMES,
-    DumpForm,
-    Getter,
-    Hits,
-    getter,
-    is_list,
-    is_object,
-)
+from ragbench.io.dumps.form import ID_NAMES, SCORE_NAMES, TEXT_NAMES, DumpForm, Getter, Hits, getter
+from ragbench.io.values import is_list, is_object
 
 _TEXTS = ("text", "content", "chunk_text", "page_content", "body", "chunk", "passage", "document")
 

@@ -24,14 +24,12 @@ from ragbench.io.dumps.form import (
     ScoreKind,
     chunks_getter,
     getter,
-    is_list,
-    is_object,
     opened_json,
     text_of,
     text_paths,
 )
 from ragbench.io.dumps.forms import forms
-from ragbench.io.values import as_label, as_score, describe
+from ragbench.io.values import as_label, as_score, describe, is_list, is_object
 
 _CONTAINERS = (
     *("chunks", "retrieved_contexts", "contexts", "source_documents", "source_nodes", "documents"),

@@ -22,7 +22,7 @@ from ragbench.io.addresses import read_range
 from ragbench.io.decoder import parse_cell
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder, RawRetrieval
-from ragbench.io.dumps.form import TEXT_NAMES, DumpForm, DumpMapping, DumpRecord, is_list, is_object
+from ragbench.io.dumps.form import TEXT_NAMES, DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import readers
 from ragbench.io.json_files import (
@@ -38,7 +38,7 @@ from ragbench.io.json_files import (
 from ragbench.io.limits import ReadLimits
 from ragbench.io.lines import Line, read_bytes
 from ragbench.io.source import Problems, Source
-from ragbench.io.values import ValueProblem
+from ragbench.io.values import ValueProblem, is_list, is_object
 
 PIECE_BYTES = 2 << 20
 """How much of a dump a worker reads at a time."""
