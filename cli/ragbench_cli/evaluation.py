@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragbench.core.chat import ChatModel
 from ragbench.core.metric import Metric
@@ -16,18 +17,12 @@ from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import run_name
 from ragbench.ledger.watch import Watch
-from ragbench.post.build import Resources, load_post_retrieval
 from ragbench.post.stage import PostRetrieval
-from ragbench.rag.load import load_rag, may_be_on_workers
-from ragbench.stages.dry_run import DryRun
-from ragbench.stages.on_workers import Workers
-from ragbench.stages.rag import chunk_service
 from ragbench.stages.reuse import project_of
 from ragbench.validators.validator import Validator
 from ragbench.verbs.evaluate import EvalSettings, evaluate_entries
 from ragbench.verbs.given import dataset_name
 from ragbench.verbs.rag_repeats import evaluate_repeatedly
-from ragbench.workers.engines import check_engine
 from ragbench_cli import console
 from ragbench_cli.console import StageAdvance
 from ragbench_cli.costs import booked_run
@@ -42,6 +37,10 @@ from ragbench_cli.systems import (
     run_folder,
 )
 from ragbench_cli.validator_options import ValidatorChoice, validator_maker
+
+if TYPE_CHECKING:
+    from ragbench.stages.dry_run import DryRun
+    from ragbench.stages.on_workers import Workers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,6 +165,9 @@ def _validator(
 def _operators(file: Path | None, system: System, models: ModelsInUse) -> PostRetrieval | None:
     if file is None:
         return system.post_retrieval
+    from ragbench.post.build import Resources, load_post_retrieval
+    from ragbench.stages.rag import chunk_service
+
     chat = models.chat("post_retrieve")
     service = None if system.rag is None else chunk_service(system.rag)
     return load_post_retrieval(file, Resources(service=service, chat=chat))
@@ -239,10 +241,15 @@ def _run(
 
 
 def _workers(asking: Asking, system: SystemChoice, parts: _Parts, *, quiet: bool) -> Workers | None:
-    if check_engine(asking.engine) == "local":
+    if asking.engine == "local":
         if asking.workers is not None:
             raise ConfigError("--workers needs --engine processes or --engine ray")
         return None
+    from ragbench.rag.load import load_rag, may_be_on_workers
+    from ragbench.stages.on_workers import Workers
+    from ragbench.workers.engines import check_engine
+
+    check_engine(asking.engine)
     make_rag, rag = None, system.rag
     if rag is not None and may_be_on_workers(rag):
         make_rag = partial(load_rag, rag, system.arguments)

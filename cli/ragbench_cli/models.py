@@ -283,7 +283,6 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
     """Gives the models for the length of a block; none is opened before it is asked."""
     from ragbench.core.metric import Need
     from ragbench.llm.session import LLMSession, open_models
-    from ragbench.stages.judge import Judging
 
     needs = {need for metric in metrics for need in metric.definition.needs}
     budget = choice.budget()
@@ -303,17 +302,20 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
             from ragbench.stages.dry_run import DryRun
 
             counter = stack.enter_context(DryRun(judge, embeddings, panel))
-        judging = Judging(
-            session=session,
-            chat=judge,
-            embeddings=embeddings,
-            panel=panel,
-            repeats=choice.repeats,
-            preflight=not choice.no_preflight,
-            rehearsal=counter,
-        )
-        asks = any(metric.is_judged for metric in metrics)
-        yield ModelsInUse(choice, session, judging if asks else None, counter, budget, named)
+        judging = None
+        if any(metric.is_judged for metric in metrics):
+            from ragbench.stages.judge import Judging
+
+            judging = Judging(
+                session=session,
+                chat=judge,
+                embeddings=embeddings,
+                panel=panel,
+                repeats=choice.repeats,
+                preflight=not choice.no_preflight,
+                rehearsal=counter,
+            )
+        yield ModelsInUse(choice, session, judging, counter, budget, named)
 
 
 def with_canaries(

@@ -131,9 +131,7 @@ class OpenAITransport:
             await client.close()
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        package = require("openai", extra="llm")
-        import httpx
-
+        package, httpx = (require(name, extra="llm") for name in ("openai", "httpx"))
         client = self._client
         if client is None:
             raise RuntimeError("the transport is not open")

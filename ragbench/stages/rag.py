@@ -17,7 +17,6 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest, text_digests
 from ragbench.metrics.abstention import abstained
-from ragbench.pipeline.gold import golds_of
 from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, pre_retrieved
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
@@ -298,6 +297,8 @@ def locate_stage(
 
 
 def _reads(row: RunCase) -> Given[LocateInput] | StageOutcome:
+    from ragbench.pipeline.gold import golds_of  # only a pipeline looks for what it missed
+
     retrieved = row.settled["retrieve"]
     if retrieved.outcome.value is None:
         return passed_on(retrieved)
