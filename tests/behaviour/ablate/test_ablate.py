@@ -26,8 +26,7 @@ from ragbench import (
 from ragbench.errors import ConfigError, LLMStoppedError, RunMismatchError
 from ragbench.llm.endpoint import Price
 from ragbench.post.build import Variant
-from ragbench.post.filter import Threshold, TopK
-from ragbench.post.format import LongContext
+from ragbench.post.filter import TopK
 from ragbench.post.operator import OperatorInput, RankedChunk
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
@@ -222,18 +221,6 @@ def test_an_operator_that_fails_is_counted_in_both_manners(stored: Path) -> None
     assert (raised.passed_over, raised.failed, raised.changes[0].measured) == (0, 4, 0)
     assert raised.changes[0].score is None
     assert kept.failures == (("custom.failing: RuntimeError: no model", 4),)
-
-
-def test_the_same_variants_give_the_same_numbers(stored: Path) -> None:
-    def numbers() -> object:
-        found = ablation_object(
-            ablate(stored, [variant("all", LongContext()), variant("t", Threshold(min_score=0.15))])
-        )
-        for each in found["variants"]:
-            del each["seconds"]
-        return found
-
-    assert numbers() == numbers()
 
 
 def test_clusters_widen_the_interval(tmp_path: Path) -> None:

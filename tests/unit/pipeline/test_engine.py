@@ -52,14 +52,6 @@ def test_every_strategy_finds_what_shares_words(strategy: StrategyName) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("filters", [{"year": 2023}, Equals(field="year", value=2023)])
-def test_filters_hold_in_every_strategy(strategy: StrategyName, filters: Any) -> None:
-    found = engine().search("kb", "rent fee", top_k=10, filters=filters, strategy=strategy)
-    assert "rent" in ids(found)
-    assert all(each.metadata["year"] == 2023 for each in found)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("query", ["", "  ", "\x00", "zzxqy vvkw", "!?"])
 def test_a_query_that_says_nothing_finds_nothing(strategy: StrategyName, query: str) -> None:
     scale = CosineScale(background=0.2)

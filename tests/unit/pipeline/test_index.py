@@ -156,18 +156,6 @@ def test_only_what_has_changed_is_embedded_and_what_is_gone_is_removed(
     assert database.open("kb").get(["d1"])["d1"].text == "Now about something else."
 
 
-def test_an_interrupted_change_makes_a_complete_collection_incomplete(
-    database: MemoryDatabase,
-) -> None:
-    run(documents(), database)
-    changed = [Document(id=each.id, text=f"{each.text} Changed.") for each in documents()]
-    with pytest.raises(KeyboardInterrupt):
-        run(changed, database, CountingEmbedder(calls=1))
-    assert not database.open("kb").info().complete
-    assert run(changed, database).chunks == 300
-    assert database.open("kb").info().complete
-
-
 def test_the_digest_changes_exactly_when_the_chunks_do(database: MemoryDatabase) -> None:
     digests: list[str] = []
     for given in (documents(3), documents(3)[::-1], documents(4), documents(3)):

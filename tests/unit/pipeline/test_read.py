@@ -97,17 +97,6 @@ def test_stages_are_built_of_settings(place: Path) -> None:
     assert len(pipeline.chats) == 2
 
 
-def test_a_model_comes_from_elsewhere_too(place: Path) -> None:
-    text = "generation: chat"
-    environ = {"RAGBENCH_LLM_MODEL": "e"}
-    generation = load_pipeline(saved(text), environ=environ).generation
-    assert isinstance(generation, ChatGenerator)
-    assert generation.chat.name == "e"
-    generation = load_pipeline(saved(text), environ=environ, llm={"model": "y"}).generation
-    assert isinstance(generation, ChatGenerator)
-    assert generation.chat.name == "y"
-
-
 def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
     found = problems(
         """nam: x

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from ragbench.core.chat import Message
 from ragbench.errors import InterfaceError, LLMReplyError
-from ragbench.llm.schema import Schema
 from ragbench.post.rerankers.llm import (
     LlmListwiseReranker,
     LlmPointwiseReranker,
@@ -127,32 +125,6 @@ def test_grades_as_models_write_them(answer: str, grade: float) -> None:
 def test_an_answer_without_a_grade_is_an_error(answer: str, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         parse_grade(answer, 10)
-
-
-class HeldToSchema:
-    """A model whose endpoint can be held to a schema."""
-
-    name = "held"
-
-    def __init__(self, *values: object) -> None:
-        self.values = list(values)
-        self.asked: list[object] = []
-
-    def complete(self, messages: Sequence[Message]) -> str:
-        raise AssertionError("a structure was to be asked for")
-
-    def ask_structure(self, messages: Sequence[Message], schema: Schema[Any]) -> Any:
-        self.asked.append(schema.definition["properties"])
-        return schema.check(self.values.pop(0))
-
-
-def test_structure_is_asked_for_where_the_endpoint_has_it() -> None:
-    chunks = [chunk("a"), chunk("b")]
-    pointwise = HeldToSchema({"grade": 3}, {"grade": 10})
-    assert list(LlmPointwiseReranker(chat=pointwise).score(query(), chunks)) == [0.3, 1.0]
-    assert pointwise.asked[0] == {"grade": {"type": "number"}}
-    listwise = HeldToSchema({"order": [2, 1]})
-    assert list(LlmListwiseReranker(chat=listwise).score(query(), chunks)) == [0.5, 1.0]
 
 
 def test_what_a_model_thinks_is_not_its_answer() -> None:

@@ -67,20 +67,6 @@ def test_best_first_with_new_and_initial_places() -> None:
     assert done.failure is None
 
 
-def test_plain_chunks_and_a_plain_question_will_do() -> None:
-    class Words:
-        name = "words"
-
-        def score(self, query: Query, chunks: Sequence[Chunk]) -> list[float]:
-            return [float(query.text in one.text) for one in chunks]
-
-    plain = [Chunk(id="a", text="no bees"), Chunk(id="b", text="ants", score=0.5)]
-    done = rerank("ants", plain, Words())
-    assert [(one.chunk, one.score, one.initial_rank) for one in done.chunks] == [
-        (plain[1], 1.0, 2), (plain[0], 0.0, 1),
-    ]  # fmt: skip
-
-
 def test_a_reranker_sees_the_scores_of_the_one_before_it_and_equals_keep_their_order() -> None:
     class Given:
         name = "given"
