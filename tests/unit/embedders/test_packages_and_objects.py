@@ -219,9 +219,7 @@ def test_what_sentence_transformers_reads_of_a_passage_is_counted_with_its_prefi
     ],
 )
 def test_sentence_transformers_get_the_prompts_of_the_model_or_what_is_known(
-    model: str,
-    settings: dict[str, Any],
-    lengths: tuple[int, int],
+    model: str, settings: dict[str, Any], lengths: tuple[int, int]
 ) -> None:
     embedder = open_embedder(f"sentence-transformers:{model}", **settings)
     rows = np.concatenate([embedder.embed_queries(["a?"]), embedder.embed_passages(["a."])])

@@ -38,11 +38,7 @@ def test_an_address_names_a_database_and_hides_passwords(address: str, shown: st
 @pytest.mark.parametrize(
     ("opening", "address", "message"),
     [
-        (
-            open_database,
-            "index",
-            "not a store address; it must start with one of memory:",
-        ),
+        (open_database, "index", "not a store address; it must start with one of memory:"),
         (open_database, "", "'' is not a store address"),
         (open_database, "redis://u:secret@host", r"'redis://\*\*\*@host' is not a store address"),
         (open_database, "qdrant:", "is not an address of Qdrant: write qdrant:FOLDER"),
@@ -50,7 +46,7 @@ def test_an_address_names_a_database_and_hides_passwords(address: str, shown: st
         (
             open_database,
             "postgresql://u:secret@h/db?index=ivf",
-            "index is hnsw or none, found 'ivf'",
+            "index is hnsw or none, found 'ivf",
         ),
         (attach, "chroma:", "is not an address of Chroma: write chroma:FOLDER"),
         (attach, "chroma+http://", "is not an address of Chroma"),
