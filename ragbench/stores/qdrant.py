@@ -33,7 +33,7 @@ from ragbench.stores.database import (
 )
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
-from ragbench.stores.qdrant_filters import native_condition, payload_condition
+from ragbench.stores.qdrant_filters import PayloadFilters, native_condition
 from ragbench.stores.qdrant_points import (
     DENSE,
     KEY,
@@ -177,7 +177,7 @@ class QdrantPayloads(OfClient):
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is Qdrant's JSON object."""
         models = qdrant_models()
-        parts = [] if filters is None else [payload_condition(filters, models)]
+        parts = [] if filters is None else [PayloadFilters(models)(filters)]
         if native is not None:
             parts.append(native_condition(native, models))
         return models.Filter(must=parts) if parts else None

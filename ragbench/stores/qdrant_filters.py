@@ -29,31 +29,6 @@ class _Both:
     must_not: list[Any] = field(default_factory=list[Any])
 
 
-def own_condition(filters: Filter, models: ModuleType) -> Any:
-    """A folded filter over the payload of `ragbench.stores.record`.
-
-    The models are the client's, or the embedded engine's, which has names of its own for a few.
-    """
-    own = _Own(models)
-    return _filter(_dialect(models, own.equal, own.within, own.exists, own.prefix)(filters), models)
-
-
-def payload_condition(filters: Filter, models: ModuleType) -> Any:
-    """A folded filter over the payload of another program, in the client's models."""
-    terms = _Terms(models)
-
-    def within(wanted: Range) -> _Both:
-        if not wanted.of_dates:
-            return terms.within(wanted.field, wanted)
-        dates = {name: _moment(bound) for name, bound in wanted.limits().items()}
-        asked = models.DatetimeRange(**dates)
-        return _Both(must=[models.FieldCondition(key=wanted.field, range=asked)])
-
-    return _filter(
-        _dialect(models, terms.equal, within, terms.exists, terms.prefix)(filters), models
-    )
-
-
 def native_condition(given: object, models: ModuleType) -> Any:
     try:
         return models.Filter.model_validate(given)
@@ -67,24 +42,6 @@ def native_condition(given: object, models: ModuleType) -> Any:
 def written_path(keys: Sequence[str]) -> str:
     """A path into payloads: quoted where a key holds more than letters and digits."""
     return ".".join(key if _BARE.fullmatch(key) else f'"{key}"' for key in keys)
-
-
-def _dialect(
-    models: ModuleType,
-    equal: Callable[[str, Sequence[Scalar]], _Both],
-    within: Callable[[Range], _Both],
-    exists: Callable[[str], _Both],
-    prefix: Callable[[str, str], _Both],
-) -> Dialect[_Both]:
-    return Dialect(
-        both=_all,
-        either=lambda parts: _any(parts, models),
-        denied=lambda part: _Both(must_not=[_one(part, models)]),
-        equal=equal,
-        within=within,
-        exists=exists,
-        prefix=prefix,
-    )
 
 
 def _filter(both: _Both, models: ModuleType) -> Any:
@@ -111,12 +68,27 @@ def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
     return _Both(must=[models.Filter(should=should)])
 
 
-class _Terms:
-    """Conditions on the value under a key."""
+class PayloadFilters:
+    """Folded filters over the payload of any program.
+
+    The models are the client's, or the embedded engine's, which has names of its own for a few.
+    """
 
     def __init__(self, models: ModuleType) -> None:
         self.models = models
         self._range = getattr(models, "RangeFloat", None) or models.Range
+
+    def __call__(self, filters: Filter) -> Any:
+        dialect = Dialect(
+            both=_all,
+            either=lambda parts: _any(parts, self.models),
+            denied=lambda part: _Both(must_not=[_one(part, self.models)]),
+            equal=self.equal,
+            within=self.within,
+            exists=self.exists,
+            prefix=self.prefix,
+        )
+        return _filter(dialect(filters), self.models)
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
         models = self.models
@@ -138,7 +110,14 @@ class _Terms:
         parts = [_Both(must=[test]) for test in tests]
         return parts[0] if len(parts) == 1 else _any(parts, models)
 
-    def within(self, key: str, wanted: Range) -> _Both:
+    def within(self, wanted: Range) -> _Both:
+        if not wanted.of_dates:
+            return self._between(wanted.field, wanted)
+        dates = {name: _moment(bound) for name, bound in wanted.limits().items()}
+        asked = self.models.DatetimeRange(**dates)
+        return _Both(must=[self.models.FieldCondition(key=wanted.field, range=asked)])
+
+    def _between(self, key: str, wanted: Range) -> _Both:
         asked = self._range(**wanted.limits())
         return _Both(must=[self.models.FieldCondition(key=key, range=asked)])
 
@@ -163,31 +142,30 @@ class _Terms:
         return np.bool_(value)
 
 
-class _Own:
-    """Conditions on a field of what ragbench writes."""
+class OwnFilters(PayloadFilters):
+    """Folded filters over the plain fields of `ragbench.stores.record`."""
 
-    def __init__(self, models: ModuleType) -> None:
-        self._terms = _Terms(models)
-
-    def equal(self, name: str, values: Sequence[Scalar]) -> _Both:
+    def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
         kept = [plain_text(value) if isinstance(value, str) else value for value in values]
-        return self._at(name, lambda key: self._terms.equal(key, kept))
+        test = super().equal
+        return self._at(key, lambda path: test(path, kept))
 
-    def prefix(self, name: str, prefix: str) -> _Both:
-        return self._at(name, lambda key: self._terms.prefix(key, plain_text(prefix)))
+    def prefix(self, key: str, prefix: str) -> _Both:
+        test = super().prefix
+        return self._at(key, lambda path: test(path, plain_text(prefix)))
 
-    def exists(self, name: str) -> _Both:
+    def exists(self, key: str) -> _Both:
         # An empty list is no value to Qdrant, and one to ragbench.
-        listed = _Both(must=[self._names("lists", plain_text(name))])
-        models = self._terms.models
-        return self._at(name, lambda key: _any([self._terms.exists(key), listed], models))
+        listed = _Both(must=[self._names("lists", plain_text(key))])
+        test = super().exists
+        return self._at(key, lambda path: _any([test(path), listed], self.models))
 
     def within(self, wanted: Range) -> _Both:
         name = plain_text(wanted.field)
         if wanted.of_dates:
-            return self._terms.within(written_path(["dates", field_key(name)]), wanted)
+            return self._between(written_path(["dates", field_key(name)]), wanted)
         listed = _Both(must_not=[self._names("lists", name)])
-        return self._at(name, lambda key: _all([self._terms.within(key, wanted), listed]))
+        return self._at(name, lambda key: _all([self._between(key, wanted), listed]))
 
     def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
         """A test where a path of keys leads to the field, and where it is spelled out."""
@@ -201,11 +179,11 @@ class _Own:
         if len(path) == 1 and name != "document_id":
             return straight
         apart = _all([straight, _Both(must_not=[self._names("spelled", key)])])
-        return _any([apart, spelled], self._terms.models)
+        return _any([apart, spelled], self.models)
 
     def _names(self, key: str, value: str) -> Any:
-        models = self._terms.models
-        return models.FieldCondition(key=key, match=models.MatchValue(value=value))
+        match = self.models.MatchValue(value=value)
+        return self.models.FieldCondition(key=key, match=match)
 
 
 def _moment(milliseconds: float) -> datetime:

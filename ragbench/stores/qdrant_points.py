@@ -17,7 +17,7 @@ from ragbench.errors import StoreError
 from ragbench.plugins import require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Translated
 from ragbench.stores.database import info_from_json, info_to_json
-from ragbench.stores.qdrant_filters import own_condition, written_path
+from ragbench.stores.qdrant_filters import OwnFilters, written_path
 from ragbench.stores.record import StoredChunk, field_key, plain, read_chunk
 from ragbench.stores.words import WordVector
 
@@ -119,7 +119,7 @@ class OwnPoints(OfClient):
         self._address = address
         self._models = models
         self._indexes = FieldIndexes()
-        self._condition = Translated(lambda filters: own_condition(filters, models))
+        self._condition = Translated(OwnFilters(models))
 
     def read_info(self) -> CollectionInfo:
         text = read_mark(self._client, self._name)

@@ -88,6 +88,7 @@ def _metadata() -> list[dict[str, Any]]:
     return found
 
 
+OF_DOCUMENTS: list[dict[str, Any]] = [{"document_id": "d2"}, {"document_id": None}]
 CHUNKS = [
     Chunk(
         id=f"c{number:02}",
@@ -95,7 +96,7 @@ CHUNKS = [
         document_id=f"d{number // 10}" if number % 10 else None,
         metadata=metadata,
     )
-    for number, metadata in enumerate([{"document_id": "d2"}, {"document_id": None}, *_metadata()])
+    for number, metadata in enumerate([*OF_DOCUMENTS, *_metadata()])
 ][: len(VECTORS)]
 
 
