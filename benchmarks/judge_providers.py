@@ -41,7 +41,7 @@ def defaults(kind: Provider) -> tuple[str, str, str]:
         async def work(client: LLMClient) -> tuple[int, Any, list[str]]:
             answered = await verdicts(client)
             [line] = client.receipt().lines
-            return answered, line, list(client.dialect.not_sent)
+            return answered, line, list(client.dialect.learned.not_sent)
 
         answered, line, left_out = using(server, work)
         told: list[Any] = [seen.usage for seen in server.answered if seen.usage]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, Unpack
+
+import msgspec
 
 from ragbench.core.chat import Message, Reply, Usage
 from ragbench.errors import (
@@ -20,7 +23,7 @@ from ragbench.errors import (
 from ragbench.llm.answers import Completion, completion_of, usage_of
 from ragbench.llm.cache import cache_key
 from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
-from ragbench.llm.dialect import Dialect, schema_text
+from ragbench.llm.dialect import Dialect, Learned, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.llm.schema import Schema, read_structure
 
@@ -72,8 +75,8 @@ class LLMClient(Caller):
         )
         self.stopped: Callable[[], bool] = lambda: False
         """Whether the user has stopped the run: then nothing more is asked."""
-        self._learned = 0
-        """The version of what was learned that is kept."""
+        self._kept_dialect = self.dialect.learned
+        """What was learned and is kept."""
         self._judge = endpoint.fingerprint()
         self._asking: dict[bytes, _Asking] = {}
         self._unwritable: LLMCacheError | None = None
@@ -83,9 +86,9 @@ class LLMClient(Caller):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        known = None if self.cache is None else self.cache.dialect(self._judge)
-        if known is not None:
-            self.dialect.restore(known)
+        kept = None if self.cache is None else self.cache.dialect(self._judge)
+        with suppress(msgspec.DecodeError):  # then it is found out anew
+            self.dialect.restore(msgspec.json.decode(kept or b"", type=Learned))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -178,15 +181,16 @@ class LLMClient(Caller):
             attempts=asked.attempts,
             seconds=round(self.clock.now() - started, 6),
             key=key,
-            not_sent=tuple(sorted(self.dialect.not_sent)),
+            not_sent=tuple(sorted(self.dialect.learned.not_sent)),
         )
         if self.cache is not None:
             try:
                 model = self.endpoint.model
                 self.cache.put(reply, judge=self._judge, model=model, purpose=purpose)
-                if self._learned != self.dialect.version:  # the next command need not find it out
-                    self._learned = self.dialect.version
-                    self.cache.keep_dialect(self._judge, self.dialect.state())
+                learned = self.dialect.learned
+                if learned is not self._kept_dialect:  # the next command need not find it out
+                    self._kept_dialect = learned
+                    self.cache.keep_dialect(self._judge, msgspec.json.encode(learned))
             except LLMCacheError as error:
                 self._unwritable = error  # this answer is paid for and is given; no other is bought
         return self._priced(reply)
@@ -238,21 +242,20 @@ class LLMClient(Caller):
         first: RejectedError | None = None
         left_out: list[str] = []
         while True:
-            version = dialect.version
+            before = dialect.learned
             payload = dialect.payload(self.endpoint, messages, definition, asked.mode)
             try:
                 found = await self._once(payload, asked)
             except RejectedError as error:
                 first = first or error
                 # Another call may have found something out meanwhile.
-                if dialect.version == version and not self._adapts(error, payload, asked, left_out):
-                    for name in left_out:
-                        dialect.forgets(name)
+                if dialect.learned is before and not self._adapts(error, payload, asked, left_out):
+                    dialect.forgets(left_out)
                     raise first from None
             except LLMTruncatedError as error:
                 if not error.reasoned:
                     raise
-                if dialect.version == version and not dialect.found_to_reason():
+                if dialect.learned is before and not dialect.found_to_reason():
                     raise
             else:
                 asked.said.append(found)

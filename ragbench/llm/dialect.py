@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
@@ -43,6 +43,21 @@ _NEWER_LIMIT = "max_completion_tokens"
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.])")
 
 
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """What an endpoint was found to understand; kept over several commands."""
+
+    structured: StructuredOutput | None = None
+    """How it is asked for JSON; None while no answer that was as asked has confirmed it."""
+    token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """The name of the field that limits an answer's length."""
+    not_sent: dict[str, str] = {}
+    """Parameters that the endpoint refuses, with what it says of them."""
+    reasons: bool = False
+    """Whether the model thinks before it answers: then its answers are given more room."""
+    most_tokens: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """The longest answer that the endpoint allows, where it has said so."""
+
+
 class Dialect:
     """What one endpoint understands. Starts with what most do, and learns from what it rejects."""
 
@@ -53,30 +68,28 @@ class Dialect:
         must_limit: bool = False,
         reasons: bool = False,
     ) -> None:
-        self._fixed = structured is not StructuredOutput.AUTO
+        self._fixed = None if structured is StructuredOutput.AUTO else structured
         self._must_limit = must_limit
-        self.structured: StructuredOutput = structured if self._fixed else _LADDER[0]
+        self.structured = self._fixed or _LADDER[0]
         """What calls start with."""
-        self.known = self._fixed
-        """Whether an answer that was as asked has confirmed it."""
-        self.token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-        """The name of the field that limits an answer's length."""
-        self.not_sent: dict[str, str] = {}
-        """Parameters that the endpoint refuses, with what it says of them."""
-        self.reasons = reasons
-        """Whether the model thinks before it answers: then its answers are given more room."""
-        self.most_tokens: int | None = None
-        """The longest answer that the endpoint allows, where it has said so."""
         self._ignored: Counter[StructuredOutput] = Counter()
-        self.version = 0
-        """Grows with everything that is learned."""
+        self.learned = Learned(reasons=reasons)
+        """Another object with everything that is learned."""
+
+    @property
+    def known(self) -> bool:
+        return self._fixed is not None or self.learned.structured is not None
 
     def longest(self, endpoint: Endpoint) -> int | None:
         """The longest answer that is asked for, in tokens; None without a limit."""
-        if endpoint.max_tokens is None or _LIMIT in self.not_sent:
+        learned = self.learned
+        if endpoint.max_tokens is None or _LIMIT in learned.not_sent:
             return None
-        wanted = endpoint.max_tokens + (endpoint.reasoning_tokens if self.reasons else 0)
-        return wanted if self.most_tokens is None else min(wanted, self.most_tokens)
+        wanted = endpoint.max_tokens + (endpoint.reasoning_tokens if learned.reasons else 0)
+        return min(wanted, learned.most_tokens or wanted)
+
+    def _learn(self, **changes: Any) -> None:
+        self.learned = msgspec.structs.replace(self.learned, **changes)
 
     def payload(
         self,
@@ -88,11 +101,11 @@ class Dialect:
         listed = [{"role": message.role, "content": message.content} for message in messages]
         body: dict[str, Any] = {"model": endpoint.model, "messages": listed}
         for name, value in endpoint.parameters.items():
-            if name not in self.not_sent and name != _LIMIT:
+            if name not in self.learned.not_sent and name != _LIMIT:
                 body[name] = value
         longest = self.longest(endpoint)
         if longest is not None:
-            body[self.token_limit] = longest
+            body[self.learned.token_limit] = longest
         if schema is None:
             return body
         if mode is StructuredOutput.JSON_SCHEMA:
@@ -112,7 +125,7 @@ class Dialect:
 
         None when the rejection has another reason, or no way is left.
         """
-        if self._fixed or mode is StructuredOutput.NONE:
+        if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
         if self.known and _LADDER.index(mode) < _LADDER.index(self.structured):
             return self.structured  # another call has found it out meanwhile
@@ -129,7 +142,7 @@ class Dialect:
 
         None when the way is known to work, or none is left: then it was the model that erred.
         """
-        if self._fixed or mode is StructuredOutput.NONE:
+        if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
         if self.known:
             return self.structured if mode is not self.structured else None
@@ -146,8 +159,8 @@ class Dialect:
         """
         if self.known or (mode is not self.structured and self._ignored[self.structured] == 1):
             return
-        self.structured, self.known = mode, True
-        self.version += 1
+        self.structured = mode
+        self._learn(structured=mode)
 
     # --- parameters
 
@@ -158,10 +171,10 @@ class Dialect:
         """
         if status not in _REJECTING or _ABOUT_LENGTH.search(body):
             return None
-        if self.token_limit != _NEWER_LIMIT and _LIMIT in sent and _NEWER_LIMIT in body:
+        learned = self.learned
+        if learned.token_limit != _NEWER_LIMIT and _LIMIT in sent and _NEWER_LIMIT in body:
             # Only models that think demand the newer name: it counts what they think.
-            self.token_limit, self.reasons = "max_completion_tokens", True
-            self.version += 1
+            self._learn(token_limit=_NEWER_LIMIT, reasons=True)
             return _LIMIT
         answer = Answer(status=status, headers={}, body=body)
         name = _named_parameter(answer, sent)
@@ -169,69 +182,39 @@ class Dialect:
             return None
         reason = mask_text(answer.message)[:300]
         if name in (_LIMIT, _NEWER_LIMIT):
-            return self._limits_answers(reason, sent[name])
-        if name in self.not_sent:
+            name, asked = _LIMIT, int(sent[name])
+            allowed = [int(number) for number in _NUMBER.findall(reason) if int(number) < asked]
+            if allowed and learned.most_tokens is None:
+                self._learn(most_tokens=max(allowed))
+                return name
+            if self._must_limit:
+                return None
+        if name in learned.not_sent:
             return None
-        self.not_sent[name] = reason
-        self.version += 1
+        self._learn(not_sent={**learned.not_sent, name: reason})
         return name
 
-    def _limits_answers(self, reason: str, asked: int) -> str | None:
-        """Asks for no more than the endpoint allows; for no limit where it takes none."""
-        allowed = [int(number) for number in _NUMBER.findall(reason) if int(number) < asked]
-        if allowed and self.most_tokens is None:
-            self.most_tokens = max(allowed)
-        elif self._must_limit or _LIMIT in self.not_sent:
-            return None
-        else:
-            self.not_sent[_LIMIT] = reason
-        self.version += 1
-        return _LIMIT
-
-    def forgets(self, name: str) -> None:
-        """Sends a parameter again: leaving it out did not help."""
-        if self.not_sent.pop(name, None) is not None:
-            self.version += 1
+    def forgets(self, names: Collection[str]) -> None:
+        """Sends parameters again: leaving them out did not help."""
+        kept = {k: reason for k, reason in self.learned.not_sent.items() if k not in names}
+        if len(kept) < len(self.learned.not_sent):
+            self._learn(not_sent=kept)
 
     def found_to_reason(self) -> bool:
         """Takes up that the model thinks before it answers; false when that was known."""
-        was_known, self.reasons = self.reasons, True
-        self.version += not was_known
-        return not was_known
+        if self.learned.reasons:
+            return False
+        self._learn(reasons=True)
+        return True
 
-    # --- over several commands
-
-    def state(self) -> bytes:
-        known = _Known(
-            structured=self.structured if self.known and not self._fixed else None,
-            token_limit=self.token_limit,
-            not_sent=self.not_sent,
-            reasons=self.reasons,
-            most_tokens=self.most_tokens,
-        )
-        return msgspec.json.encode(known)
-
-    def restore(self, state: bytes) -> None:
-        """Takes up what `state` gave in an earlier run; what cannot be read is passed over."""
-        try:
-            found = msgspec.json.decode(state, type=_Known)
-        except msgspec.DecodeError:
-            return
-        if found.structured is not None and not self._fixed:
-            self.structured, self.known = found.structured, True
-        self.token_limit, self.most_tokens = found.token_limit, found.most_tokens
-        self.not_sent = dict(found.not_sent)
+    def restore(self, learned: Learned) -> None:
+        """Takes up what was learned by an earlier command."""
+        not_sent = dict(learned.not_sent)
         if self._must_limit:
-            self.not_sent.pop(_LIMIT, None)
-        self.reasons = self.reasons or found.reasons
-
-
-class _Known(msgspec.Struct, kw_only=True):
-    structured: StructuredOutput | None
-    token_limit: Literal["max_tokens", "max_completion_tokens"]
-    not_sent: dict[str, str]
-    reasons: bool
-    most_tokens: Annotated[int, msgspec.Meta(gt=0)] | None
+            not_sent.pop(_LIMIT, None)
+        reasons = learned.reasons or self.learned.reasons
+        self.learned = msgspec.structs.replace(learned, not_sent=not_sent, reasons=reasons)
+        self.structured = self._fixed or learned.structured or self.structured
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:

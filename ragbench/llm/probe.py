@@ -121,7 +121,7 @@ async def probe(
         reply = await ask_word(client, purpose=_PURPOSE)
         for finding in _parameters(endpoint, client, reply):
             yield finding
-        refused = client.dialect.not_sent
+        refused = client.dialect.learned.not_sent
         extra = {name: value for name, value in endpoint.extra.items() if name not in refused}
         none: dict[str, Any] = {name: None for name in refused if hasattr(endpoint, name)}
         endpoint = replace(endpoint, extra=extra, **none)
@@ -138,13 +138,13 @@ def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> lis
     dialect = client.dialect
     found = [
         Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
-        for name, reason in dialect.not_sent.items()
+        for name, reason in dialect.learned.not_sent.items()
     ]
-    if endpoint.temperature is not None and "temperature" not in dialect.not_sent:
+    if endpoint.temperature is not None and "temperature" not in dialect.learned.not_sent:
         found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
     if dialect.longest(endpoint) is not None:
-        thinks = "; the model thinks before it answers" if dialect.reasons else ""
-        found.append(Finding(name="limit", detail=f"called {dialect.token_limit}{thinks}"))
+        thinks = "; the model thinks before it answers" if dialect.learned.reasons else ""
+        found.append(Finding(name="limit", detail=f"called {dialect.learned.token_limit}{thinks}"))
     if not reply.usage.reported:
         detail = "no tokens are reported: neither cost nor a cut prompt can be seen"
         found.append(Finding(name="tokens", good=False, detail=detail))

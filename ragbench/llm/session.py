@@ -163,7 +163,7 @@ class LLMSession:
         """Parameters that the language model refuses, with what it says of them."""
         found: dict[str, str] = {}
         for chat in () if self._models is None else self._models.chats:
-            found |= chat.dialect.not_sent
+            found |= chat.dialect.learned.not_sent
         return found
 
     async def _open(self) -> ModelClients:

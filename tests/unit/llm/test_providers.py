@@ -181,7 +181,7 @@ def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
             assert (reply.usage.reasoning_tokens, reply.attempts) == (6_000, 3)
             second = await client.ask(asked("And now?"), schema=VERDICT)
             assert second.attempts == 1
-            return client.dialect.not_sent
+            return client.dialect.learned.not_sent
 
         shown = using(server, work)
     assert "Only the default (1) value is supported" in shown["temperature"]
