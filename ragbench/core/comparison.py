@@ -8,9 +8,9 @@ from enum import StrEnum
 
 from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.metric import Direction
+from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Interval
-from ragbench.core.run_origin import RunOrigin, SystemChange
 
 
 class CaseKind(StrEnum):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.report import Interval
-from ragbench.core.run_origin import RunOrigin, SystemChange
 
 
 class GateOutcome(StrEnum):

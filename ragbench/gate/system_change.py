@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.core.run_origin import SystemChange
+from ragbench.core.origin import SystemChange
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.origin import differences

@@ -64,7 +64,7 @@ def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
     """Yields a row per case of a run's folder, with every outcome that it has."""
     del kind
     # The journal is not this package's: it is reached by its name, as a plugin is.
-    read = load_attribute("ragbench.ledger.recorded:entries")
+    read = load_attribute("ragbench.stages.stored:entries")
     try:
         for number, entry in enumerate(read(source.path), start=1):
             yield Row(source.name, number, encode_case(entry.case), recorded=entry.recorded)

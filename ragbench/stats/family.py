@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError
-from ragbench.stats.draws import to_fixed_point
 from ragbench.stats.paired import PairedSample
 
 if TYPE_CHECKING:
@@ -281,3 +280,22 @@ def _level(largest: Array, alpha: float, two_sided: bool) -> float:
     )
     tail = (2.0 if two_sided else 1.0) * (1.0 - NormalDist().cdf(critical))
     return min(alpha, max(tail, 1e-12))
+
+
+def to_fixed_point(
+    values: NDArray[np.float64], largest_count: int
+) -> tuple[NDArray[np.float64], int]:
+    """Rounds values to whole multiples of a power of two.
+
+    The unit is the finest one for which a sum of ``largest_count`` values of the largest size
+    stays within 2^52. Whole numbers of that size add up exactly in floating point, whatever the
+    order, the block size, the number of threads or fused instructions of a matrix product: a
+    resampled sum is the same number on every machine, and equal sums compare as equal.
+    """
+    import numpy as np
+
+    peak = float(np.max(np.abs(values), initial=0.0))
+    if peak == 0.0:
+        return np.zeros_like(values), 0
+    exponent = int(np.frexp(peak)[1]) + (max(largest_count, 1) - 1).bit_length() - 52
+    return np.rint(np.ldexp(values, -exponent)), exponent

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from ragbench.core.attribution import CauseCount
 from ragbench.core.comparison import Against, ComparedRun, Comparison, MetricComparison
 from ragbench.core.gate_result import CaseChange, GateCheck, GateOutcome, GateResult, JudgedRun
-from ragbench.core.run_origin import SystemChange
+from ragbench.core.origin import SystemChange
 from ragbench.safe_text import shown_line
 from ragbench.views.comparison import counts_text, family_text, p_text, result_lines, span_text
 from ragbench.views.document import Document, Section, changes_of, flows_section

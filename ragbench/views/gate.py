@@ -17,7 +17,7 @@ from ragbench.core.gate_result import (
     GateResult,
     Refusal,
 )
-from ragbench.core.run_origin import SystemChange
+from ragbench.core.origin import SystemChange
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
 
 if TYPE_CHECKING:

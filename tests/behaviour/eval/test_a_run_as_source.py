@@ -20,7 +20,7 @@ from ragbench import (
     read_cases,
 )
 from ragbench.errors import DataError, RunMismatchError
-from ragbench.ledger.recorded import entries
+from ragbench.stages.stored import entries
 from tests.behaviour import rags
 
 CASES = [
