@@ -22,7 +22,7 @@ from ragbench.io.dumps.form import DumpMapping
 from ragbench.io.dumps.read import OpenDump
 from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, FieldMap, entry_fields, outcome_fields
 from ragbench.io.ids import IdRegister
-from ragbench.io.rankings import CorpusTexts, corpus_texts
+from ragbench.io.rankings import corpus_texts
 from ragbench.io.recorded import Retrieved, Texts, recorded_outcome, retrieved
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 
@@ -217,12 +217,12 @@ def _row_entries(
 
 def _texts(corpus: str | Path, stack: ExitStack) -> Texts:
     """Looks up texts in the corpus, which is read when it is first asked."""
-    opened: list[CorpusTexts] = []
+    opened: list[Texts] = []
 
     def get(ids: Iterable[str]) -> Mapping[str, str]:
         if not opened:
             opened.append(stack.enter_context(corpus_texts(corpus)))
-        return opened[0].get(ids)
+        return opened[0](ids)
 
     return get
 

@@ -16,6 +16,7 @@ from ragbench.io.dumps.form import DumpRecord
 from ragbench.io.json_files import load
 from ragbench.io.lines import decode_head, decode_line, decoded, read_bytes, read_lines
 from ragbench.io.read import read_cases, read_documents
+from ragbench.io.recorded import Texts
 from ragbench.io.source import Problems, Row, Source
 from ragbench.io.trec import (
     Ranking,
@@ -67,21 +68,8 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
 # --- texts of documents
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusTexts:
-    _db: sqlite3.Connection
-
-    def get(self, ids: Iterable[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for id in ids:
-            row = self._db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
-            if row is not None:
-                found[id] = row[0]
-        return found
-
-
 @contextmanager
-def corpus_texts(path: str | Path) -> Generator[CorpusTexts, None, None]:
+def corpus_texts(path: str | Path) -> Generator[Texts]:
     """Reads a corpus into a temporary file, which is gone when the block ends."""
     with (
         TemporaryDirectory(prefix="ragbench-corpus-") as folder,
@@ -102,7 +90,8 @@ def corpus_texts(path: str | Path) -> Generator[CorpusTexts, None, None]:
         if not count:
             name = Source.of(path).name
             raise DataError([Problem(message="the corpus holds no document", path=name)])
-        yield CorpusTexts(db)
+        query = "SELECT text FROM texts WHERE id = ?"
+        yield lambda ids: {id: row[0] for id in ids if (row := db.execute(query, (id,)).fetchone())}
 
 
 # --- queries
@@ -193,7 +182,7 @@ def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tu
 
 
 def read_ranking_records(
-    rankings: Iterable[Ranking], path: str, texts: CorpusTexts, queries: Queries, problems: Problems
+    rankings: Iterable[Ranking], path: str, texts: Texts, queries: Queries, problems: Problems
 ) -> Iterator[DumpRecord]:
     """Yields a record per query, best document first, in ragbench's own form."""
     for ranking in rankings:
@@ -202,7 +191,7 @@ def read_ranking_records(
             _add_unknown(ranking, path, problems)
             continue
         ordered = ranking.ordered()
-        found = texts.get(ordered)
+        found = texts(ordered)
         chunks = [{"id": id, "text": found.get(id), "score": ranking.scores[id]} for id in ordered]
         value = {"query_id": ranking.query, "query": query, "chunks": chunks}
         yield DumpRecord(path, ranking.line, value)

@@ -63,22 +63,17 @@ class Retrieved:
         """How a chunk's fields are found; None while none was read."""
         return None if self._decoder is None else self._decoder.mapping
 
-    def learn(self, rows: Sequence[Row], chunks: str) -> None:
-        """Finds out from some rows how chunks that are objects are read."""
-        given = {HIT_FIELDS[name]: path for name, path in self.fields.items() if name in HIT_FIELDS}
-        records = [DumpRecord(row.path, row.line, row.values) for row in rows]
-        self._decoder = Decoder(*guess_mapping(records, overrides={"chunks": chunks, **given}))
-
     def of_objects(self, row: Row, source: str) -> RetrievalResult[Any]:
-        if self._decoder is None:
+        record, decoder = DumpRecord(row.path, row.line, row.values), self._decoder
+        if decoder is None:  # the first row shows how chunks that are objects are read
+            named = self.fields.items()
+            given = {HIT_FIELDS[name]: path for name, path in named if name in HIT_FIELDS}
             try:
-                self.learn([row], source)
+                found = guess_mapping([record], overrides={"chunks": source, **given})
             except DataError as error:
                 raise ValueProblem(error.problems[0].message.partition(". ")[0]) from error
-        decoder = self._decoder
-        if decoder is None:
-            raise ValueProblem("no chunks are recognised")
-        raw = next(iter(decoder.raw(DumpRecord(row.path, row.line, row.values))), None)
+            decoder = self._decoder = Decoder(*found)
+        raw = next(iter(decoder.raw(record)), None)
         if raw is None:
             raise ValueProblem("no chunks are recognised")
         dump = decoder.retrieval(raw, "", "")

@@ -70,18 +70,17 @@ class _Noted:
         )
 
 
+_WARNINGS = {
+    WarningKind.MALFORMED_CHUNK: "{number} left out: {detail}",
+    WarningKind.MISSING_ID: "{number} {have} no id: the place in the list is used",
+    WarningKind.DUPLICATE_ID: "{number} with an id that an earlier chunk has: renamed ({detail})",
+    WarningKind.INVALID_SCORE: "{number} with a score that is not a finite number ({detail})",
+}
+
+
 def _warning_text(kind: WarningKind, count: int, detail: str) -> str:
-    number = "1 chunk" if count == 1 else f"{count} chunks"
-    match kind:
-        case WarningKind.MALFORMED_CHUNK:
-            return f"{number} left out: {detail}"
-        case WarningKind.MISSING_ID:
-            have = "has" if count == 1 else "have"
-            return f"{number} {have} no id: the place in the list is used"
-        case WarningKind.DUPLICATE_ID:
-            return f"{number} with an id that an earlier chunk has: renamed ({detail})"
-        case _:
-            return f"{number} with a score that is not a finite number ({detail})"
+    number, have = ("1 chunk", "has") if count == 1 else (f"{count} chunks", "have")
+    return _WARNINGS[kind].format(number=number, have=have, detail=detail)
 
 
 @dataclass(slots=True)

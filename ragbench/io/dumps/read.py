@@ -25,7 +25,6 @@ from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.rankings import (
-    CorpusTexts,
     Queries,
     corpus_texts,
     is_beir_result,
@@ -33,6 +32,7 @@ from ragbench.io.rankings import (
     read_ranking_records,
     read_result,
 )
+from ragbench.io.recorded import Texts
 from ragbench.io.source import Problems, Source
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
@@ -246,7 +246,7 @@ def _given_queries(
     return None if queries is None else read_queries(queries, encoding)
 
 
-def _joined_form(container: str, source: Source, texts: CorpusTexts | None) -> str | None:
+def _joined_form(container: str, source: Source, texts: Texts | None) -> str | None:
     if container == "run":
         return "trec"
     # Standard input can be read only once.
@@ -258,7 +258,7 @@ def _joined_form(container: str, source: Source, texts: CorpusTexts | None) -> s
 def _joined(
     form: str,
     source: Source,
-    texts: CorpusTexts | None,
+    texts: Texts | None,
     known: Queries | None,
     corpus: str | Path | None,
     problems: Problems,
