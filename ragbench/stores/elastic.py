@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
@@ -72,6 +73,7 @@ def open_opensearch(address: str) -> ElasticDatabase:
     return ElasticDatabase(address, OpenSearch)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Elasticsearch:
     """See `ragbench.stores.base.Reader`. A row's fields are its ``_source``."""
 
@@ -86,23 +88,13 @@ class Elasticsearch:
         "max_inner_product": "dot",
         "l2_norm": "euclid",
     }
-    _kind: ClassVar[str] = "dense_vector"
-
-    def __init__(
-        self,
-        client: Any,
-        name: str,
-        space: Space,
-        *,
-        words: Words | None,
-        fields: Mapping[str, Mapping[str, Any]],
-    ) -> None:
-        self.space = space
-        self.words = words
-        self._client = client
-        self._name = name
-        self._fields = fields
-        self._vectors = [at for at, one in fields.items() if one["type"] in _VECTORS]
+    kind: ClassVar[str] = "dense_vector"
+    client: Any
+    name: str
+    space: Space
+    words: Words | None
+    fields: Mapping[str, Mapping[str, Any]]
+    """What the index' mapping says of each field."""
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
@@ -121,7 +113,7 @@ class Elasticsearch:
             "properties", {}
         )
         fields = dict(_flat(properties, ""))
-        dense = [at for at, one in fields.items() if one["type"] == cls._kind]
+        dense = [at for at, one in fields.items() if one["type"] == cls.kind]
         vector = chosen_vector(name, mapping.vector, dense)
         texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
         usual = [at for at in texts if at.rpartition(".")[2] in TEXT_NAMES]
@@ -131,9 +123,9 @@ class Elasticsearch:
         settings = fields[vector]
         size = settings.get("dims", settings.get("dimension"))
         return cls(
-            connection,
-            name,
-            Space(
+            client=connection,
+            name=name,
+            space=Space(
                 vector=vector,
                 dimension=None if size is None else int(size),
                 metric=checked_metric(name, mapping.metric, cls._metric(settings)),
@@ -154,7 +146,7 @@ class Elasticsearch:
         return str(settings.get("similarity", "cosine"))
 
     def count(self) -> int:
-        return int(self._client.count(index=self._name)["count"])
+        return int(self.client.count(index=self.name)["count"])
 
     def sample(self, limit: int) -> list[Row]:
         return [row._replace(score=0.0) for row in self._hits({"match_all": {}}, limit)]
@@ -174,7 +166,7 @@ class Elasticsearch:
     @property
     def is_exact(self) -> bool:
         """See `Reader`: whether the vectors stand in no graph; k-NN searches have one, or lists."""
-        settings = self._fields[self.space.vector]
+        settings = self.fields[self.space.vector]
         kind = str(cast("Mapping[str, Any]", settings.get("index_options") or {}).get("type", ""))
         return kind == "flat"
 
@@ -183,7 +175,7 @@ class Elasticsearch:
     ) -> list[list[Row]]:
         if effort.exact and not self.is_exact:
             raise ConfigError(
-                f"the index '{self._name}' is searched through its graph alone: leave exact out, "
+                f"the index '{self.name}' is searched through its graph alone: leave exact out, "
                 "or set ef"
             )
         return [self._nearest(row.tolist(), limit, condition, effort.ef) for row in rows]
@@ -200,7 +192,7 @@ class Elasticsearch:
         if condition:
             asked["filter"] = condition
         rows = self._hits(None, limit, knn=asked)
-        similarity = self._space_type(self._fields[self.space.vector])
+        similarity = self._space_type(self.fields[self.space.vector])
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
@@ -214,13 +206,14 @@ class Elasticsearch:
         return found
 
     def _hits(self, query: Mapping[str, Any] | None, limit: int, **more: Any) -> list[Row]:
-        body: dict[str, Any] = {"size": limit, "_source": {"excludes": self._vectors}, **more}
+        vectors = [at for at, one in self.fields.items() if one["type"] in _VECTORS]
+        body: dict[str, Any] = {"size": limit, "_source": {"excludes": vectors}, **more}
         if query is not None:
             body["query"] = query
-        answer = self._client.search(index=self._name, body=body)
+        answer = self.client.search(index=self.name, body=body)
         if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
             raise StoreError(
-                f"the index '{self._name}' answered in part only: shards failed or took too long"
+                f"the index '{self.name}' answered in part only: shards failed or took too long"
             )
         return [
             Row(str(hit["_id"]), hit.get("_source") or {}, float(hit.get("_score") or 0.0))
@@ -247,7 +240,7 @@ class Elasticsearch:
 
     def _exact(self, name: str, values: Sequence[Scalar]) -> str:
         """The field that keeps whole values: of an analysed text its part that does."""
-        found = self._fields.get(name)
+        found = self.fields.get(name)
         if found is None or found["type"] not in _TEXTS:
             return name
         parts = cast("Mapping[str, Any]", found.get("fields") or {})
@@ -271,7 +264,7 @@ class OpenSearch(Elasticsearch):
         "innerproduct": "dot",
         "l2": "euclid",
     }
-    _kind: ClassVar[str] = "knn_vector"
+    kind: ClassVar[str] = "knn_vector"
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
@@ -293,7 +286,7 @@ class OpenSearch(Elasticsearch):
         if condition:
             asked["filter"] = {"bool": {"filter": condition}}
         rows = self._hits({"knn": {self.space.vector: asked}}, limit)
-        settings = self._fields[self.space.vector]
+        settings = self.fields[self.space.vector]
         space = self._space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         if space == "cosinesimil" and method.get("engine") == "nmslib":

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,57 +102,45 @@ class MilvusDatabase(ReadableDatabase[Any]):
         sparse = chosen_words(name, mapping.words, outputs)
         chosen = next(one for one in fields if one["name"] == vector)
         return Milvus(
-            connection,
-            name,
-            Space(
+            client=connection,
+            name=name,
+            space=Space(
                 vector=vector,
                 dimension=int(chosen["params"]["dim"]),
                 metric=checked_metric(name, mapping.metric, found),
             ),
             key=next(one["name"] for one in fields if one.get("is_primary")),
-            vectors=frozenset(at for at, kind in kinds.items() if kind.endswith("VECTOR")),
             words=None if sparse is None else Words(field=sparse, how="BM25 of Milvus"),
-            fields=frozenset(kinds),
+            kinds=kinds,
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Milvus:
     """See `ragbench.stores.base.Reader`. A row's fields are its entity's."""
 
     most = _MOST
-
-    def __init__(
-        self,
-        client: Any,
-        name: str,
-        space: Space,
-        *,
-        key: str,
-        vectors: frozenset[str],
-        words: Words | None = None,
-        fields: frozenset[str] = frozenset(),
-    ) -> None:
-        self.space = space
-        self.words = words
-        self._fields = fields
-        self.key = key
-        self._client = client
-        self._name = name
-        self._vectors = vectors
+    client: Any
+    name: str
+    space: Space
+    words: Words | None
+    key: str
+    kinds: Mapping[str, str]
+    """The fields of the schema with their types."""
 
     def count(self) -> int:
         with quiet():
-            answer = self._client.query(self._name, filter="", output_fields=["count(*)"])
+            answer = self.client.query(self.name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
     def sample(self, limit: int) -> list[Row]:
         with quiet():
-            rows = self._client.query(self._name, filter="", limit=limit, output_fields=["*"])
+            rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
         return [self._row(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
         """See `Reader`; a native one is an expression."""
-        parts = [] if filters is None else [_expression(filters, self._fields)]
+        parts = [] if filters is None else [_expression(filters, self.kinds)]
         if native is not None:
             if not isinstance(native, str) or not native.strip():
                 raise ConfigError(
@@ -164,8 +153,8 @@ class Milvus:
     @property
     def is_exact(self) -> bool:
         with quiet():
-            indexes = self._client.list_indexes(self._name)
-            kinds = [self._client.describe_index(self._name, at) for at in indexes]
+            indexes = self.client.list_indexes(self.name)
+            kinds = [self.client.describe_index(self.name, at) for at in indexes]
         searched = [one for one in kinds if one["field_name"] == self.space.vector]
         return all(one.get("index_type") == "FLAT" for one in searched)
 
@@ -194,8 +183,8 @@ class Milvus:
         effort: Effort = NORMAL,
     ) -> list[list[Row]]:
         with quiet():
-            answers = self._client.search(
-                self._name,
+            answers = self.client.search(
+                self.name,
                 asked,
                 filter=condition,
                 anns_field=field,
@@ -208,14 +197,18 @@ class Milvus:
         ]
 
     def _row(self, entity: Mapping[str, Any], score: float) -> Row:
-        fields = {at: value for at, value in entity.items() if at not in self._vectors}
+        fields = {
+            at: value
+            for at, value in entity.items()
+            if not self.kinds.get(at, "").endswith("VECTOR")
+        }
         return Row(str(fields[self.key]), fields, score)
 
 
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
-def _expression(filters: Filter, fields: frozenset[str]) -> str:
+def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
     def at(path: str) -> str:
         """A field of the schema or a dynamic one; dots lead into objects."""
         if path in fields or "." not in path:
