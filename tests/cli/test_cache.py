@@ -25,13 +25,10 @@ def filled(workplace: Path) -> Path:
 @pytest.mark.usefixtures("filled")
 def test_stats(ragbench: Ragbench) -> None:
     done = ragbench("cache", "stats")
-    assert done.code == 0
-    assert "3 answers" in done.out
+    assert done.code == 0 and "3 answers" in done.out
     assert "stored from 1970-01-01 to 1970-01-01" in done.out
-    assert [line.split()[-2:] for line in done.out.splitlines()[2:]] == [
-        ["large", "faithfulness"],
-        ["small", "faithfulness"],
-    ]
+    shown = [line.split()[-2:] for line in done.out.splitlines()[2:]]
+    assert shown == [["large", "faithfulness"], ["small", "faithfulness"]]
     found = json.loads(ragbench("cache", "stats", "--json").out)
     assert (found["entries"], found["oldest"]) == (3, 0)
 

@@ -124,22 +124,19 @@ def test_a_refusal_is_a_failure_and_no_abstention() -> None:
 def test_the_identity_holds_model_and_prompt_and_no_key() -> None:
     chat = chat_of(settings("http://localhost:1/v1", api_key_env="SECRET", temperature=0.5))
     identity = ChatGenerator(chat=chat, candidates=2).identity
-    assert json.loads(json.dumps(identity))["chat"]["identity"]["parameters"] == {
-        "temperature": 0.5,
-        "max_tokens": 4096,
-    }
+    parameters = json.loads(json.dumps(identity))["chat"]["identity"]["parameters"]
+    assert parameters == {"temperature": 0.5, "max_tokens": 4096}
     assert "SECRET" not in json.dumps(identity)
 
 
 @pytest.mark.extra("llm")
 def test_a_late_model_opens_nothing_until_it_is_asked_and_can_be_opened_again() -> None:
-    chat = chat_of(settings("http://localhost:1/v1", api_key_env="NO_SUCH_VARIABLE_HERE"))
-    assert (chat.name, chat.receipt()) == ("m", None)
-    chat.close()
+    asked = [Message(role="user", content="echo")]
+    late = chat_of(settings("http://localhost:1/v1", api_key_env="NO_SUCH_VARIABLE_HERE"))
     with pytest.raises(ConfigError, match="NO_SUCH_VARIABLE_HERE"):
-        chat.complete([Message(role="user", content="?")])
+        late.complete(asked)
     with FaultServer() as server:
         again = chat_of(settings(server.url))
         for _ in range(2):
-            assert again.complete([Message(role="user", content="echo")]) == "echo"
+            assert again.complete(asked) == "echo"
             again.close()

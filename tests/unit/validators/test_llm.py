@@ -10,20 +10,7 @@ from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.text.sentences import windows_of
 from ragbench.validators.llm import LlmValidator
-
-
-class ScriptedChat:
-    """A language model that gives prepared answers in turn and keeps what it was asked."""
-
-    name = "scripted"
-
-    def __init__(self, *answers: str) -> None:
-        self._answers = list(answers)
-        self.asked: list[Sequence[Message]] = []
-
-    def complete(self, messages: Sequence[Message]) -> str:
-        self.asked.append(tuple(messages))
-        return self._answers.pop(0)
+from tests.unit.post.builders import Scripted
 
 
 def said(*passages: dict[str, Any], present: bool = True, confidence: float = 0.9) -> str:
@@ -46,7 +33,7 @@ def judged(
     *replies: str, chunks: Sequence[Chunk] = CHUNKS, **settings: Any
 ) -> tuple[Verdict, list[Sequence[Message]]]:
     """The verdict of a model that replies so, and what it was asked."""
-    chat = ScriptedChat(*replies)
+    chat = Scripted(*replies)
     return LlmValidator(chat=chat, **settings).validate(QUERY, chunks), chat.asked
 
 
@@ -169,8 +156,8 @@ def test_nothing_to_read_asks_nothing(chunks: list[Chunk]) -> None:
 
 
 def test_it_is_built_with_the_runs_model() -> None:
-    assert build_validator("llm", chat=ScriptedChat()).name == "llm"
+    assert build_validator("llm", chat=Scripted()).name == "llm"
     with pytest.raises(ConfigError, match="needs a language model"):
         build_validator("llm")
     with pytest.raises(ConfigError, match="at least 200"):
-        build_validator({"name": "llm", "characters": 5}, chat=ScriptedChat())
+        build_validator({"name": "llm", "characters": 5}, chat=Scripted())
