@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from ragbench.post.rerankers import cross_encoder
+from ragbench.post.rerankers import models as cross_encoder
 from ragbench.text.onnx_pairs import PairClassifier, load_pair_classifier
 
 __all__ = ["KeptLogits", "kept_logits"]

@@ -16,7 +16,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
 from ragbench.errors import InterfaceError
 from ragbench.llm.schema import ask_text
-from ragbench.post.chunks import asked_of, made_from, rewritten
+from ragbench.post.chunks import KnownTime, age_text, asked_of, known_time, made_from, rewritten
 from ragbench.post.operator import (
     AboveZero,
     Checked,
@@ -29,7 +29,6 @@ from ragbench.post.operator import (
     RankedChunk,
     in_order,
 )
-from ragbench.post.times import KnownTime, age_text, known_time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,7 +178,7 @@ class Temporal(Checked):
     reads_now: ClassVar[bool] = True
 
     field: Filled = "timestamp"
-    """The metadata key of the time; see `ragbench.post.times.known_time`."""
+    """The metadata key of the time; see `ragbench.post.chunks.known_time`."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         times = [known_time(entry.chunk.metadata.get(self.field)) for entry in context.chunks]

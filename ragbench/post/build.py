@@ -24,10 +24,10 @@ from ragbench.io.settings import (
 )
 from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
 from ragbench.plugins import Registry, load_target
+from ragbench.post.chunks import parse_time
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Reranker
 from ragbench.post.stage import PostRetrieval
-from ragbench.post.times import parse_time
 from ragbench.text.token_counter import TokenCounter, token_counter
 
 OPERATORS = Registry(
@@ -103,9 +103,9 @@ def _listed(name: str, target: Any) -> dict[str, Any]:
 RERANKERS = Registry(
     kind="rerankers",
     builtin={
-        "cross_encoder": "ragbench.post.rerankers.cross_encoder:CrossEncoderReranker",
+        "cross_encoder": "ragbench.post.rerankers.models:CrossEncoderReranker",
         "feedback": "ragbench.post.rerankers.lexical:FeedbackReranker",
-        "http": "ragbench.post.rerankers.http:HttpReranker",
+        "http": "ragbench.post.rerankers.models:HttpReranker",
         "lexical": "ragbench.post.rerankers.lexical:LexicalReranker",
         "linear": "ragbench.post.rerankers.fusion:LinearFusionReranker",
         "llm_listwise": "ragbench.post.rerankers.llm:LlmListwiseReranker",

@@ -26,7 +26,7 @@ from ragbench.post.operator import (
     in_order,
     ranked,
 )
-from ragbench.post.rerank import with_members
+from ragbench.post.rerank import Rerank, Reranker, ScoreStore, stored, with_members
 
 POST_RETRIEVAL_VERSION = 4
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
@@ -222,6 +222,21 @@ def _reads_now(operator: Operator) -> bool:
     return any(getattr(step, "reads_now", False) for step in steps)
 
 
+def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
+    """The rerankers of a stage, those within others too."""
+    found = [one.reranker for one in stage.operators if isinstance(one, Rerank)]
+    return [member for reranker in found for member in with_members(reranker)]
+
+
+def with_stored_scores(stage: PostRetrieval, store: ScoreStore) -> PostRetrieval:
+    """The stage with a store before each reranker that is slow or paid."""
+    operators = tuple(
+        replace(one, reranker=stored(one.reranker, store)) if isinstance(one, Rerank) else one
+        for one in stage.operators
+    )
+    return replace(stage, operators=operators)
+
+
 def _checked(output: object, operator: Operator) -> OperatorOutput:
     if isinstance(output, OperatorOutput):
         return output
@@ -311,9 +326,9 @@ def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
     if "ids" in record:
         raise RunError("an earlier version recorded what post-retrieval did: run the command anew")
     steps: list[Step] = []
-    for stored in record.get("steps", ()):
-        left = stored.get("left", before)
-        steps.append(msgspec.convert({**stored, "given": before, "left": left}, Step))
+    for kept in record.get("steps", ()):
+        left = kept.get("left", before)
+        steps.append(msgspec.convert({**kept, "given": before, "left": left}, Step))
         before = left
     return tuple(steps)
 
@@ -338,9 +353,9 @@ def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dic
         texts.update((id, text) for id, text in step.rewrote if text is not None)
         # No traceback: it is stored with every result, and names ragbench's own code only.
         failures = tuple(replace(failure, traceback=None) for failure in step.failures)
-        stored = msgspec.to_builtins(replace(step, rewrote=rewrote, failures=failures))
+        plain = msgspec.to_builtins(replace(step, rewrote=rewrote, failures=failures))
         same = {"given"} if step.left != step.given else {"given", "left"}
-        steps.append({k: v for k, v in stored.items() if v and k not in same})
+        steps.append({k: v for k, v in plain.items() if v and k not in same})
     record: dict[str, Any] = {"given": done.steps[0].given if done.steps else (), "steps": steps}
     return {**record, "text": done.history_text} if done.formatted else record
 

@@ -24,8 +24,14 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.plan import Plan
 from ragbench.post.build import Variant
-from ragbench.post.score_store import ScoreStore, rerankers_of, with_stored_scores
-from ragbench.post.stage import PostRetrieval, post_retrieved, steps_of
+from ragbench.post.rerank import ScoreStore
+from ragbench.post.stage import (
+    PostRetrieval,
+    post_retrieved,
+    rerankers_of,
+    steps_of,
+    with_stored_scores,
+)
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
 from ragbench.stages.calls import Manner, attempt, attempt_async

@@ -25,7 +25,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, computable, parse_metrics
 from ragbench.post.build import Variant
-from ragbench.post.score_store import ScoreStore
+from ragbench.post.rerank import ScoreStore
 from ragbench.stages.rag import RAG
 from ragbench.stages.score import ScoredMetric
 from ragbench.stages.trial import NOT_GENERATED, Answering, Ceiling, Trial

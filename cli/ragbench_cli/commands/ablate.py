@@ -108,7 +108,8 @@ def command(
     from ragbench.llm.budget import Budget
     from ragbench.metrics.registry import parse_metrics
     from ragbench.post.build import Resources, load_variants
-    from ragbench.post.score_store import ScoreStore, needs_store
+    from ragbench.post.rerank import ScoreStore
+    from ragbench.post.stage import rerankers_of
     from ragbench.text.token_counter import token_counter
     from ragbench.verbs.ablate import ablate
     from ragbench_cli.models import language_model
@@ -121,7 +122,9 @@ def command(
         model = LLMChoice(model=asked.llm_model, base_url=asked.llm_base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))
         tried = load_variants(asked.variants, Resources(chat=chat))
-        kept = run / "reranker_scores.sqlite" if needs_store(tried) else None
+        rerankers = [one for each in tried for one in rerankers_of(each.stage)]
+        is_paid = any(getattr(one, "asks_elsewhere", False) for one in rerankers)
+        kept = run / "reranker_scores.sqlite" if is_paid else None
         store = stack.enter_context(ScoreStore(asked.scores or kept))
         found = ablate(
             run,

@@ -1,1 +1,1 @@
-"""Rerankers, one file each; reached by name through `ragbench.post.build`."""
+"""Rerankers; reached by name through `ragbench.post.build`."""

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import RRF_K, min_max, reciprocal_rank_scores
+from ragbench.post.chunks import ages_in_hours
 from ragbench.post.operator import Checked, Query, Share, Weight, refuse
 from ragbench.post.rerank import NotedScores, Reranker, checked_scores
-from ragbench.post.times import ages_in_hours
 
 
 def given_scores(chunks: Sequence[Chunk], default: float) -> list[float]:

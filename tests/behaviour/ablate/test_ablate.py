@@ -28,9 +28,8 @@ from ragbench.llm.endpoint import Price
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
 from ragbench.post.operator import OperatorInput, RankedChunk
-from ragbench.post.rerank import Rerank
+from ragbench.post.rerank import Rerank, ScoreStore
 from ragbench.post.rerankers.semantic import SemanticReranker
-from ragbench.post.score_store import ScoreStore
 from ragbench.stages.trial import percentile
 from ragbench.views.ablation import ablation_object
 from tests.behaviour.rags import NotingRAG, cases, run

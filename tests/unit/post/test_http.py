@@ -10,7 +10,7 @@ import pytest
 from ragbench import rerank
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.operator import ranked
-from ragbench.post.rerankers.http import HttpReranker
+from ragbench.post.rerankers.models import HttpReranker
 from tests.unit.post.builders import chunk, query
 from tests.unit.post.rerank_server import Answer, serving
 

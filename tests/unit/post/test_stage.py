@@ -28,9 +28,9 @@ from ragbench.post.build import Resources
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
 from ragbench.post.operator import OperatorInput, RankedChunk, ranked
-from ragbench.post.rerank import NotedScores, Rerank, Reranker
+from ragbench.post.rerank import NotedScores, Rerank, Reranker, ScoreStore, StoredReranker
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
-from ragbench.post.score_store import ScoreStore, StoredReranker, with_stored_scores
+from ragbench.post.stage import with_stored_scores
 from tests.unit.post.builders import FixedScores, Shelf, chunk, ids, query
 
 THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]

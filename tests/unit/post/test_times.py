@@ -12,6 +12,7 @@ from ragbench.errors import DataError, InputError
 from ragbench.ledger.manifest import read_manifest
 from ragbench.post.augment import Temporal
 from ragbench.post.build import load_post_retrieval
+from ragbench.post.chunks import age_text, known_time, parse_time
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.fusion import (
     Factor,
@@ -19,7 +20,6 @@ from ragbench.post.rerankers.fusion import (
     TimeWeightedReranker,
     WeightedReranker,
 )
-from ragbench.post.times import age_text, known_time, parse_time
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
 
