@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from math import isfinite
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -25,6 +25,9 @@ from ragbench.llm.endpoint import (
 )
 from ragbench.masking import mask_text, mask_url
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 DEFAULT_CACHE = "reports/llm-cache.sqlite"
 """Next to the runs, so that a run finds what another one paid for; nothing in the home folder."""
 NOT_SENT = "none"
@@ -33,8 +36,7 @@ _CHAT, _EMBEDDINGS = "llm", "embeddings"
 """The kinds of models that are asked: the sections of a configuration file."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting that is in force."""
 
     name: str
@@ -181,7 +183,6 @@ def _read(name: str, value: object, origin: str) -> Any:
         raise ConfigError(f"{origin} must be {_MUST_BE[row.read]}{quoted}") from None
 
 
-_OF_ENDPOINT = {field.name for field in fields(Endpoint)} - {"base_url", "model", "key", "price"}
 _OPENAI_URL = "https://api.openai.com/v1"
 _PANEL = "panel"
 """In the section ``llm``, and no setting of one model."""
@@ -228,7 +229,9 @@ class _Found:
     def value(self, name: str, default: Any = None) -> Any:
         return self._values.get(name, default)
 
-    def given(self, *names: str) -> dict[str, Any]:
+    def given(self, kind: type[DataclassInstance]) -> dict[str, Any]:
+        """The values of a record's fields."""
+        names = [field.name for field in fields(kind)]
         return {name: self._values[name] for name in names if name in self._values}
 
     def base_url(self) -> str:
@@ -346,31 +349,22 @@ def resolve_panel(
     if named is not None and not isinstance(named, list):
         raise ConfigError(f"{file or 'llm'}: panel must be a list of models")
     found: list[LLMSettings] = []
+    own_to_endpoint = {name for name, row in _ROWS.items() if row.own}
+    elsewhere = {f"RAGBENCH_LLM_{name.upper()}" for name in own_to_endpoint}
+    elsewhere |= {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
     for entry in cast("list[object]", named or []):
         own = {"model": entry} if isinstance(entry, str) else entry
         if not isinstance(own, dict) or "model" not in own:
             raise ConfigError(f"{file or 'llm'}: each of panel must be a model or its settings")
-        found.append(_juror(base, cast("dict[str, object]", own), environ, file))
+        # Its own over those that the first one has, as far as they are not of another endpoint.
+        judge = cast("dict[str, object]", own)
+        is_there = "base_url" not in judge and by_model(str(judge["model"])) is None
+        left = {"model"} if is_there else {"model", *own_to_endpoint}
+        unset = {"RAGBENCH_LLM_MODEL"} if is_there else {"RAGBENCH_LLM_MODEL", *elsewhere}
+        kept = {name: value for name, value in base.items() if name not in left}
+        known = {name: value for name, value in environ.items() if name not in unset}
+        found.append(resolve({}, known, section=kept | judge, file=file))
     return tuple(found)
-
-
-def _juror(
-    base: Mapping[str, object], own: Mapping[str, object], environ: Mapping[str, str], file: str
-) -> LLMSettings:
-    """A judge's settings: its own over those that the first one has."""
-    own_to_endpoint = {name for name, row in _ROWS.items() if row.own}
-    elsewhere = "base_url" in own or by_model(str(own["model"])) is not None
-    kept = {
-        name: value
-        for name, value in base.items()
-        if name != "model" and not (elsewhere and name in own_to_endpoint)
-    }
-    theirs = {"RAGBENCH_LLM_MODEL"}
-    if elsewhere:
-        theirs |= {f"RAGBENCH_LLM_{name.upper()}" for name in own_to_endpoint}
-        theirs |= {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
-    known = {name: value for name, value in environ.items() if name not in theirs}
-    return resolve({}, known, section={**kept, **own}, file=file)
 
 
 def resolve_embeddings(
@@ -402,14 +396,14 @@ def _settings(found: _Found, base_url: str, key: ApiKey, cache: str) -> LLMSetti
             f"no {what} is named. Give {option}'model' in the section {found.kind} of "
             f"ragbench.yaml or {found.prefix}MODEL"
         )
-    endpoint = Endpoint(
-        base_url=base_url,
-        model=str(model) if found.provider is None else found.provider[1],
-        key=key,
-        price=found.price(),
-        **found.given(*_OF_ENDPOINT),
-    )
-    limits = CallLimits(**found.given(*(field.name for field in fields(CallLimits))))
+    mine: dict[str, Any] = {
+        "base_url": base_url,
+        "model": str(model) if found.provider is None else found.provider[1],
+        "key": key,
+        "price": found.price(),
+    }
+    endpoint = Endpoint(**(found.given(Endpoint) | mine))
+    limits = CallLimits(**found.given(CallLimits))
     path = found.value("cache", cache)
     return LLMSettings(
         endpoint=endpoint,
