@@ -67,7 +67,7 @@ class ForeignCollection(OpenCollection[Reader]):
         self._absent = completed.absent
         self._reader = AttachedRows(self.mapping)
         self._sample = rows
-        self._native = native
+        self.native_filter = native
         self._unknown: dict[str, None] = {}
         engine.condition(None, native)
         self._without_score: dict[str, None] = {}
@@ -86,7 +86,7 @@ class ForeignCollection(OpenCollection[Reader]):
     def unfiltered(self) -> ForeignCollection:
         """The same collection without its native filter; closed with this one."""
         view = copy(self)
-        view._native = None
+        view.native_filter = None
         return view
 
     def on_trial(self) -> ForeignCollection:
@@ -123,8 +123,7 @@ class ForeignCollection(OpenCollection[Reader]):
         return self._found(ask, asked, len(texts), k=k, filters=filters, most=most)
 
     def _condition(self, filters: Filter | None) -> Any:
-        wanted = None if filters is None else renamed(filters, self._path)
-        return self._engine.condition(wanted, self._native)
+        return super()._condition(None if filters is None else renamed(filters, self._path))
 
     def _score(self, row: Row) -> float | None:
         """To the seven digits that single precision carries; None where it is not a number."""
@@ -166,11 +165,6 @@ class ForeignCollection(OpenCollection[Reader]):
     def words(self) -> Words | None:
         """What is searched by words; None where there is nothing."""
         return self._engine.words
-
-    @property
-    def native_filter(self) -> object:
-        """What every search keeps to, in the engine's own syntax; None for nothing."""
-        return self._native
 
     @property
     def has_documents(self) -> bool:

@@ -45,6 +45,9 @@ Ask: TypeAlias = Callable[[Sequence[int], int, Any], Sequence[Sequence[Row]]]
 class OpenCollection(ABC, Generic[_EngineT]):
     """A collection of any engine, until it is closed."""
 
+    native_filter: object = None
+    """What every search keeps to, in the engine's own syntax; None for nothing."""
+
     def __init__(
         self,
         engine: _EngineT,
@@ -69,9 +72,9 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
         """Query vectors as the engine takes them, and the places of those that ask it."""
 
-    @abstractmethod
     def _condition(self, filters: Filter | None) -> Any:
         """A folded filter in the engine's terms."""
+        return self._engine.condition(filters, self.native_filter)
 
     @abstractmethod
     def _score(self, row: Row) -> float | None:
@@ -190,10 +193,6 @@ class OwnCollection(OpenCollection[Writer]):
         return self._dimension
 
     @property
-    def native_filter(self) -> object:
-        return None
-
-    @property
     def has_documents(self) -> bool:
         """Whether its chunks name their documents."""
         return True
@@ -264,9 +263,6 @@ class OwnCollection(OpenCollection[Writer]):
     def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
         rows = unit_rows(vectors, self._dimension, what="query vector")
         return rows, range(len(rows))
-
-    def _condition(self, filters: Filter | None) -> Any:
-        return self._engine.condition(filters, None)
 
     def _score(self, row: Row) -> float:
         return similarity(row.score)

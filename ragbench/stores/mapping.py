@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, time
 from decimal import Decimal
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import TEXT_NAMES, Getter, getter, text_paths
+from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths
 from ragbench.io.settings import from_settings
 from ragbench.io.values import MAX_DEPTH, ValueProblem, as_id, is_missing, is_object
 from ragbench.safe_text import listed, shortened_line
@@ -63,15 +63,8 @@ class FieldMapping:
 
     def places(self) -> dict[str, tuple[str, ...]]:
         """The paths of what is read out of a row, by name; only those that are known."""
-        named = {
-            "text": self.text,
-            "id": self.id,
-            "document_id": self.document_id,
-            "title": self.title,
-        }
-        found: dict[str, tuple[str, ...]] = {
-            name: (path,) for name, path in named.items() if path is not None
-        }
+        named = ((at, getattr(self, at)) for at in ("text", "id", "document_id", "title"))
+        found: dict[str, tuple[str, ...]] = {at: (path,) for at, path in named if path is not None}
         if self.metadata is not None:
             listed = (path.strip() for path in self.metadata.split(","))
             found["metadata"] = tuple(path for path in listed if path)
@@ -228,22 +221,17 @@ class _Trouble(StrEnum):
     METADATA = "metadata nested too deep to be written: skipped"
 
 
-@dataclass(slots=True)
 class AttachedRows:
     """Makes chunks of rows, and remembers which rows something was wrong with."""
 
-    mapping: FieldMapping
-    """Complete: it names the text."""
-    _places: dict[str, tuple[str, ...]] = field(init=False)
-    _getters: dict[str, Getter] = field(init=False)
-    _troubled: dict[_Trouble, dict[str, None]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._places = self.mapping.places()
+    def __init__(self, mapping: FieldMapping) -> None:
+        """The mapping is complete: it names the text."""
+        self.mapping = mapping
+        self._places = mapping.places()
         self._getters = {
             name: getter(path) for name, (path, *_) in self._places.items() if name != "metadata"
         }
-        self._troubled = {}
+        self._troubled: dict[_Trouble, dict[str, None]] = {}
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of one result, best first, each as a chunk with an id of its own."""
