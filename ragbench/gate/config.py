@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from ragbench.errors import DataError, Problem
 from ragbench.io.yaml_file import Section, read_yaml
@@ -105,6 +107,9 @@ class GateConfig:
     """Smallest share of the baseline's cases that must be in the run, unchanged."""
 
 
+_SHARE = Annotated[float, Meta(ge=0, le=1)]
+_BELOW_ONE = Annotated[float, Meta(ge=0, lt=1)]
+_ABOVE_ZERO = Annotated[float, Meta(gt=0)]
 _IS_GONE = "this option is gone, and what was its default holds: remove the line"
 _GONE = dict.fromkeys(
     (
@@ -161,15 +166,15 @@ def _gate(section: Section) -> GateConfig:
         section.note(_GONE[key], key)
     section.refuse_others((*_GATE, *filter(section.has, _GONE)))
     known: dict[str, Any] = {
-        "baseline": section.text("baseline"),
-        "max_drop": section.number("max_drop", low=0.0, high=1.0, high_excluded=True),
-        "max_error_rate": section.number("max_error_rate", low=0.0, high=1.0),
-        "max_unmeasured": section.number("max_unmeasured", low=0.0, high=1.0, high_excluded=True),
+        "baseline": section.value("baseline", Annotated[str, Meta(min_length=1)]),
+        "max_drop": section.value("max_drop", _BELOW_ONE),
+        "max_error_rate": section.value("max_error_rate", _SHARE),
+        "max_unmeasured": section.value("max_unmeasured", _BELOW_ONE),
         "max_cost": _extents(section, "max_cost"),
         "max_tokens": _extents(section, "max_tokens"),
-        "min_common": section.number("min_common", low=0.0, high=1.0),
-        "min_cases": section.whole_number("min_cases", low=1),
-        "undecided": section.choice("undecided", Undecided),
+        "min_common": section.value("min_common", _SHARE),
+        "min_cases": section.value("min_cases", Annotated[int, Meta(ge=1)]),
+        "undecided": section.value("undecided", Undecided),
         "metrics": {metric.name: _metric(metric) for metric in section.sections("metrics")},
         "latency": tuple(_latency(section)),
     }
@@ -190,9 +195,9 @@ def _metric(section: Section) -> MetricGate:
 
 def _limits(section: Section) -> FigureLimits:
     limits = FigureLimits(
-        minimum=section.number("min"),
-        maximum=section.number("max"),
-        max_drop=section.number("max_drop", low=0.0),
+        minimum=section.value("min", float),
+        maximum=section.value("max", float),
+        max_drop=section.value("max_drop", Annotated[float, Meta(ge=0)]),
     )
     low, high = limits.minimum, limits.maximum
     if low is not None and high is not None and low > high:
@@ -211,7 +216,7 @@ def _slices(section: Section, limits: FigureLimits) -> Iterator[SliceGate]:
         return
     if section.has("slices") and limits.max_drop is None:
         section.note("a list of slices needs the metric's max_drop", "slices")
-    for selector in section.texts("slices"):
+    for selector in section.value("slices", list[str]) or ():
         yield from _slice(selector, None, section)
 
 
@@ -228,7 +233,7 @@ def _latency(section: Section) -> Iterator[LatencyBudget]:
     for budget in section.sections("max_latency"):
         budget.refuse_others(FIGURES)
         for figure in FIGURES:
-            seconds = budget.number(figure, low=0.0, low_excluded=True)
+            seconds = budget.value(figure, _ABOVE_ZERO)
             if seconds is not None:
                 yield LatencyBudget(stage=budget.name, figure=figure, seconds=seconds)
 
@@ -240,7 +245,7 @@ def _extents(section: Section, key: str) -> dict[str, float] | None:
     if budget is None:
         return None
     budget.refuse_others(EXTENTS)
-    numbers = {name: budget.number(name, low=0.0, low_excluded=True) for name in EXTENTS}
+    numbers = {name: budget.value(name, _ABOVE_ZERO) for name in EXTENTS}
     return {name: number for name, number in numbers.items() if number is not None}
 
 

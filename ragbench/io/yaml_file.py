@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
-from ragbench.io.settings import Place, from_settings, listed_names, problems_of
+from ragbench.io.settings import Place, converted, from_settings, listed_names, problems_of
 
 _MOST_NODES = 100_000
 
@@ -98,7 +95,6 @@ def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
     return DataError([Problem(path=str(path), line=line, message=message)])
 
 
-ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 ValueT = TypeVar("ValueT")
 
 
@@ -119,9 +115,8 @@ class Section:
         Nothing behind a key is taken for a mapping without entries.
         """
         if value is not None and not isinstance(value, dict):
-            problems.append(
-                _problem(file, place, f"expected 'name: value' entries, found {_value_text(value)}")
-            )
+            message = f"expected 'name: value' entries, found {shown(value)}"
+            problems.append(_problem(file, place, message))
             return None
         entries = cast("Mapping[object, object]", value or {})
         values = {str(key): inner for key, inner in entries.items()}
@@ -151,77 +146,20 @@ class Section:
     def refuse_others(self, known: Sequence[str]) -> None:
         for key in self.values:
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                meant = f". Did you mean '{near[0]}'?" if near else ""
-                self.note(f"unknown key; known are {', '.join(known)}{meant}", key)
+                self.note(f"unknown key.{listed_names(key, known)}", key)
 
-    def texts(self, key: str) -> Iterator[str]:
-        value = self.values.get(key)
-        if value is not None and not isinstance(value, list):
-            self.note(f"expected a list, found {_value_text(value)}", key)
-            return
-        for item in cast("list[object]", value or []):
-            if isinstance(item, str) and item:
-                yield item
-            else:
-                self.note(f"expected a text, found {_value_text(item)}", key)
+    def value(self, key: str, kind: Any) -> Any:
+        """A value as a type, with the range that it names; None when it is not there, or wrong.
 
-    def text(self, key: str) -> str | None:
-        return self._taken(key, "a text", lambda value: value if isinstance(value, str) else None)
-
-    def flag(self, key: str) -> bool | None:
-        return self._taken(
-            key, "true or false", lambda value: value if isinstance(value, bool) else None
-        )
-
-    def choice(self, key: str, choices: type[ChoiceT]) -> ChoiceT | None:
-        known = {choice.value: choice for choice in choices}
-        return self._taken(key, f"one of {', '.join(known)}", lambda value: known.get(str(value)))
-
-    def _taken(
-        self, key: str, expected: str, take: Callable[[object], ValueT | None]
-    ) -> ValueT | None:
-        """What is made of a value; None when it is not there, or, with a problem, is another."""
-        value = self.values.get(key)
-        found = None if value in (None, "") else take(value)
-        if found is None and value is not None:
-            self.note(f"expected {expected}, found {_value_text(value)}", key)
-        return found
-
-    def whole_number(self, key: str, *, low: int) -> int | None:
-        number = self.number(key)
-        if number is None:
-            return None
-        if number != int(number) or number < low:
-            self.note(f"expected a whole number of at least {low}, found {number:g}", key)
-            return None
-        return int(number)
-
-    def number(
-        self,
-        key: str,
-        *,
-        low: float = -math.inf,
-        high: float = math.inf,
-        low_excluded: bool = False,
-        high_excluded: bool = False,
-    ) -> float | None:
-        """A finite number within bounds; None when it is not there."""
+        A number may be written as a text: YAML 1.1 takes 1e-3 for one.
+        """
         if not self.has(key):
             return None
-        number = _number(self.values[key])
-        if number is None:
-            message = f"expected a number, found {_value_text(self.values[key])}"
-        elif number < low or (low_excluded and number == low):
-            bound = f"{'above' if low_excluded else 'at least'} {low:g}"
-            message = f"{number:g} is too small: it must be {bound}"
-        elif number > high or (high_excluded and number == high):
-            bound = f"{'below' if high_excluded else 'at most'} {high:g}"
-            message = f"{number:g} is too large: it must be {bound}"
-        else:
-            return number
-        self.note(message, key)
-        return None
+        try:
+            return converted(self.values[key], kind, "it", strict=False)
+        except ConfigError as error:
+            self.note(str(error), key)
+            return None
 
 
 def _problem(file: YamlFile, place: Place, message: str) -> Problem:
@@ -229,25 +167,6 @@ def _problem(file: YamlFile, place: Place, message: str) -> Problem:
     line = file.problem(place, message).line
     field = ".".join(map(str, place)) or None
     return Problem(path=file.path, line=line, field=field, message=message)
-
-
-def _number(value: object) -> float | None:
-    """A number as people write it: YAML 1.1 takes 1e-3 for a text."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _value_text(value: object) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    return f"'{value}'" if value not in ("", None) else "nothing"
 
 
 @dataclass(kw_only=True, slots=True)
