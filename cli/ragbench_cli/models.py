@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
@@ -14,7 +14,7 @@ from ragbench_cli import console
 from ragbench_cli.options import JUDGING, amount, option
 
 if TYPE_CHECKING:
-    from ragbench.core.metric import Metric, Need
+    from ragbench.core.metric import Metric
     from ragbench.core.report import Report
     from ragbench.llm.budget import Budget
     from ragbench.llm.session import Chat, LLMSession, ModelClients
@@ -239,7 +239,7 @@ class ModelsInUse:
     dry_run: DryRun | None
     budget: Budget
     """What all models of the evaluation may cost, those of a pipeline included."""
-    _chat: list[LLMSettings]
+    _settings: Callable[[], LLMSettings]
 
     def chat(self, purpose: str) -> Chat:
         """The language model for a stage of the run: operators, a validator."""
@@ -248,8 +248,7 @@ class ModelsInUse:
         return Chat(session=self.session, settings=self._for_stages, purpose=purpose)
 
     def _for_stages(self) -> LLMSettings:
-        if not self._chat:
-            self._chat.append(self.choice.llm.settings())
+        named = self._settings()
         if self.dry_run is not None:
             from ragbench.errors import ConfigError
 
@@ -257,25 +256,16 @@ class ModelsInUse:
                 "a stage of the run asks a language model, which a dry run does not. Run without "
                 "judged metrics first: what the stages gave is kept for the dry run"
             )
-        return self._chat[0]
+        return named
 
 
-def _named(
-    choice: ModelChoice, needs: Collection[Need]
-) -> tuple[list[LLMSettings], LLMSettings | None]:
-    """The models that metrics need, as far as any are named: what needs one says so itself."""
-    from ragbench.core.metric import Need
+def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
+    """What needs a model that nobody has named says so itself."""
     from ragbench.errors import NoModelError
 
-    chat: list[LLMSettings] = []
-    embeddings: LLMSettings | None = None
-    if Need.LLM in needs or Need.EMBEDDINGS in needs:
-        with suppress(NoModelError):
-            chat.append(choice.llm.settings())
-    if Need.EMBEDDINGS in needs:
-        with suppress(NoModelError):
-            embeddings = choice.llm.embeddings(chat[0] if chat else None)
-    return chat, embeddings
+    with suppress(NoModelError):
+        return settings()
+    return None
 
 
 @contextmanager
@@ -286,14 +276,16 @@ def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[M
 
     needs = {need for metric in metrics for need in metric.definition.needs}
     budget = choice.budget()
-    named, embeddings = _named(choice, needs)
+    named = cache(choice.llm.settings)
     panel = choice.llm.panel(choice.panel)
-    judge = named[0] if named else None
+    judge = _if_named(named) if needs & {Need.LLM, Need.EMBEDDINGS} else None
+    vectors = partial(choice.llm.embeddings, judge)
+    embeddings = _if_named(vectors) if Need.EMBEDDINGS in needs else None
 
     def opening() -> AbstractAsyncContextManager[ModelClients]:
         others = panel if Need.LLM in needs else ()
-        # A stage may have named one since.
-        return open_models(named[0] if named else None, embeddings, panel=others, budget=budget)
+        # A stage may ask one where no metric does.
+        return open_models(_if_named(named), embeddings, panel=others, budget=budget)
 
     with ExitStack() as stack:
         session = stack.enter_context(LLMSession(opening))
