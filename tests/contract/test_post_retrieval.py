@@ -32,7 +32,7 @@ from ragbench.post.augment import (
     Reflection,
     SecondaryQuery,
     Temporal,
-)
+)  # fmt: skip
 from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN, Resources
 from ragbench.post.compress import Abstractive, Extractive
 from ragbench.post.filter import (

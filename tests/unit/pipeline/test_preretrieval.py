@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from ragbench.errors import (
     LLMRefusedError,
     LLMReplyError,
     LLMUnreachableError,
-)
+)  # fmt: skip
 from ragbench.pipeline.pre_retrieval import (
     HyDE,
     MultiQuery,
@@ -24,7 +25,7 @@ from ragbench.pipeline.pre_retrieval import (
     PreRetrieval,
     Rewrite,
     SearchQuery,
-)
+)  # fmt: skip
 from tests.unit.post.builders import Scripted
 
 
@@ -147,22 +148,11 @@ def test_transforms_follow_one_another_and_passages_are_left_alone() -> None:
     assert json.loads(chat.asked[0][1].content) == {"query": "Q one"}
 
 
-@dataclass(frozen=True)
-class Mine:
-    gives: Any
-
-    @property
-    def name(self) -> str:
-        return "mine"
-
-    def transform(self, query: SearchQuery) -> Any:
-        return self.gives
-
-
 @pytest.mark.parametrize("gives", [None, ["a"], Transformed(queries=())])
 def test_a_transform_that_gives_something_else_is_reported(gives: Any) -> None:
+    mine: Any = SimpleNamespace(name="mine", transform=lambda query: gives)
     with pytest.raises(InterfaceError, match=r"mine\.transform returned"):
-        PreRetrieval(transforms=(Mine(gives),)).run("q")
+        PreRetrieval(transforms=(mine,)).run("q")
 
 
 def test_the_identity_holds_settings_and_versions_of_prompts() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from ragbench import (
     evaluate,
     load_pipeline,
     read_cases,
-)
+)  # fmt: skip
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.pipeline.extractive import ExtractiveGenerator
@@ -29,23 +28,16 @@ from ragbench.post.format import Xml
 from ragbench.stages.stage import Progress
 
 
-@dataclass
 class Shelf:
     """A retriever that gives prepared chunks by query and counts what it is asked."""
 
-    found: dict[str, str]
-    asked: list[tuple[list[str], int]] = field(default_factory=list)
-    takes_batches: bool = True
-    notes: tuple[str, ...] = ()
-    word_weights: None = None
+    takes_batches, notes, word_weights = True, (), None
 
-    @property
-    def identity(self) -> dict[str, object]:
-        return {"shelf": self.found}
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return {"retriever": "shelf"}
+    def __init__(self, found: dict[str, str]) -> None:
+        self.found = found
+        self.identity: dict[str, object] = {"shelf": found}
+        self.metadata: dict[str, Any] = {"retriever": "shelf"}
+        self.asked: list[tuple[list[str], int]] = []
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
         self.asked.append(([f"{query.kind}:{query.text}" for query in queries], top_k))
@@ -57,26 +49,21 @@ class Shelf:
     def query_embedding(self, query: str) -> None:
         return None
 
-    def close(self) -> None:
-        pass
+    def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
 class Adds:
     """A transform that adds a made-up passage, or raises."""
 
-    @property
-    def name(self) -> str:
-        return "adds"
+    name = "adds"
 
     def transform(self, query: SearchQuery) -> Transformed:
         if query.text == "broken":
             raise LLMReplyError("no JSON")
         if query.text == "gone":
             raise ConnectionError("nobody there")
-        if query.text == "plain":
-            return Transformed(queries=(query,))
-        return Transformed(queries=(query, SearchQuery(text="p", kind="passage", weight=2.0)))
+        added = SearchQuery(text="p", kind="passage", weight=2.0)
+        return Transformed(queries=(query, *(() if query.text == "plain" else (added,))))
 
 
 def rag_over(shelf: Shelf, **stages: Any) -> PipelineRAG:

@@ -338,13 +338,9 @@ def test_what_is_missing_is_reported(
 
 RED = [chunk("a", "red car", 3.0), chunk("b", "blue sea", 1.0), chunk("c", "red car", 2.0)]
 ASKED = query(embedding=[0, 1], a=[1, 0.1], b=[1, 0.2], c=[-1, 0])
-TWINS = query(embedding=[1, 0.2], a=[1, 0], b=[1, 0], c=[0, 1])
 LINKED = [chunk("a", "", 3.0, links=["c"]), chunk("b", "", 2.0), chunk("c", "", 1.9)]
 NEAR = query(a=[1, 0], b=[0, 1], c=[1, 0.1])
 ORDERS: list[tuple[str | Mapping[str, Any], Query, Sequence[Chunk], str]] = [
-    # A repetition comes after something new, unless relevance alone counts.
-    ({"name": "mmr", "balance": 0.3}, TWINS, THREE, "acb"),
-    ({"name": "mmr", "balance": 1}, TWINS, THREE, "abc"),
     # By embeddings b is relevant and a's twin; by score and words c is a's twin.
     ({"name": "mmr", "balance": 1, "relevance": "score"}, ASKED, RED, "acb"),
     ({"name": "mmr", "balance": 1}, ASKED, RED, "bac"),

@@ -21,14 +21,10 @@ def write_tiny_cross_encoder(
     reads: bool = False,
     doubts: bool = False,
 ) -> Path:
-    """Writes model.onnx and tokenizer.json.
+    """Writes model.onnx and tokenizer.json, whose outputs are the logit alone, or beside zeros.
 
-    Args:
-        folder: where to; it is made.
-        columns: numbers a pair in the output: the logit, or 0 and the logit, or zeros around it.
-        second_input: the name of a further input, which is not used.
-        reads: whether there are outputs start and end, a logit a token: its id, and minus its id.
-        doubts: whether there is an output answers: minus the logit.
+    One that reads has outputs start and end, a logit a token: its id, and minus its id; one that
+    doubts has an output answers, minus the logit. A second input is not used.
     """
     folder.mkdir(parents=True, exist_ok=True)
     nodes = [
@@ -72,18 +68,11 @@ def _tokenizer() -> dict[str, object]:
             "strategy": "LongestFirst",
             "stride": 0,
         },
-        "padding": None,
         "added_tokens": [],
-        "normalizer": None,
         "pre_tokenizer": {"type": "Whitespace"},
-        "post_processor": None,
-        "decoder": None,
-        "model": {
-            "type": "WordLevel",
-            "vocab": {f"w{number}": number for number in range(10)},
-            "unk_token": "w0",
-        },
-    }
+        **dict.fromkeys(("padding", "normalizer", "post_processor", "decoder")),
+        "model": {"type": "WordLevel", "vocab": {f"w{n}": n for n in range(10)}, "unk_token": "w0"},
+    }  # fmt: skip
 
 
 def _varint(number: int) -> bytes:
