@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragbench.core.chunk import Document
 from ragbench.io.converted import MARKDOWN
@@ -25,14 +25,24 @@ _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TokenChunker:
-    """Cuts at the largest gap near by: blank lines, lines, sentences, clauses, words."""
+class SizedChunker:
+    """What chunkers with limits have in common."""
+
+    form: ClassVar[Mapping[str, object]]
+    """Its name and version."""
 
     size: ChunkSize = field(default_factory=ChunkSize)
 
     @property
     def identity(self) -> Mapping[str, object]:
-        return {"chunker": "tokens", "version": _VERSION, **self.size.identity}
+        return {**self.form, **self.size.identity}
+
+
+class TokenChunker(SizedChunker):
+    """Cuts at the largest gap near by: blank lines, lines, sentences, clauses, words."""
+
+    __slots__ = ()
+    form: ClassVar[Mapping[str, object]] = {"chunker": "tokens", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
         text = document.text
@@ -77,19 +87,15 @@ def _word_end(text: str, at: int, end: int) -> int:
     return at
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MarkdownChunker:
+class MarkdownChunker(SizedChunker):
     """Never joins two sections; within one, paragraphs, lists, tables and code stay whole.
 
     Only a block that does not fit by itself is cut. A chunk's metadata hold the headings that it
     stands under as ``headings``, joined by `` > ``.
     """
 
-    size: ChunkSize = field(default_factory=ChunkSize)
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"chunker": "markdown", "version": _VERSION, **self.size.identity}
+    __slots__ = ()
+    form: ClassVar[Mapping[str, object]] = {"chunker": "markdown", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
         text = document.text
@@ -164,14 +170,13 @@ def _stripped(text: str, start: int, end: int) -> Span | None:
 _MARKDOWN = (".md", ".markdown", *MARKDOWN)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AutoChunker:
+class AutoChunker(SizedChunker):
     """Markdown by `MarkdownChunker`, others by tokens; known by the end of the document's id.
 
     HTML and Word documents are Markdown once they are converted.
     """
 
-    size: ChunkSize = field(default_factory=ChunkSize)
+    __slots__ = ()
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -182,20 +187,15 @@ class AutoChunker:
         }
 
     def pieces(self, document: Document) -> list[Piece]:
-        if document.id.lower().endswith(_MARKDOWN):
-            return MarkdownChunker(size=self.size).pieces(document)
-        return TokenChunker(size=self.size).pieces(document)
+        is_markdown = document.id.lower().endswith(_MARKDOWN)
+        return (MarkdownChunker if is_markdown else TokenChunker)(size=self.size).pieces(document)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SentenceChunker:
+class SentenceChunker(SizedChunker):
     """As many sentences as fit; only one that does not fit by itself is cut."""
 
-    size: ChunkSize = field(default_factory=ChunkSize)
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return {"chunker": "sentences", "sentences": SENTENCES_VERSION, **self.size.identity}
+    __slots__ = ()
+    form: ClassVar[Mapping[str, object]] = {"chunker": "sentences", "sentences": SENTENCES_VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
         text = document.text

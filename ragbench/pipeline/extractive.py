@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from ragbench.text.question import (
     holds_number,
     parse_question,
 )
-from ragbench.text.sentences import SENTENCES_VERSION, split_sentences
+from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 from ragbench.text.tokens import TOKENISER_VERSION, normalise, tokenise
 
 ABSTENTIONS: Mapping[str, str] = MappingProxyType(
@@ -87,6 +87,20 @@ class SupportedSentence:
     """Offset behind its last character."""
     support: float
     """How well it supports the answer, in [0, 1]."""
+    part: Span | None = None
+    """What of it is the answer, in that context; None for all of it."""
+
+    @property
+    def answer(self) -> Span:
+        return self.part or Span(self.start, self.end)
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where the answer stands, as JSON."""
+        start, end = self.answer
+        place = {"context_index": self.context_index, "start": start, "end": end}
+        sentence = {"start": self.start, "end": self.end}
+        return place if self.part is None else {**place, "sentence": sentence}
 
 
 def rank_sentences(
@@ -216,26 +230,6 @@ AnswerPart = Literal["span", "sentence"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Answer:
-    """A sentence, and what of it is the answer."""
-
-    sentence: SupportedSentence
-    start: int
-    """Offset of the answer's first character in the context."""
-    end: int
-
-    @property
-    def is_span(self) -> bool:
-        return (self.start, self.end) != (self.sentence.start, self.sentence.end)
-
-    @property
-    def place(self) -> dict[str, Any]:
-        place = {"context_index": self.sentence.context_index, "start": self.start, "end": self.end}
-        sentence = {"start": self.sentence.start, "end": self.sentence.end}
-        return {**place, "sentence": sentence} if self.is_span else place
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ExtractiveGenerator(Checked):
     """Quotes the best supported sentence, or what of it is asked for; no model.
 
@@ -280,14 +274,12 @@ class ExtractiveGenerator(Checked):
         """
         question = parse_question(query)
         candidates = self._candidates(query, question, contexts)
-        support = candidates[0].sentence.support if candidates else 0.0
+        support = candidates[0].support if candidates else 0.0
         answered = bool(candidates) and support >= self.threshold
-        responses = [
-            contexts[one.sentence.context_index][one.start : one.end] for one in candidates
-        ]
+        responses = [contexts[one.context_index][slice(*one.answer)] for one in candidates]
         confidence = abstention_confidence(support)
         if answered:
-            confidence = answer_confidence(support, is_span=candidates[0].is_span)
+            confidence = answer_confidence(support, is_span=candidates[0].part is not None)
         else:
             responses = [abstention(question.language)]
         metadata: dict[str, Any] = {
@@ -295,7 +287,7 @@ class ExtractiveGenerator(Checked):
             "support": support,
             "threshold": self.threshold,
             "evidence": candidates[0].place if answered else None,
-            "candidates": [{**one.place, "support": one.sentence.support} for one in candidates],
+            "candidates": [{**one.place, "support": one.support} for one in candidates],
         }
         return GenerationResult(
             responses[0],
@@ -307,22 +299,17 @@ class ExtractiveGenerator(Checked):
 
     def _candidates(
         self, query: str, question: ParsedQuestion, contexts: Sequence[str]
-    ) -> list[_Answer]:
+    ) -> list[SupportedSentence]:
         """The best answers, those that differ only in case or Unicode form once."""
-        found: dict[str, _Answer] = {}
-        for sentence in rank_sentences(question, contexts, self.weight):
-            context = contexts[sentence.context_index]
-            one = self._answered(query, question, sentence, context)
-            found.setdefault(normalise(context[one.start : one.end]), one)
+        found: dict[str, SupportedSentence] = {}
+        for one in rank_sentences(question, contexts, self.weight):
+            context = contexts[one.context_index]
+            if self.answer == "span":
+                span = answer_span(query, question, context[one.start : one.end])
+                if span is not None:
+                    part = Span(one.start + span.start, one.start + span.end)
+                    one = one if part == one.answer else replace(one, part=part)
+            found.setdefault(normalise(context[slice(*one.answer)]), one)
             if len(found) == self.max_candidates:
                 break
         return list(found.values())
-
-    def _answered(
-        self, query: str, question: ParsedQuestion, sentence: SupportedSentence, context: str
-    ) -> _Answer:
-        start, end = sentence.start, sentence.end
-        span = answer_span(query, question, context[start:end]) if self.answer == "span" else None
-        if span is None:
-            return _Answer(sentence=sentence, start=start, end=end)
-        return _Answer(sentence=sentence, start=start + span.start, end=start + span.end)

@@ -114,17 +114,13 @@ class Neighbours(Checked):
     def _widened(self, entry: RankedChunk, around: Sequence[Chunk]) -> RankedChunk:
         if not around:
             return entry
-        before = sorted(
-            (chunk for chunk in around if _stands_before(chunk, entry.chunk)),
-            key=lambda chunk: chunk.start or 0,
-        )
-        behind = sorted(
-            (chunk for chunk in around if not _stands_before(chunk, entry.chunk)),
-            key=lambda chunk: (chunk.document_id != entry.chunk.document_id, chunk.start or 0),
-        )
-        pieces = [*before, entry.chunk, *behind]
-        text = "\n".join(chunk.text for chunk in pieces)
-        return rewritten(entry, text, by=self.name, more=[chunk.id for chunk in around])
+        own = entry.chunk
+        before = [one for one in around if _stands_before(one, own)]
+        behind = [one for one in around if one not in before]
+        before.sort(key=lambda one: one.start or 0)
+        behind.sort(key=lambda one: (one.document_id != own.document_id, one.start or 0))
+        text = "\n".join(one.text for one in (*before, own, *behind))
+        return rewritten(entry, text, by=self.name, more=[one.id for one in around])
 
 
 def _stands_before(chunk: Chunk, other: Chunk) -> bool:
