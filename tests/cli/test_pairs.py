@@ -34,18 +34,12 @@ class Moody(RAGInterface):
         return GenerationResult("I do not know.", abstained=True) if "desk" in query else SAID
 """
 
-SAME = "same"
-"""The cases, with every outcome."""
-ANSWERED = "answered"
-"""The cases that ended well, with what was retrieved and said."""
-ANSWERS = "answers"
-"""What was said; of what was retrieved only ids are there."""
-CASES = "cases"
-"""The cases; nothing is recorded."""
-RETRIEVED = "retrieved"
-"""The questions with what was retrieved."""
-SCORES = "scores"
-"""What is needed to compare."""
+SAME = "same"  # The cases, with every outcome.
+ANSWERED = "answered"  # The cases that ended well, with what was retrieved and said.
+ANSWERS = "answers"  # What was said; of what was retrieved only ids are there.
+CASES = "cases"  # The cases; nothing is recorded.
+RETRIEVED = "retrieved"  # The questions with what was retrieved.
+SCORES = "scores"  # What is needed to compare.
 
 NO_RUN = "is a file, not the folder of a run. Answers that it records are scored by: ragbench eval"
 NO_FOLDER = "is not a run folder"

@@ -59,9 +59,7 @@ def test_a_run_to_compare_with_needs_a_page(ragbench: Ragbench, run: str) -> Non
     assert done.err == "Error: --against shows cases in a page: name it with --html FILE\n"
 
 
-def test_an_export_names_what_it_wrote_in_the_run_or_elsewhere(
-    ragbench: Ragbench, run: str
-) -> None:
+def test_an_export_names_what_it_wrote_and_where(ragbench: Ragbench, run: str) -> None:
     done = ragbench("export", "run", "--to", "jsonl", "-o", "all.jsonl")
     assert (done.code, done.out, done.err) == (0, "all.jsonl\n", "3 cases written\n")
     done = ragbench("export", "run", "--json")

@@ -178,15 +178,6 @@ def test_a_long_cell_of_parquet(tmp_path: Path, parquet: Any, read: Any) -> None
 
 
 @pytest.mark.extra("hf")
-def test_a_text_that_every_row_of_parquet_shares_is_read(tmp_path: Path, parquet: Any) -> None:
-    pa: Any = import_module("pyarrow")
-    path = tmp_path / "x.parquet"
-    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), ["x" * 2000])
-    parquet.write_table(table(query=shared), path, compression="zstd")
-    assert sum(len(case.query) for case in read_cases(path)) == 10_000_000  # 20 kB are the limit
-
-
-@pytest.mark.extra("hf")
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

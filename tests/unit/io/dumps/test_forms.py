@@ -342,10 +342,3 @@ def test_labels_are_read(tmp_path: Path) -> None:
     assert (labelled.answer_present, labelled.answers) == (True, ("27",))
     assert labelled.relevant_ids == frozenset({"a"})
     assert unlabelled.relevant_ids is None
-
-
-def test_ids_that_repeat_are_counted(tmp_path: Path) -> None:
-    record = {"query_id": "q", "query": QUERY, "chunks": []}
-    with open_dump(lines(tmp_path / "d.jsonl", [record] * 3)) as dump:
-        assert [retrieval.query_id for retrieval in dump] == ["q", "q", "q"]
-    assert (dump.repeated, dump.repeated_ids) == (2, ["q", "q"])

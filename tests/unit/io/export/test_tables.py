@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench import Case, GenerationResult, RetrievalResult
+from ragbench import Case, RetrievalResult
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
@@ -207,17 +207,6 @@ def test_a_case_a_row_with_lists_as_json_and_what_is_unknown_empty(tmp_path: Pat
         "rf": ["", "failed", "", ""],
         **dict.fromkeys(("bare", "gf", "og"), [""] * 4),
     }
-
-
-@pytest.mark.parametrize(
-    ("generation", "cell"), [(measured(GenerationResult("")), '""'), (skipped("r"), "")]
-)
-def test_an_empty_text_is_no_unknown_one(tmp_path: Path, generation: Any, cell: str) -> None:
-    trace = Trace(case=Case(id="c", query="q"), retrieval=skipped("r"), generation=generation)
-    export("csv", [trace], tmp_path / "o.csv")
-    header, line = (tmp_path / "o.csv").read_text(encoding="utf-8").splitlines()
-    column = 6  # id, user_input, four lists, response; none of them holds a comma here
-    assert (header.split(",")[column], line.split(",")[column]) == ('"response"', cell)
 
 
 def rows(name: str, path: Path) -> list[dict[str, Any]]:
