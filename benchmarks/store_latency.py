@@ -33,7 +33,7 @@ from benchmarks.store_clients import CLIENTS, SOURCE, YEARS, Client, K, Pgvector
 from ragbench import Chunk
 from ragbench.core.filters import And, Equals, Filter, Range
 from ragbench.stores.collection import OwnCollection
-from ragbench.stores.registry import create_store
+from ragbench.stores.registry import open_database
 
 DIMENSION = 384
 BATCH = 1000
@@ -161,7 +161,7 @@ def run_one(name: str, size: int, queries: int) -> dict[str, Any]:
                 address += ("&" if "?" in address else "?") + "index=hnsw"
         else:
             bare = CLIENTS[name](Path(folder) / "bare", DIMENSION)
-        with create_store(address, "benchmark", dimension=DIMENSION) as store:
+        with open_database(address).create("benchmark", dimension=DIMENSION) as store:
             before = memory(server)
             ours = indexed(store.upsert, size)
             store.mark(complete=True)

@@ -15,8 +15,7 @@ addresses begin with, and a callable that takes the whole address and gives a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from ragbench.errors import ConfigError
 from ragbench.masking import mask_url
@@ -98,22 +97,6 @@ def open_store(address: str, collection: str) -> OwnCollection:
     database = open_database(address)
     try:
         return database.open(collection)
-    except BaseException:
-        database.close()
-        raise
-
-
-def create_store(
-    address: str,
-    collection: str,
-    *,
-    dimension: int,
-    identity: Mapping[str, Any] | None = None,
-) -> OwnCollection:
-    """Makes a collection and opens it; see `ragbench.stores.database.WritableDatabase.create`."""
-    database = open_database(address)
-    try:
-        return database.create(collection, dimension=dimension, identity=identity)
     except BaseException:
         database.close()
         raise

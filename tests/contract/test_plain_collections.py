@@ -16,7 +16,7 @@ import pytest
 
 from ragbench import Chunk
 from ragbench.stores.record import chunk_digest
-from ragbench.stores.registry import create_store
+from ragbench.stores.registry import open_database
 from tests.contract.store_engines import POSTGRES, postgres
 
 METADATA: dict[str, Any] = {"source": "a.pdf", "year": 2023, "tags": ["x", "y"], "dept": {"id": 7}}
@@ -68,7 +68,7 @@ def started(pattern: str, folder: Path) -> Generator[str]:
 
 def write(address: str) -> None:
     """Fills a collection, in a process of its own."""
-    with create_store(address, "Library", dimension=2) as store:
+    with open_database(address).create("Library", dimension=2) as store:
         store.upsert([NEW, OLD], np.eye(2))
         store.mark(complete=True)
 

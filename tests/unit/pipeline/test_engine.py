@@ -19,7 +19,7 @@ from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.pipeline.search_engine import RetrievalEngine, check_index
 from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName, filter_problem
-from ragbench.stores.registry import create_store
+from ragbench.stores.registry import open_database
 from tests.unit.pipeline.builders import Forgetful, chunk, database
 
 CHUNKS = [
@@ -198,7 +198,7 @@ def test_what_a_large_index_takes_is_said_once_before_it_is_built(
     monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     monkeypatch.setattr(sparse_index, "_LARGE", 3)
-    with create_store("memory:", "x", dimension=2) as store:
+    with open_database("memory:").create("x", dimension=2) as store:
         for at in range(3):
             assert not [one for one in recwarn if one.category is RagbenchWarning]
             store.upsert([Chunk(id=f"{at}", text="rent is due in May")], np.ones((1, 2)))

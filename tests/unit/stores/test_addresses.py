@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import attach, open_store
 from ragbench.errors import ConfigError, MissingExtraError, StoreError
-from ragbench.stores.registry import create_store, is_read_only, open_database
+from ragbench.stores.registry import is_read_only, open_database
 from ragbench_cli.main import main
 
 
@@ -105,7 +105,7 @@ def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
     for ask in (
         lambda: open_database(given).collections(),
         lambda: open_store(given, "c"),
-        lambda: create_store(given, "c", dimension=2),
+        lambda: open_database(given).create("c", dimension=2),
     ):
         with pytest.raises(StoreError, match="cannot be reached: is it running") as caught:
             ask()

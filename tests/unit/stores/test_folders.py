@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import Chunk, open_store
 from ragbench.errors import StoreError
-from ragbench.stores.registry import create_store, open_database
+from ragbench.stores.registry import open_database
 
 
 @pytest.fixture(params=["memory", pytest.param("qdrant", marks=pytest.mark.extra("qdrant"))])
@@ -22,13 +22,13 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def kept(address: str, tmp_path: Path) -> Path:
     """What is kept with the collection "c"."""
-    create_store(address, "c", dimension=1).close()
+    open_database(address).create("c", dimension=1).close()
     return next(tmp_path.glob("*/collection.json"))
 
 
 def test_an_unmarked_indexing_leaves_the_former_state(tmp_path: Path) -> None:
     address = f"memory:{tmp_path}"
-    first = create_store(address, "c", dimension=1)
+    first = open_database(address).create("c", dimension=1)
     first.upsert([Chunk(id="x", text="x")], np.ones((1, 1)))
     first.mark(complete=True)
     second = open_store(address, "c")
@@ -43,7 +43,7 @@ def test_an_unmarked_indexing_leaves_the_former_state(tmp_path: Path) -> None:
 @pytest.mark.extra("qdrant")
 def test_a_collection_that_was_not_finished_being_made_is_none(tmp_path: Path) -> None:
     address = f"qdrant:{tmp_path}"
-    create_store(address, "c", dimension=1).close()
+    open_database(address).create("c", dimension=1).close()
     next(tmp_path.glob("*/collection.json")).unlink()
     database = open_database(address)
     assert database.collections() == []
@@ -62,7 +62,7 @@ def test_what_is_kept_with_a_collection_may_be_damaged(address: str, kept: Path,
 
 @pytest.mark.parametrize("name", ["chunks", "vectors"])
 def test_rows_may_be_damaged(tmp_path: Path, name: str) -> None:
-    with create_store(f"memory:{tmp_path}", "c", dimension=1) as store:
+    with open_database(f"memory:{tmp_path}").create("c", dimension=1) as store:
         store.upsert([Chunk(id="x", text="x")], np.ones((1, 1)))
     next((tmp_path / "c").glob(f"{name}*")).write_bytes(b"[1, 2]")
     with pytest.raises(StoreError, match="'c' is damaged"):

@@ -12,7 +12,7 @@ from ragbench import Chunk, attach
 from ragbench.core.filter_form import parse_filters
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.registry import create_store, open_database
+from ragbench.stores.registry import open_database
 from tests.contract.store_engines import POSTGRES, postgres
 
 for package in POSTGRES:
@@ -45,7 +45,7 @@ def table(
 
 
 def test_an_index_is_made_and_searched(address: str) -> None:
-    with create_store(f"{address}&index=hnsw", "indexed", dimension=4) as store:
+    with open_database(f"{address}&index=hnsw").create("indexed", dimension=4) as store:
         rows = np.random.default_rng(0).normal(size=(300, 4))
         chunks = [Chunk(id=f"{number}", text="", metadata={"n": number}) for number in range(300)]
         store.upsert(chunks, rows)
@@ -61,9 +61,9 @@ def test_an_index_is_made_and_searched(address: str) -> None:
 
 
 def test_more_dimensions_than_the_index_takes_are_refused(address: str) -> None:
+    database = open_database(f"{address}&index=hnsw")
     with pytest.raises(StoreError, match="pgvector indexes at most 2000 dimensions, found 2001"):
-        create_store(f"{address}&index=hnsw", "wide", dimension=2001)
-    database = open_database(address)
+        database.create("wide", dimension=2001)
     assert "wide" not in database.collections()
     database.close()
 
@@ -77,7 +77,7 @@ def test_of_few_rows_that_pass_all_are_compared_whatever_index_there_is(address:
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     order = np.argsort(-(unit[1600:2300] @ query[0]), kind="stable")
     options = "options=-c%20hnsw.max_scan_tuples%3D1"  # and it does not look on for long
-    with create_store(f"{address}&index=hnsw&{options}", "heaps", dimension=8) as store:
+    with open_database(f"{address}&index=hnsw&{options}").create("heaps", dimension=8) as store:
         store.upsert(chunks, rows)
         store.mark(complete=True)
         assert not store.is_exact
@@ -176,7 +176,7 @@ def test_the_server_itself_refuses_every_write(address: str) -> None:
 
 
 def test_whoever_may_read_may_search(address: str) -> None:
-    create_store(address, "ours", dimension=2).close()
+    open_database(address).create("ours", dimension=2).close()
     table(address, "shared", "text text", "(1, 'one', '[1,0]')")
     run(address, "CREATE ROLE reader LOGIN", "GRANT SELECT ON shared TO reader")
     reader = address.replace("//postgres:@", "//reader:@")
@@ -199,13 +199,13 @@ def test_without_a_name_the_only_table_of_others_is_taken() -> None:
         for name in ("own", "own too"):
             with attach(address, mapping=FieldMapping(text="t")) as collection:
                 assert collection.name == "one"
-            create_store(address, name, dimension=2).close()
+            open_database(address).create(name, dimension=2).close()
         table(address, "two", "t text", "(1, 'a', '[1,0]')")
         with pytest.raises(ConfigError, match=r"with --collection: .* has one, two"):
             attach(address)
 
 
 def test_a_collection_of_ragbench_s_own_needs_no_mapping(address: str) -> None:
-    create_store(address, "own", dimension=2).close()
+    open_database(address).create("own", dimension=2).close()
     with pytest.raises(ConfigError, match="ragbench itself has filled the collection 'own'"):
         attach(address, "own", FieldMapping(text="body"))
