@@ -273,26 +273,22 @@ class Documents:
     """A file or folder in any of the formats that ragbench reads."""
     given: Callable[[], Iterable[Document]] | None = None
     """Where they come from when no source is named."""
-    _read: Sequence[Document] | None = field(default=None, init=False)
-
-    @property
-    def known(self) -> Sequence[Document] | None:
-        """All documents, if they were read already; None if nobody needed them."""
-        return self._read
+    known: Sequence[Document] | None = field(default=None, init=False)
+    """All documents, if they were read already; None if nobody needed them."""
 
     def read(self) -> Sequence[Document]:
-        if self._read is None:
+        if self.known is None:
             if self.source is not None:
                 from ragbench.io.read import read_documents
 
-                self._read = list(read_documents(self.source))
+                self.known = list(read_documents(self.source))
             elif self.given is not None:
-                self._read = list(self.given())
+                self.known = list(self.given())
             else:
                 raise ConfigError(
                     "the pipeline has no documents: name them under indexing, 'corpus: PATH'"
                 )
-        return self._read
+        return self.known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import RRF_K, min_max, reciprocal_rank_scores
+from ragbench.errors import ConfigError
 from ragbench.post.chunks import ages_in_hours
 from ragbench.post.operator import Checked, Query, Share, Weight, refuse
 from ragbench.post.rerank import NotedScores, Reranker, checked_scores
@@ -27,29 +28,6 @@ def unscored_note(chunks: Sequence[Chunk], default: float) -> tuple[str, ...]:
     return (f"{unscored} of {len(chunks)} chunks had no score: {default:g} was taken",)
 
 
-def member_scores(
-    rerankers: Sequence[Reranker], query: Query, chunks: Sequence[Chunk]
-) -> tuple[list[Sequence[float]], tuple[str, ...]]:
-    """Each reranker's scores, and all their notes with the reranker's name before each."""
-    given = [checked_scores(reranker, query, chunks) for reranker in rerankers]
-    notes = [
-        f"{reranker.name}: {note}"
-        for reranker, scores in zip(rerankers, given, strict=True)
-        for note in scores.notes
-    ]
-    return [*given], tuple(dict.fromkeys(notes))
-
-
-def check_weights(members: int, weights: Sequence[float] | None, given_weight: float) -> str | None:
-    """What is wrong with the weights of several rerankers."""
-    if not members:
-        return "rerankers must not be empty"
-    if weights is not None and len(weights) != members:
-        return f"weights are {len(weights)} numbers for {members} rerankers"
-    total = sum(weights or [1.0] * members) + given_weight
-    return None if total else "weights must hold a number above 0"
-
-
 def standard(scores: Sequence[float]) -> list[float]:
     """Subtracts the mean and divides by the standard deviation; equal scores all become 0."""
     scaled = min_max(scores)
@@ -61,7 +39,46 @@ def standard(scores: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LinearFusionReranker(Checked):
+class FusionReranker(Checked):
+    """What rerankers that combine others have in common."""
+
+    rerankers: Sequence[Reranker]
+    """Whose scores or orders are fused; at least one."""
+    weights: Sequence[Weight] | None = None
+    """One a reranker, at least 0; None for 1 each."""
+    given_weight: Weight = 0.0
+    """The weight of the given scores, or of the present order, at least 0."""
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        members, weights = len(self.rerankers), self.weights
+        if not members:
+            raise ConfigError("rerankers must not be empty")
+        if weights is not None and len(weights) != members:
+            raise ConfigError(f"weights are {len(weights)} numbers for {members} rerankers")
+        if not sum(self.every_weight):
+            raise ConfigError("weights must hold a number above 0")
+
+    @property
+    def every_weight(self) -> list[float]:
+        """That of what was given, then those of the rerankers."""
+        return [self.given_weight, *(self.weights or [1.0] * len(self.rerankers))]
+
+    def members(
+        self, query: Query, chunks: Sequence[Chunk]
+    ) -> tuple[list[Sequence[float]], tuple[str, ...]]:
+        """Each reranker's scores, and all their notes with the reranker's name before each."""
+        given = [checked_scores(reranker, query, chunks) for reranker in self.rerankers]
+        notes = [
+            f"{reranker.name}: {note}"
+            for reranker, scores in zip(self.rerankers, given, strict=True)
+            for note in scores.notes
+        ]
+        return [*given], tuple(dict.fromkeys(notes))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinearFusionReranker(FusionReranker):
     """Sum over rerankers of weight * score, each list normalised among the candidates first.
 
     Unlike ranks, scores keep how far the candidates lie apart (Bruch, Gai and Ingber 2023, "An
@@ -70,23 +87,13 @@ class LinearFusionReranker(Checked):
 
     name = "linear"
 
-    rerankers: Sequence[Reranker]
-    """Whose scores are added up; at least one."""
-    weights: Sequence[Weight] | None = None
-    """One a reranker, at least 0; None for 1 each."""
-    given_weight: Weight = 0.0
-    """The weight of the given scores, at least 0."""
     normalise: Literal["min_max", "standard"] = "standard"
     """``"min_max"``: to [0, 1]. ``"standard"``: to mean 0 and standard deviation 1."""
 
-    def __post_init__(self) -> None:
-        Checked.__post_init__(self)
-        refuse(check_weights(len(self.rerankers), self.weights, self.given_weight))
-
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The weighted means of the normalised scores."""
-        lists, notes = member_scores(self.rerankers, query, chunks)
-        weights = list(self.weights or [1.0] * len(lists))
+        lists, notes = self.members(query, chunks)
+        weights = self.every_weight[1:]
         if self.given_weight:
             scored = [chunk.score for chunk in chunks if chunk.score is not None]
             lowest = min(scored, default=0.0)
@@ -107,7 +114,7 @@ class LinearFusionReranker(Checked):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReciprocalRankFusionReranker(Checked):
+class ReciprocalRankFusionReranker(FusionReranker):
     """Sum over rerankers of weight / (k + rank) (Cormack, Clarke and Büttcher 2009).
 
     It needs no common scale. The present order of the candidates can take part as one more list.
@@ -115,26 +122,15 @@ class ReciprocalRankFusionReranker(Checked):
 
     name = "rrf"
 
-    rerankers: Sequence[Reranker]
-    """Whose orders are fused; at least one."""
-    weights: Sequence[Weight] | None = None
-    """One a reranker, at least 0; None for 1 each."""
-    given_weight: Weight = 0.0
-    """The weight of the present order, at least 0."""
     k: Weight = float(RRF_K)
     """How little the first places differ from those behind them, at least 0."""
 
-    def __post_init__(self) -> None:
-        Checked.__post_init__(self)
-        refuse(check_weights(len(self.rerankers), self.weights, self.given_weight))
-
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        lists, notes = member_scores(self.rerankers, query, chunks)
+        lists, notes = self.members(query, chunks)
         present = range(len(chunks))
         # sorted() is stable: equal scores are ranked in their present order.
         orders = [sorted(present, key=[-score for score in scores].__getitem__) for scores in lists]
-        weights = [self.given_weight, *(self.weights or [1.0] * len(lists))]
-        totals = reciprocal_rank_scores([present, *orders], weights=weights, rrf_k=self.k)
+        totals = reciprocal_rank_scores([present, *orders], weights=self.every_weight, rrf_k=self.k)
         return NotedScores(tuple(totals[at] for at in present), notes)
 
 

@@ -212,7 +212,9 @@ class FeedbackReranker(Checked):
                 return NotedScores(tuple(scores.tolist()), tuple(notes))
             if self.by == "embeddings":
                 notes.append("the query or a chunk has no embedding: words were compared")
-        return NotedScores(tuple(self._by_words(query, chunks, best, shares)), tuple(notes))
+        words = CandidateWords.of(chunks, title_weight=1)
+        widened = self._widened(query, words, best, shares)
+        return NotedScores(words.bm25(widened, k1=_K1, b=_B), notes)
 
     def _examples(
         self, chunks: Sequence[Chunk], notes: list[str]
@@ -247,16 +249,6 @@ class FeedbackReranker(Checked):
         widened = self.query_weight * direction + (1 - self.query_weight) * added
         scores: NDArray[np.float64] = rows @ (widened / (np.linalg.norm(widened) or 1.0))
         return scores
-
-    def _by_words(
-        self,
-        query: Query,
-        chunks: Sequence[Chunk],
-        best: list[int],
-        shares: NDArray[np.float64],
-    ) -> list[float]:
-        words = CandidateWords.of(chunks, title_weight=1)
-        return words.bm25(self._widened(query, words, best, shares), k1=_K1, b=_B)
 
     def _widened(
         self, query: Query, words: CandidateWords, best: list[int], shares: NDArray[np.float64]

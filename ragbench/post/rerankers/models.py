@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -293,10 +292,6 @@ class HttpReranker(Checked):
     batch_size: Positive | None = None
     """How many chunks a request may hold; None for all. Text Embeddings Inference takes 32 unless
     configured otherwise."""
-    sleep: Callable[[float], None] = field(
-        default=time.sleep, compare=False, metadata={"setting": False}
-    )
-    """Waits between attempts; a test passes its own."""
     _endpoint: JsonEndpoint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -309,7 +304,6 @@ class HttpReranker(Checked):
             headers={**self.headers, **self._authorization()},
             timeout=self.timeout,
             retries=self.retries,
-            sleep=self.sleep,
         )
         object.__setattr__(self, "_endpoint", endpoint)
 

@@ -88,38 +88,26 @@ def similarities(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> NDArray[np.float64]:
     import numpy as np
 
-    try:
-        matrix = np.asarray(embeddings, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InterfaceError(_complaint(embeddings, owners)) from None
-    if matrix.ndim != 2 or not np.isfinite(matrix).all():
-        raise InterfaceError(_complaint(embeddings, owners))
-    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    directions: NDArray[np.float64] = matrix / np.where(lengths == 0, 1, lengths)[:, None]
-    return directions
-
-
-def _complaint(embeddings: Sequence[Any], owners: Sequence[str]) -> str:
-    """Names the first embedding that cannot be used."""
-    import numpy as np
-
-    size: int | None = None
+    rows: list[NDArray[np.float64]] = []
     for embedding, owner in zip(embeddings, owners, strict=True):
         try:
             vector = np.asarray(embedding, dtype=np.float64)
         except (TypeError, ValueError):
-            return f"the embedding of {owner} is not a list of numbers"
+            vector = np.empty(0)
         if vector.ndim != 1 or not vector.size:
-            return f"the embedding of {owner} is not a list of numbers"
+            raise InterfaceError(f"the embedding of {owner} is not a list of numbers")
         if not np.isfinite(vector).all():
-            return f"the embedding of {owner} holds a number that is not finite"
-        if size is not None and vector.size != size:
-            return (
-                f"the embedding of {owner} has {vector.size} dimensions, those before it {size}: "
-                "all must come from one model"
+            raise InterfaceError(f"the embedding of {owner} holds a number that is not finite")
+        if rows and vector.size != rows[0].size:
+            raise InterfaceError(
+                f"the embedding of {owner} has {vector.size} dimensions, those before it "
+                f"{rows[0].size}: all must come from one model"
             )
-        size = vector.size
-    return "the embeddings cannot be used"
+        rows.append(vector)
+    matrix = np.stack(rows)
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    directions: NDArray[np.float64] = matrix / np.where(lengths == 0, 1, lengths)[:, None]
+    return directions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

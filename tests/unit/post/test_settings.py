@@ -235,7 +235,6 @@ def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
         ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
         ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
         ({"name": "http", "url": "http://h/rerank", "headers": "x"}, "headers must be a mapping"),
-        ({"name": "http", "url": "http://h/rerank", "sleep": 1}, "unknown setting 'sleep'"),
         ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
         ({"name": "llm_listwise", "chat": "x"}, "'chat' is not a setting"),
     ],
