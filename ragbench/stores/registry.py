@@ -15,13 +15,15 @@ addresses begin with, and a callable that takes the whole address and gives a
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ragbench.errors import ConfigError
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
-from ragbench.stores.collection import OwnCollection
-from ragbench.stores.database import Database
+
+if TYPE_CHECKING:
+    from ragbench.stores.collection import OwnCollection
+    from ragbench.stores.database import Database
 
 STORES = Registry(
     kind="stores",
@@ -49,6 +51,8 @@ FOREIGN_STORES = Registry(
 def is_read_only(address: str) -> bool:
     """Whether an address is of an engine whose collections ragbench reads and never fills."""
     name = _engine(address)
+    if name in STORES.builtin:  # to look for other packages takes milliseconds
+        return False
     return name in FOREIGN_STORES.targets() and name not in STORES.targets()
 
 
