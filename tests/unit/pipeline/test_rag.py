@@ -239,14 +239,6 @@ def test_a_store_is_brought_to_the_state_of_the_corpus(place: Path) -> None:
         assert opened.rag.stage_identity("retrieve") != before
 
 
-@pytest.mark.parametrize(("kind", "knows"), [("hybrid", True), ("dense", False)])
-def test_hybrid_retrieval_knows_what_words_are_worth(place: Path, kind: str, knows: bool) -> None:
-    Path("rag.yaml").write_text(STORE.replace("hybrid", kind), "utf-8")
-    with load_pipeline("rag.yaml").open() as opened:
-        identity: Any = opened.rag.stage_identity("generate")
-    assert ("word_weights" in identity) is knows
-
-
 @pytest.mark.extra("qdrant")
 def test_a_store_that_ranks_by_words_is_part_of_what_the_rag_is(place: Path) -> None:
     def identities(text: str) -> tuple[dict[str, Any], Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ragbench import Chunk, PostRetrieval, Query, build_operator, build_reranker, rerank
 from ragbench.core.chat import Message
+from ragbench.errors import LLMStoppedError
 from ragbench.post.build import Resources
 from ragbench.post.operator import RankedChunk
 from ragbench.post.rerank import NotedScores, Reranker
@@ -117,6 +118,35 @@ class FixedScores:
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
         return self._scores
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Paid:
+    """A score is the length of the text, times a factor; it stops once its money is spent."""
+
+    scores_alone: ClassVar[bool] = True
+    asks_elsewhere: ClassVar[bool] = True
+
+    factor: int = 1
+    asked: list[list[str]] = field(
+        default_factory=list[list[str]], compare=False, metadata={"setting": False}
+    )
+    money: list[int] = field(
+        default_factory=lambda: [10**6], compare=False, metadata={"setting": False}
+    )
+    name: str = "paid"
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        self.money[0] -= 1
+        if self.money[0] < 0:
+            raise LLMStoppedError("the cap is reached")
+        self.asked.append([chunk.id for chunk in chunks])
+        scores = (float(self.factor * len(chunk.text)) for chunk in chunks)
+        return NotedScores(scores, (f"{len(chunks)} were asked",))
+
+
+class PaidTogether(Paid):
+    scores_alone: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

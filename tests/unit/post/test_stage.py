@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,10 +27,10 @@ from ragbench.post.build import Resources
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
 from ragbench.post.operator import OperatorInput, RankedChunk, ranked
-from ragbench.post.rerank import NotedScores, Rerank, Reranker, ScoreStore, StoredReranker
+from ragbench.post.rerank import Rerank, Reranker, ScoreStore, StoredReranker
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.stage import with_stored_scores
-from tests.unit.post.builders import FixedScores, Shelf, chunk, ids, query
+from tests.unit.post.builders import FixedScores, Paid, PaidTogether, Shelf, chunk, ids, query
 
 THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
 CHUNKS = [chunk("a", "Ask HR.", 0.9), chunk("b", "Ask IT.", 0.5), chunk("c", "Ask us.", 0.1)]
@@ -349,30 +348,6 @@ ASKED = Query(text="which?")
 A, B, C = chunk("a", "x"), chunk("b", "xxx"), chunk("c", "xx")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Paid:
-    """A score is the length of the text, times a factor."""
-
-    scores_alone: ClassVar[bool] = True
-    asks_elsewhere: ClassVar[bool] = True
-
-    factor: int = 1
-    asked: list[list[str]] = field(
-        default_factory=list[list[str]], compare=False, metadata={"setting": False}
-    )
-    name: str = "paid"
-
-    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        self.asked.append([chunk.id for chunk in chunks])
-        scores = tuple(float(self.factor * len(chunk.text)) for chunk in chunks)
-        return NotedScores(scores, (f"{len(chunks)} were asked",))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PaidTogether(Paid):
-    scores_alone: ClassVar[bool] = False
-
-
 def test_only_what_is_lacking_is_asked(tmp_path: Path) -> None:
     paid = Paid()
     with ScoreStore(tmp_path / "scores.sqlite") as store:
@@ -396,22 +371,17 @@ def test_only_what_is_lacking_is_asked(tmp_path: Path) -> None:
         (Paid(), ASKED, [chunk("a", "changed")]),
     ],
 )
-def test_another_model_query_or_text_is_asked(
+def test_another_model_query_or_text_is_asked_and_so_is_another_list_scored_together(
     reranker: Paid, query: Query, chunks: list[Chunk]
 ) -> None:
+    together = PaidTogether()
     with ScoreStore(None) as store:
         StoredReranker(reranker=Paid(), store=store).score(ASKED, [A])
         StoredReranker(reranker=reranker, store=store).score(query, chunks)
+        for several in ([A, B], [A, B], [B, A], [A]):
+            StoredReranker(reranker=together, store=store).score(ASKED, several)
     assert reranker.asked == [["a"]]
-
-
-def test_a_list_that_is_scored_together_is_asked_again_when_it_differs() -> None:
-    paid = PaidTogether()
-    with ScoreStore(None) as store:
-        stored = StoredReranker(reranker=paid, store=store)
-        for chunks in ([A, B], [A, B], [B, A], [A]):
-            stored.score(ASKED, chunks)
-    assert paid.asked == [["a", "b"], ["b", "a"], ["a"]]
+    assert together.asked == [["a", "b"], ["b", "a"], ["a"]]
 
 
 def test_rerankers_within_rerankers_are_stored() -> None:
