@@ -46,18 +46,18 @@ class Reply(Generic[T_co]):
     """What the model said, word by word."""
     usage: Usage
     """Tokens of all its requests together. Of a cached answer: what it took when it was asked."""
-    cost: Decimal | None
+    cost: Decimal | None = None
     """What those tokens cost, or cost then: as the endpoint says, else by the price; None when
     neither is known."""
     model: str
     """The model, as the endpoint names it."""
-    finish_reason: str
-    cached: bool
+    finish_reason: str = ""
+    cached: bool = False
     """Whether it came out of the cache, or from an equal question in flight: nothing was paid."""
-    repaired: bool
+    repaired: bool = False
     """Whether the first answer was not as asked, and the model was asked to mend it."""
-    attempts: int
-    seconds: float
+    attempts: int = 1
+    seconds: float = 0.0
     """From the question to the answer, waiting included. Of a cached answer: what it took then."""
     key: bytes
     """Name of the question; see `cache_key`."""

@@ -176,7 +176,6 @@ class LLMClient(Caller):
             cost=cost,
             model=last.model,
             finish_reason=last.finish_reason,
-            cached=False,
             repaired=repaired,
             attempts=asked.attempts,
             seconds=round(self.clock.now() - started, 6),

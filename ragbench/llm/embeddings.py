@@ -92,19 +92,8 @@ class EmbeddingClient(Caller):
         if self.cache is None:
             return
         text, model = json.dumps(vector), self.endpoint.model
-        reply = Reply(
-            value=text,
-            text=text,
-            usage=Usage(reported=False),
-            cost=None,
-            model=model,
-            finish_reason="",
-            cached=False,
-            repaired=False,
-            attempts=1,
-            seconds=0.0,
-            key=key,
-        )
+        usage = Usage(reported=False)
+        reply = Reply(value=text, text=text, usage=usage, model=model, key=key)
         judge = self.endpoint.fingerprint()
         self.cache.put(reply, judge=judge, model=model, purpose=purpose)
 

@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar
 
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Message, Reply
-from ragbench.errors import ConfigError
 from ragbench.llm.book import Receipt
 from ragbench.llm.budget import Budget, check_cap, price_for
 from ragbench.llm.cache import ResponseCache
@@ -134,7 +133,8 @@ class LLMSession:
             if self._models is None:
                 self._thread.start()
                 try:
-                    self._models = self._thread.run(self._open())
+                    opening = self._stack.enter_async_context(self._opening())
+                    self._models = self._thread.run(opening)
                 except BaseException:
                     self._thread.stop()
                     raise
@@ -165,9 +165,6 @@ class LLMSession:
         for chat in () if self._models is None else self._models.chats:
             found |= chat.dialect.learned.not_sent
         return found
-
-    async def _open(self) -> ModelClients:
-        return await self._stack.enter_async_context(self._opening())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,11 +233,8 @@ class Chat:
         self.settings()  # raises where nothing may be asked
 
         async def ask(models: ModelClients) -> Reply[Any]:
-            if models.chat is None:
-                raise ConfigError("no language model is named")
-            return await models.chat.ask(
-                messages, schema=schema, purpose=self.purpose, repeat=repeat
-            )
+            [chat, *_] = models.chats
+            return await chat.ask(messages, schema=schema, purpose=self.purpose, repeat=repeat)
 
         return self.session.run(ask)
 

@@ -68,11 +68,9 @@ def said(text: str, **changes: Any) -> Answer:
 
 def reply(key: str, text: str = "yes", model: str = "m-2026") -> Reply[str]:
     """As a client keeps it and a cache gives it back."""
-    return Reply(
-        value=text, text=text, usage=Usage(prompt_tokens=3, completion_tokens=1), cost=None,
-        model=model, finish_reason="stop", cached=True, repaired=False, attempts=2, seconds=0.5,
-        key=key.encode(),
-    )  # fmt: skip
+    usage = Usage(prompt_tokens=3, completion_tokens=1)
+    more: dict[str, Any] = {"finish_reason": "stop", "cached": True, "attempts": 2, "seconds": 0.5}
+    return Reply(value=text, text=text, usage=usage, model=model, key=key.encode(), **more)
 
 
 def error(status: int, message: str = "no", **headers: str) -> Answer:
