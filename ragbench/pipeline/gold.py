@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
-from ragbench.core.filters import And, Equals, Filter, matches
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.result import RetrievalResult
 from ragbench.metrics.matching import gold_texts, holds, normalised
 from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery, pre_retrieved
 from ragbench.pipeline.stages import Retriever
-from ragbench.pipeline.strategies import Search, Searchable, Strategy
-from ragbench.stores.record import searched_fields
 
 _TELLING = 20
 """Characters from which a part of a text says where it comes from."""
-_CHUNKS_OF_A_DOCUMENT = 1000
-_CANDIDATES = 20
-"""Chunks that are looked at for a gold text, of each way to search for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,59 +116,15 @@ class SearchVariant(StrEnum):
     """Without the filter, and without a threshold."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GoldLookup:
-    """Finds gold by what it is, not by the question."""
-
-    store: Searchable
-    dimension: int
-    has_documents: bool
-    """Whether a filter on ``document_id`` means something there."""
-    by_text: Sequence[Strategy]
-    """Ways to find a passage by its text."""
-    filters: Filter | None
-    """Of the search that is evaluated."""
-    get: Callable[[Sequence[str]], Mapping[str, Chunk]] | None = None
-    """Chunks by their ids; None where the store's ids are not those of chunks."""
-
-    def chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
-        """Chunks that may hold a gold context. None where nothing can be asked."""
-        filters = self.filters if filtered else None
-        document = gold.document_id if gold.id is None else gold.id
-        found: list[Chunk] | None = None
-        if document is not None and self.has_documents:
-            found = self._of_document(document, filters)
-        if document is not None and self.get is not None:
-            kept = self.get([document]).values()
-            passing = (one for one in kept if _passes(one, filters))
-            found = [*(found or ()), *passing]
-        if gold.text.strip() and not any(gold.is_held_by(one) for one in found or ()):
-            search = Search(k=_CANDIDATES, filters=filters)
-            more = [one for way in self.by_text for one in way.retrieve([gold.text], search)[0]]
-            found = [*(found or ()), *more]
-        return found
-
-    def _of_document(self, document: str, filters: Filter | None) -> list[Chunk]:
-        import numpy as np
-
-        wanted: Filter = Equals(field="document_id", value=document)
-        if filters is not None:
-            wanted = And(filters=(wanted, filters))
-        anything = np.ones((1, self.dimension), dtype=np.float32)
-        return self.store.search(anything, k=_CHUNKS_OF_A_DOCUMENT, filters=wanted)[0]
-
-
-def _passes(chunk: Chunk, filters: Filter | None) -> bool:
-    return filters is None or matches(filters, searched_fields(chunk))
-
-
 @runtime_checkable
 class Searched(Protocol):
     """A retriever over a collection in which gold can be looked for."""
 
-    @property
-    def lookup(self) -> GoldLookup:
-        """What finds gold in the collection."""
+    def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
+        """Chunks that may hold a gold context, found by what it is and not by the question.
+
+        None where nothing can be asked.
+        """
         ...
 
     def variant(self, variant: SearchVariant) -> Retriever | None:
@@ -260,13 +210,13 @@ class GoldLocator:
             one.take(ranking, cause)
 
     def _looked_up(self, gold: Gold) -> SearchedGold:
-        lookup = cast("Searched", self.retriever).lookup
-        everywhere = lookup.chunks(gold, filtered=False)
+        searched = cast("Searched", self.retriever)
+        everywhere = searched.gold_chunks(gold, filtered=False)
         if everywhere is None:
             return SearchedGold(gold=gold.name, cause=GoldCause.UNKNOWN)
         held = {chunk.id for chunk in everywhere if gold.is_held_by(chunk)}
         if held:
-            passing = lookup.chunks(gold, filtered=True) or ()
+            passing = searched.gold_chunks(gold, filtered=True) or ()
             passes = any(chunk.id in held for chunk in passing)
             cause = GoldCause.NOT_RANKED if passes else GoldCause.LOST_BY_FILTER
             return SearchedGold(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(held)))

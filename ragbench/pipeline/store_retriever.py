@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import filters_to_json
-from ragbench.core.filters import Filter
+from ragbench.core.filters import And, Equals, Filter, matches
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.pipeline.documents import Indexing
-from ragbench.pipeline.gold import GoldLookup, SearchVariant
+from ragbench.pipeline.gold import Gold, SearchVariant
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.stages import WordWeights
 from ragbench.pipeline.strategies import (
@@ -36,10 +36,16 @@ from ragbench.pipeline.strategies import (
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.base import Effort
 from ragbench.stores.collection import OwnCollection
+from ragbench.stores.record import searched_fields
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+_CHUNKS_OF_A_DOCUMENT = 1000
+_CANDIDATES = 20
+"""Chunks that are looked at for a gold text, of each way to search for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,22 +88,33 @@ class StoreRetriever:
                     found[at] = self._with_vectors(chunks)
         return found
 
-    @property
-    def lookup(self) -> GoldLookup:
-        store, ways = self.store, list[Strategy]()
-        if self.embedder is not None:
-            dense = DenseStrategy(store=store, embedder=self.embedder, calibration=None)
-            ways.append(for_passages(dense))
-        if isinstance(store, ForeignCollection) and store.words is not None:
-            ways.append(StoreWordsStrategy(collection=store))
-        return GoldLookup(
-            store=store,
-            dimension=store.dimension,
-            has_documents=store.has_documents,
-            by_text=ways,
-            filters=self.filters,
-            get=store.get if isinstance(store, OwnCollection) else None,
-        )
+    def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
+        """See `ragbench.pipeline.gold.Searched`: by its document, its id, and its text."""
+        import numpy as np
+
+        store, filters = self.store, self.filters if filtered else None
+        document = gold.document_id if gold.id is None else gold.id
+        found: list[Chunk] | None = None
+        if document is not None and store.has_documents:
+            wanted: Filter = Equals(field="document_id", value=document)
+            wanted = wanted if filters is None else And(filters=(wanted, filters))
+            anything = np.ones((1, store.dimension), dtype=np.float32)
+            found = store.search(anything, k=_CHUNKS_OF_A_DOCUMENT, filters=wanted)[0]
+        if document is not None and isinstance(store, OwnCollection):
+            kept = store.get([document]).values()
+            passing = [one for one in kept if not filters or matches(filters, searched_fields(one))]
+            found = [*(found or ()), *passing]
+        if gold.text.strip() and not any(map(gold.is_held_by, found or ())):
+            ways: list[Strategy] = []
+            if self.embedder is not None:
+                dense = DenseStrategy(store=store, embedder=self.embedder, calibration=None)
+                ways.append(for_passages(dense))
+            if isinstance(store, ForeignCollection) and store.words is not None:
+                ways.append(StoreWordsStrategy(collection=store))
+            search = Search(k=_CANDIDATES, filters=filters)
+            more = [one for way in ways for one in way.retrieve([gold.text], search)[0]]
+            found = [*(found or ()), *more]
+        return found
 
     def variant(self, variant: SearchVariant) -> StoreRetriever | None:
         if variant is SearchVariant.PLAIN:
