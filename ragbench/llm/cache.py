@@ -126,7 +126,7 @@ _DIALECT_DAYS = 7
 """So long an endpoint is taken to understand what it did: servers are updated."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class CacheLine:
     model: str
     purpose: str
@@ -228,17 +228,15 @@ class ResponseCache:
             "SELECT model, purpose, count(*), sum(size), min(created), max(created) FROM replies "
             "GROUP BY 1, 2 ORDER BY 1, 2"
         )
+        lines = tuple(CacheLine(*row[:4]) for row in rows)
         return CacheStats(
             path=str(self.path),
-            entries=sum(row[2] for row in rows),
-            bytes=sum(row[3] for row in rows),
+            entries=sum(line.entries for line in lines),
+            bytes=sum(line.bytes for line in lines),
             file_bytes=self.path.stat().st_size,
             oldest=min((row[4] for row in rows), default=None),
             newest=max((row[5] for row in rows), default=None),
-            lines=tuple(
-                CacheLine(model=model, purpose=purpose, entries=count, bytes=total)
-                for model, purpose, count, total, *_ in rows
-            ),
+            lines=lines,
         )
 
     def prune(
