@@ -116,6 +116,11 @@ class PgvectorDatabase(WritableDatabase[Any]):
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty table, and its entry, in one transaction."""
+        if self._hnsw and info.dimension > _MOST_INDEXED:
+            raise StoreError(
+                f"{self.address}: pgvector indexes at most {_MOST_INDEXED} dimensions, found "
+                f"{info.dimension}: leave index=hnsw out"
+            )
         self._prepare(connection)
         self._register(connection)
         table = _table(info.name)
@@ -132,7 +137,6 @@ class PgvectorDatabase(WritableDatabase[Any]):
             connection.execute(f"CREATE INDEX ON {table} (document_id)")
             connection.execute(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
             if self._hnsw:
-                self._check_indexed(info.dimension)
                 connection.execute(f"COMMENT ON TABLE {table} IS '{_TO_BE_INDEXED}'")
             connection.execute(
                 f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info))
@@ -171,13 +175,6 @@ class PgvectorDatabase(WritableDatabase[Any]):
     def _register(self, connection: Any) -> None:
         """Lets the client know pgvector's types."""
         require("pgvector.psycopg", extra="pgvector").register_vector(connection)
-
-    def _check_indexed(self, dimension: int) -> None:
-        if dimension > _MOST_INDEXED:
-            raise StoreError(
-                f"{self.address}: pgvector indexes at most {_MOST_INDEXED} dimensions, found "
-                f"{dimension}: leave index=hnsw out"
-            )
 
 
 class OwnTable(PgvectorTable):

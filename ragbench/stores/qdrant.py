@@ -122,14 +122,6 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             connection.delete_collection(fitted_name(name))
 
 
-_METRICS: dict[str, MetricName] = {
-    "Cosine": "cosine",
-    "Dot": "dot",
-    "Euclid": "euclid",
-    "Manhattan": "manhattan",
-}
-
-
 class QdrantPayloads(OfClient):
     """One collection of another program; see `ragbench.stores.base.Reader`.
 
@@ -157,7 +149,8 @@ class QdrantPayloads(OfClient):
         # A query has one vector: those with many a point compare otherwise.
         dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
         vector = chosen_vector(name, mapping.vector, list(dense))
-        metric = checked_metric(name, mapping.metric, _METRICS[dense[vector].distance.value])
+        found = cast("MetricName", dense[vector].distance.value.lower())
+        metric = checked_metric(name, mapping.metric, found)
         dimension = int(dense[vector].size)
         sparse = chosen_words(name, mapping.words, list(params.sparse_vectors or ()))
         language = mapping.language or "english"
