@@ -112,3 +112,7 @@ def shortened_line(text: str) -> str:
 def listed(names: Sequence[str]) -> str:
     rest = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return ", ".join(map(shortened_line, names[:_MOST])) + rest
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

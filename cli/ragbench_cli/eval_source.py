@@ -88,7 +88,7 @@ class OpenedSource:
 
     @property
     def held(self) -> str:
-        from ragbench.io.entries import counted
+        from ragbench.safe_text import counted
 
         info = self.source.info
         cases = "cases" if info.cases is None else counted(info.cases, "case")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Self, cast
+from typing import cast
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Status
@@ -25,6 +25,7 @@ from ragbench.io.ids import IdRegister
 from ragbench.io.rankings import corpus_texts
 from ragbench.io.recorded import Retrieved, Texts, recorded_outcome, retrieved
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
+from ragbench.safe_text import counted
 
 _NAMED = 8
 _OWN_NAMED = 3
@@ -108,10 +109,6 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
     )
 
 
-def counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def in_stage_order(counts: Mapping[str, int]) -> dict[str, int]:
     order = ("retrieve", "post_retrieve", "validate", "generate")
     return {stage: counts[stage] for stage in order if counts.get(stage)}
@@ -124,7 +121,7 @@ Reader = Callable[..., Iterator[Row]]
 
 
 @dataclass(kw_only=True)
-class EntrySource:
+class EntrySource(AbstractContextManager["EntrySource"]):
     """Cases with what is recorded for them; read from the start at each iteration.
 
     Bad records are left out and raised together at the end of each iteration.
@@ -137,9 +134,6 @@ class EntrySource:
 
     def __iter__(self) -> Iterator[Entry]:
         return self.read()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

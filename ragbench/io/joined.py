@@ -27,10 +27,11 @@ from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
 from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
-from ragbench.io.entries import EntrySource, SourceInfo, counted, in_stage_order
+from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.ids import derived_id
 from ragbench.io.source import STDIN, Problems, Source, noting_read_errors
 from ragbench.io.sources import open_source, run_of
+from ragbench.safe_text import counted
 
 _EXAMPLES = 3
 _TABLES = """

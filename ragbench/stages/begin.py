@@ -20,7 +20,6 @@ from ragbench.errors import (
     Problem,
     RunMismatchError,
 )
-from ragbench.io.entries import counted
 from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import fingerprint, running_digest
 from ragbench.ledger.folder import RunFolder
@@ -40,6 +39,7 @@ from ragbench.metrics.abstention import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
+from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse
 from ragbench.stages.spot_check import differing_case

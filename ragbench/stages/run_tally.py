@@ -15,10 +15,10 @@ from ragbench.core.outcome import Cell, Failure, Known, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
 from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import STAGES, Trace
-from ragbench.io.entries import counted
 from ragbench.metrics.summary import NO_FIGURE
 from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import steps_of
+from ragbench.safe_text import counted
 from ragbench.text.declining import read_answer
 
 if TYPE_CHECKING:
