@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -132,6 +132,7 @@ class Collection:
         return kept_index(folder, lambda: SparseIndex.build(self.store))
 
 
+@dataclass(eq=False)
 class RetrievalEngine:
     """Searches the collections of one database; each is opened when it is first asked.
 
@@ -140,23 +141,14 @@ class RetrievalEngine:
         ...     chunks = engine.search("policies", "When is rent due?", filters={"year": 2023})
     """
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        embedder: Embedder | None = None,
-        settings: RetrievalSettings | None = None,
-        sparse_folder: Path | None = None,
-        allow_incomplete: bool = False,
-        owns_database: bool = False,
-    ) -> None:
-        self.settings = settings or RetrievalSettings()
-        self._database = database
-        self._embedder = embedder
-        self._sparse_folder = sparse_folder
-        self._allow_incomplete = allow_incomplete
-        self._owns_database = owns_database
-        self._collections: dict[str, Collection] = {}
+    database: Database
+    _: KW_ONLY
+    embedder: Embedder | None = None
+    settings: RetrievalSettings = field(default_factory=RetrievalSettings)
+    sparse_folder: Path | None = None
+    allow_incomplete: bool = False
+    owns_database: bool = False
+    _collections: dict[str, Collection] = field(default_factory=dict[str, Collection], init=False)
 
     def search(
         self,
@@ -197,13 +189,13 @@ class RetrievalEngine:
         found = self._collections.get(dataset_id)
         if found is None:
             found = Collection(
-                store=self._database.open(dataset_id),
+                store=self.database.open(dataset_id),
                 settings=self.settings,
-                given=self._embedder,
-                sparse_folder=self._sparse_folder,
+                given=self.embedder,
+                sparse_folder=self.sparse_folder,
             )
             try:
-                if not self._allow_incomplete:
+                if not self.allow_incomplete:
                     found.check_complete()
             except BaseException:
                 found.close()
@@ -215,8 +207,8 @@ class RetrievalEngine:
         """Closes the collections, and the embedders that were opened here."""
         while self._collections:
             self._collections.popitem()[1].close()
-        if self._owns_database:
-            self._database.close()
+        if self.owns_database:
+            self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -269,7 +261,7 @@ def open_engine(
         open_database(address),
         owns_database=True,
         embedder=embedder,
-        settings=settings,
+        settings=settings or RetrievalSettings(),
         sparse_folder=sparse_folder,
         allow_incomplete=allow_incomplete,
     )

@@ -16,10 +16,8 @@ from tests.unit.post.rerank_server import Answer, serving
 
 pytestmark = pytest.mark.extra("http")
 
-CHUNKS = [chunk("a", "xx"), chunk("b", "xxxx"), chunk("c", "xxx")]
-
-
 TEXTS = ["xx", "xxxx", "xxx"]
+CHUNKS = [chunk(name, text) for name, text in zip("abc", TEXTS, strict=True)]
 ASKED = {"model": "m", "query": "q"}
 SCORES = ((1, 0.9), (2, 0.5), (0, 0.1))
 

@@ -6,7 +6,6 @@ import copy
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -215,21 +214,6 @@ def test_no_credential_is_part_of_the_identity() -> None:
     identity = str(PostRetrieval(operators=(secret,)).identity)
     assert "s3cret" not in identity
     assert "pw@" not in identity
-
-
-@pytest.mark.extra("tokens")
-def test_a_tokenizer_of_the_same_name_with_another_vocabulary_is_another_one(
-    tmp_path: Path,
-) -> None:
-    tokenizers: Any = import_module("tokenizers")
-    file = tmp_path / "tokenizer.json"
-    given = {"action": "filter", "type": "token_budget", "budget": 9}
-    identities: set[str] = set()
-    for words in ({"a": 0, "b": 1}, {"a": 0, "c": 1}):
-        tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "a")).save(str(file))
-        operator = build_operator({**given, "counter": f"tokenizers:{file}"})
-        identities.add(str(PostRetrieval(operators=(operator,)).identity))
-    assert len(identities) == 2
 
 
 # --- execute(): the operators document's mappings in and out
