@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -239,15 +238,15 @@ class ScoreStore:
     """
 
     def __init__(self, path: Path | None) -> None:
+        import sqlite3  # most who rerank keep no scores
+
         self.asked = 0
         """Scores that a reranker was asked for."""
         self.reused = 0
         """Scores that were known."""
-        self._lock = threading.Lock()
+        self._lock, place = threading.Lock(), path or ":memory:"
         try:
-            self._db = sqlite3.connect(
-                path or ":memory:", isolation_level=None, check_same_thread=False
-            )
+            self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
             self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
             self._db.executescript(_TABLE)
         except sqlite3.Error as error:
