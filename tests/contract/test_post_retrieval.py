@@ -32,7 +32,7 @@ from ragbench.post.augment import (
     Reflection,
     SecondaryQuery,
     Temporal,
-)  # fmt: skip
+)
 from ragbench.post.build import OPERATORS, RERANKERS, WRITTEN, Resources
 from ragbench.post.compress import Abstractive, Extractive
 from ragbench.post.filter import (
@@ -44,7 +44,7 @@ from ragbench.post.filter import (
     Threshold,
     TokenBudget,
     TopK,
-)  # fmt: skip
+)
 from ragbench.post.format import Chat, JsonFormat, LongContext, Template, Xml
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Rerank, Reranker

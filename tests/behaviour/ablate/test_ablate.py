@@ -19,7 +19,7 @@ from ragbench import (
     RetrievalResult,
     ablate,
     parse_metrics,
-)  # fmt: skip
+)
 from ragbench.errors import ConfigError, LLMStoppedError, RunMismatchError
 from ragbench.llm.endpoint import Price
 from ragbench.post.build import Variant

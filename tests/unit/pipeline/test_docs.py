@@ -23,7 +23,7 @@ from ragbench import (
     evaluate,
     load_pipeline,
     read_cases,
-)  # fmt: skip
+)
 from ragbench.embedders.embedder import EMBEDDERS
 from ragbench.io.dumps.read import dump_row
 from ragbench.io.settings import setting_fields

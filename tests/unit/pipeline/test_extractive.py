@@ -13,7 +13,7 @@ from ragbench.pipeline.extractive import (
     abstention_confidence,
     answer_confidence,
     rank_sentences,
-)  # fmt: skip
+)
 from ragbench.text.question import parse_question
 
 CONTEXTS = [

@@ -17,7 +17,7 @@ from ragbench.errors import (
     LLMRefusedError,
     LLMReplyError,
     LLMUnreachableError,
-)  # fmt: skip
+)
 from ragbench.pipeline.pre_retrieval import (
     HyDE,
     MultiQuery,
@@ -25,7 +25,7 @@ from ragbench.pipeline.pre_retrieval import (
     PreRetrieval,
     Rewrite,
     SearchQuery,
-)  # fmt: skip
+)
 from tests.unit.post.builders import Scripted
 
 

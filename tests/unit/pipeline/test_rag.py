@@ -17,7 +17,7 @@ from ragbench import (
     evaluate,
     load_pipeline,
     read_cases,
-)  # fmt: skip
+)
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.pipeline.extractive import ExtractiveGenerator

@@ -16,7 +16,7 @@ from ragbench.post.rerankers.llm import (
     LlmPointwiseReranker,
     parse_grade,
     parse_permutation,
-)  # fmt: skip
+)
 from tests.unit.post.builders import Scripted, chunk, order, query, scored
 
 

@@ -20,7 +20,7 @@ from ragbench.post.build import (
     listed,
     load_post_retrieval,
     load_variants,
-)  # fmt: skip
+)
 from ragbench.post.filter import TopK
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.fusion import (
@@ -28,7 +28,7 @@ from ragbench.post.rerankers.fusion import (
     LinearFusionReranker,
     ReciprocalRankFusionReranker,
     WeightedReranker,
-)  # fmt: skip
+)
 from ragbench.post.rerankers.lexical import LexicalReranker
 from ragbench.post.rerankers.llm import LlmListwiseReranker
 from tests.unit.post.builders import FixedScores, Scripted, Shelf, ids

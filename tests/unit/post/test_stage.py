@@ -21,7 +21,7 @@ from ragbench.errors import (
     RagbenchError,
     RunError,
     StageTimeoutError,
-)  # fmt: skip
+)
 from ragbench.post.build import Resources
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template

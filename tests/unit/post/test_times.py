@@ -19,7 +19,7 @@ from ragbench.post.rerankers.fusion import (
     ReciprocalRankFusionReranker,
     TimeWeightedReranker,
     WeightedReranker,
-)  # fmt: skip
+)
 from ragbench.verbs.report import open_traces
 from tests.behaviour.rags import NotingRAG, cases, run
 
