@@ -280,3 +280,15 @@ def test_quotes_are_located_and_nothing_is_paid_for_twice(ragbench: Ragbench) ->
         asked = len(server.good)
         assert ragbench(*command, *model(server, "-q")).out == done.out
         assert len(server.good) == asked
+
+
+@pytest.mark.extra("llm")
+@pytest.mark.parametrize(("high", "asks"), [(0.000001, False), (1.0, True)])
+def test_a_cascade_asks_only_where_words_are_unsure(
+    ragbench: Ragbench, high: float, asks: bool
+) -> None:
+    band = json.dumps({"low": 0.0, "high": high})
+    with FaultServer(say=located) as server:
+        command = ("validate", dump(), "--validator", "cascade", "--validator-args", band, "-q")
+        assert ragbench(*command, *model(server)).code == 0
+    assert (len(server.calls) > 0) is asks
