@@ -24,6 +24,19 @@ class Done(NamedTuple):
     out: str
     err: str
 
+    def ok(self, *shown: str) -> Done:
+        """Exit code 0, and these parts on standard output."""
+        assert self.code == 0, self.err
+        assert all(part in self.out for part in shown), self.out
+        return self
+
+    def refused(self, *said: str) -> Done:
+        """Exit code 2, and these parts in an error that the user can mend."""
+        assert self.code == 2, self.err
+        assert all(part in self.err for part in said), self.err
+        assert "This is a bug" not in self.err
+        return self
+
 
 Ragbench = Callable[..., Done]
 
@@ -72,11 +85,9 @@ def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
     return found
 
 
-def report_schema() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        files("ragbench.views").joinpath("report.schema.json").read_bytes()
-    )
-    return found
+def schema(name: str) -> dict[str, Any]:
+    """A published schema."""
+    return dict(json.loads(files("ragbench.views").joinpath(f"{name}.schema.json").read_bytes()))
 
 
 def score(metric: str, folder: str = "run") -> Any:

@@ -56,9 +56,7 @@ def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) 
 def test_a_cache_that_is_not_there_is_reported(
     ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = ragbench("cache", "stats")
-    assert done.code == 2
-    assert "there is no cache at reports/llm-cache.sqlite" in done.err
+    ragbench("cache", "stats").refused("there is no cache at reports/llm-cache.sqlite")
     assert not (workplace / "reports").exists()
     monkeypatch.setenv("RAGBENCH_LLM_CACHE", "off")
     assert "RAGBENCH_LLM_CACHE is off" in ragbench("cache", "stats").err

@@ -40,8 +40,7 @@ def written(records: list[Any], name: str = "labels.jsonl") -> str:
 
 def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
     labels = written([*labelled(60), {"query": "no label", "chunks": []}, "{oops"])
-    done = ragbench("calibrate", labels, "-o", "mine.json", "--workers", "1")
-    assert done.code == 0, done.err
+    done = ragbench("calibrate", labels, "-o", "mine.json", "--workers", "1").ok()
     lines = done.out.splitlines()
     assert lines[0] == "lexical on 60 labelled queries, 30 with the answer"
     assert "1 without a label: skipped" in lines
@@ -54,8 +53,7 @@ def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
     assert "malformed: labels.jsonl:62: " in done.err
     dump = written([{"query_id": "q", **labelled(2)[1]}], "dump.jsonl")
     plain = ragbench("validate", dump, "--json", "-q")
-    fitted = ragbench("validate", dump, "--json", "-q", "--calibration", "mine.json")
-    assert fitted.code == 0, fitted.err
+    fitted = ragbench("validate", dump, "--json", "-q", "--calibration", "mine.json").ok()
     first, second = json.loads(plain.out), json.loads(fitted.out)
     assert first["answer_probability"] != second["answer_probability"]
     assert second["answer_present"] is False
@@ -64,8 +62,7 @@ def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
 def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
     labels = written(labelled(36))
     for name, workers in (("a.json", "1"), ("b.json", "2")):
-        done = ragbench("calibrate", labels, "-o", name, "--workers", workers, "--json", "-q")
-        assert done.code == 0, done.err
+        done = ragbench("calibrate", labels, "-o", name, "--workers", workers, "--json", "-q").ok()
         value = json.loads(done.out)
         assert (value["labelled"], value["unlabelled"], value["failed"]) == (36, 0, 0)
         assert value["report"]["answer_after"]["count"] == 36
@@ -74,9 +71,9 @@ def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
 
 
 def test_labels_that_say_nothing_of_answers_are_refused(ragbench: Ragbench) -> None:
-    done = ragbench("calibrate", written([{"query": "a b", "chunks": []}]), "-q")
-    assert done.code == 2
-    assert "no query says whether its answer is present" in done.err
+    ragbench("calibrate", written([{"query": "a b", "chunks": []}]), "-q").refused(
+        "no query says whether its answer is present"
+    )
     assert not Path("calibration.json").exists()
 
 
@@ -86,12 +83,11 @@ def test_a_score_is_no_label(ragbench: Ragbench) -> None:
         for place, chunk in enumerate(record["chunks"]):
             del chunk["relevant"]
             chunk[name] = 52.1 - 9.4 * place
-    done = ragbench("calibrate", written(records), "--json", "-q", "--workers", "1")
-    assert done.code == 0, done.err
+    done = ragbench("calibrate", written(records), "--json", "-q", "--workers", "1").ok()
     assert json.loads(done.out)["report"]["chunk_before"] is None
-    done = ragbench("calibrate", written(records), "-q", "--map", f"relevant={name}")
-    assert done.code == 2
-    assert f"field '{name}': expected a label" in done.err
+    ragbench("calibrate", written(records), "-q", "--map", f"relevant={name}").refused(
+        f"field '{name}': expected a label"
+    )
 
 
 def test_chunks_that_are_all_relevant_teach_no_threshold(ragbench: Ragbench) -> None:

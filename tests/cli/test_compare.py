@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 
-import ragbench.views
 from ragbench_cli.main import main
-from tests.cli.runs import cases_of
-
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, cases_of, schema
 
 PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
-SCHEMA = json.loads(
-    (Path(ragbench.views.__file__).parent / "comparison.schema.json").read_text("utf-8")
-)
+SCHEMA = schema("comparison")
 SETTINGS: dict[str, dict[str, float]] = {
     "five": {"top_k": 5},
     "two": {"top_k": 2},
@@ -38,8 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def test_fewer_contexts_find_less(ragbench: Ragbench, runs: dict[str, str]) -> None:
-    done = ragbench("compare", runs["five"], runs["two"], "--json")
-    assert done.code == 0
+    done = ragbench("compare", runs["five"], runs["two"], "--json").ok()
     found = json.loads(done.out)
     jsonschema.validate(found, SCHEMA)
     metrics = {metric["name"]: metric for metric in found["metrics"]}
@@ -152,8 +145,7 @@ def test_other_cases_are_refused_and_the_common_ones_offered(
     done = ragbench("compare", runs["five"], "first")
     assert (done.code, done.out) == (2, "")
     assert "--only-common-cases" in done.err
-    done = ragbench("compare", runs["five"], "first", "--only-common-cases")
-    assert done.code == 0
+    done = ragbench("compare", runs["five"], "first", "--only-common-cases").ok()
     assert "cases that are the same in all runs" in " ".join(done.out.split())
 
 

@@ -62,17 +62,14 @@ def test_what_is_installed_and_what_is_not(ragbench: Ragbench) -> None:
 
 def test_a_missing_core_package_fails(ragbench: Ragbench, installed: dict[str, str]) -> None:
     del installed["orjson"]
-    done = ragbench("doctor")
-    assert done.code == 2
+    done = ragbench("doctor").refused()
     assert "failed  core" in done.out
     assert "without orjson: pip install --force-reinstall ragbench" in " ".join(done.out.split())
 
 
 def test_it_runs_from_the_source_too(ragbench: Ragbench, installed: dict[str, str]) -> None:
     installed.clear()
-    done = ragbench("doctor")
-    assert done.code == 0
-    assert "run from its source" in done.out
+    ragbench("doctor").ok("run from its source")
 
 
 @pytest.mark.parametrize(
@@ -98,16 +95,15 @@ def test_a_rag_is_asked_one_question(ragbench: Ragbench, rag: str) -> None:
 
 
 def test_a_doubt_is_printed_and_is_no_failure(ragbench: Ragbench) -> None:
-    done = ragbench("doctor", "--rag", own_rag("return '27 days'", "return ['a', 'b']"))
-    assert done.code == 0
-    assert "doubt   generation reads" in done.out
-    assert "doubt   retrieval top_k" in done.out
-    assert "ok      retrieval in batches" in done.out
+    ragbench("doctor", "--rag", own_rag("return '27 days'", "return ['a', 'b']")).ok(
+        "doubt   generation reads", "doubt   retrieval top_k", "ok      retrieval in batches"
+    )
 
 
 def test_a_rag_that_fails_is_shown_where(ragbench: Ragbench) -> None:
-    done = ragbench("doctor", "--rag", "rags.py:Failing", "--question", "Is the desk open?")
-    assert done.code == 2
+    done = ragbench(
+        "doctor", "--rag", "rags.py:Failing", "--question", "Is the desk open?"
+    ).refused()
     assert "ok      rag retrieves" in done.out
     assert "failed  rag generates" in done.out
     assert "ValueError: no [bold]desk[/nothing] here" in " ".join(done.out.split())
@@ -125,8 +121,7 @@ def test_credentials_are_masked(ragbench: Ragbench, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_rag_that_does_not_load_is_named(ragbench: Ragbench) -> None:
-    done = ragbench("doctor", "--rag", "nope:X")
-    assert done.code == 2
+    done = ragbench("doctor", "--rag", "nope:X").refused()
     assert "there is no module 'nope'" in " ".join(done.out.split())
     assert ragbench("doctor", "--rag", "rags.py:Plain", "--rag-args", "{").code == 2
 
@@ -134,8 +129,7 @@ def test_a_rag_that_does_not_load_is_named(ragbench: Ragbench) -> None:
 def test_a_dataset_is_read_for_what_would_be_scored_wrongly(
     ragbench: Ragbench, workplace: Path
 ) -> None:
-    done = ragbench("doctor", "--dataset", "office", "--json")
-    assert done.code == 0
+    done = ragbench("doctor", "--dataset", "office", "--json").ok()
     found = checks(done)
     assert found["data reads"] == ("ok", "3 cases, 3 documents")
     assert {state for name, (state, _) in found.items() if name.startswith("data")} == {"ok"}
@@ -143,9 +137,9 @@ def test_a_dataset_is_read_for_what_would_be_scored_wrongly(
     again = {"id": "c4", "query": "When is the help desk open?", "reference": "never"}
     with cases.open("a", encoding="utf-8") as file:
         file.write(json.dumps(again) + "\n")
-    done = ragbench("doctor", "--dataset", "office/cases.jsonl", "--corpus", "office/corpus.jsonl")
-    assert done.code == 0
-    assert "doubt   data questions   1 case (c4) asks what another one asks" in done.out
+    ragbench("doctor", "--dataset", "office/cases.jsonl", "--corpus", "office/corpus.jsonl").ok(
+        "doubt   data questions   1 case (c4) asks what another one asks"
+    )
 
 
 def test_a_dataset_or_corpus_that_cannot_be_read_fails(ragbench: Ragbench, workplace: Path) -> None:

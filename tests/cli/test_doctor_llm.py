@@ -76,8 +76,7 @@ def test_a_key_that_is_refused_is_reported_without_it(
 def test_no_model_no_key_and_no_endpoint_are_reported(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = ragbench("doctor", "--llm", "--json")
-    assert done.code == 2
+    done = ragbench("doctor", "--llm", "--json").refused()
     assert checks(done)["llm settings"][0] == "failed"
     assert "no model is named" in checks(done)["llm settings"][1]
     found = checks(ragbench("doctor", "--llm", "--llm-model", "gpt-4o-mini", "--json"))

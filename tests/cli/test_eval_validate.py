@@ -11,15 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-import ragbench as package
-from tests.cli.runs import Ragbench, calls, cases_of, lines, report, report_schema
-
-
-def schema(name: str) -> dict[str, Any]:
-    """A published schema."""
-    path = Path(package.__file__).parent / "views" / f"{name}.schema.json"
-    return dict(json.loads(path.read_text("utf-8")))
-
+from tests.cli.runs import Ragbench, calls, cases_of, lines, report, schema
 
 RAG = '''
 from ragbench import RAGInterface
@@ -72,7 +64,7 @@ def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(
     done = evaluated(ragbench, dataset, "--validate", "lexical", "-o", "run")
     assert done.code == 0, done.err
     made = report()
-    jsonschema.Draft202012Validator(report_schema()).validate(made)
+    jsonschema.Draft202012Validator(schema("report")).validate(made)
     table = made["validation"]
     cells = table["matrix"]
     found = {(cell["answer_present"], cell["answered"]) for cell in cells}
@@ -128,8 +120,7 @@ def test_the_same_command_again_judges_and_calls_nothing(
 def test_runs_are_compared_with_and_without_a_validator(ragbench: Ragbench, dataset: str) -> None:
     assert evaluated(ragbench, dataset, "-o", "plain").code == 0
     assert evaluated(ragbench, dataset, "-o", "judged", "--validate", "lexical").code == 0
-    done = ragbench("compare", "plain", "judged", "--json")
-    assert done.code == 0, done.err
+    done = ragbench("compare", "plain", "judged", "--json").ok()
     drop = ("--max-drop", "answer_rate=0.5")
     done = ragbench("gate", "judged", "--baseline", "plain", *drop, "--json")
     assert done.code in (0, 1, 3), done.err
@@ -165,8 +156,7 @@ def test_cases_csv_says_of_each_query_what_was_judged_and_why(ragbench: Ragbench
         {"id": "not retrieved", "query": "When was it sold?", "response": "In 1990."},
     ]
     answers = lines("answers.jsonl", rows)
-    done = ragbench("eval", answers, "--validate", "lexical", "-o", "run", "-q")
-    assert done.code == 0, done.err
+    ragbench("eval", answers, "--validate", "lexical", "-o", "run", "-q").ok()
     with Path("run/cases.csv").open(encoding="utf-8", newline="") as file:
         found = {row["id"]: row for row in csv.DictReader(file)}
     columns = [name for name in found["none"] if name.startswith("verdict_")]

@@ -40,8 +40,7 @@ def test_the_waterfall_and_the_worst_cases(ragbench: Ragbench, run: str) -> None
 
 
 def test_one_case_hop_by_hop(ragbench: Ragbench, run: str) -> None:
-    done = ragbench("explain", run, "c2")
-    assert done.code == 0
+    done = ragbench("explain", run, "c2").ok()
     for part in ("When is the help desk open?", "not retrieved", "desk", "27 days of paid leave"):
         assert part in done.out
     story = json.loads(ragbench("explain", run, "c1", "--json").out)["story"]
@@ -73,16 +72,14 @@ def test_gold_that_is_not_in_the_corpus(ragbench: Ragbench) -> None:
         {"id": "out", "query": "How high is the tower?", "reference_context_ids": ["tower"]},
     ]
     lines("cases.jsonl", rows)
-    done = ragbench("eval", "cases.jsonl", "--corpus", "office/corpus.jsonl", "-o", "run", "-q")
-    assert done.code == 0
+    ragbench("eval", "cases.jsonl", "--corpus", "office/corpus.jsonl", "-o", "run", "-q").ok()
     causes = {case["id"]: case["attribution"]["cause"] for case in cases_of()}
     assert causes["out"] == "not_in_corpus"
     assert causes["in"] != "not_in_corpus"
 
 
 def test_a_cause_is_taken_as_tables_print_it(ragbench: Ragbench, run: str) -> None:
-    in_words = ragbench("cases", run, "--cause", "answered though nothing was there")
-    assert in_words.code == 0
+    in_words = ragbench("cases", run, "--cause", "answered though nothing was there").ok()
     assert in_words.out == ragbench("cases", run, "--cause", "answered_without").out
 
 

@@ -112,10 +112,9 @@ def test_the_configuration_is_found_and_options_go_before_it(ragbench: Ragbench)
     Path("ragbench.yaml").write_text("eval: {}", "utf-8")
     assert ragbench("gate", "good.json", "--min", "m=1").code == 0
     Path("ragbench.yaml").write_text("gate:\n  max_drop: 7\n  beta: 1\n", "utf-8")
-    done = ragbench("gate", "good.json")
-    assert done.code == 2
-    assert "ragbench.yaml:2: field 'gate.max_drop'" in done.err
-    assert "ragbench.yaml:3: field 'gate.beta'" in done.err
+    ragbench("gate", "good.json").refused(
+        "ragbench.yaml:2: field 'gate.max_drop'", "ragbench.yaml:3: field 'gate.beta'"
+    )
 
 
 @pytest.mark.usefixtures("runs")
@@ -151,9 +150,9 @@ def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
     assert (rate["outcome"], rate["observed"]) == ("failed", pytest.approx(1 / 3))
     assert verdict["lost_cases"][0]["id"] == "c2"
     assert verdict["lost_cases"][0]["status"] == "failed"
-    several = ragbench("baseline", "set", "runs/one", "runs/two", "-o", "both.json")
-    assert several.code == 2
-    assert "not runs of one unchanged system" in several.err
+    ragbench("baseline", "set", "runs/one", "runs/two", "-o", "both.json").refused(
+        "not runs of one unchanged system"
+    )
     kept = ragbench("baseline", "set", "runs/three", "-o", "three.json", "--json")
     assert json.loads(kept.out)["path"] == "three.json"
     assert "Warning: 1 calls of this run failed" in kept.err
@@ -177,8 +176,7 @@ def test_runs_of_main_are_added_averaged_and_dated(ragbench: Ragbench) -> None:
     assert Path("ragbench-baseline.json").read_bytes() == before
     page = ragbench("baseline", "show").out
     assert "the mean of 2 runs, 2026-02-01 to 2026-02-02" in page
-    gated = ragbench("gate", "three", "-b", "ragbench-baseline.json")
-    assert gated.code == 0
+    gated = ragbench("gate", "three", "-b", "ragbench-baseline.json").ok()
     assert "mean of 2 runs)" in " ".join(gated.out.split())
     assert "the newest is 1 day older than this run" in " ".join(gated.out.split())
     assert ragbench("baseline", "add", "three", "--keep", "1").code == 0
@@ -224,8 +222,7 @@ def test_a_dataset_that_gains_cases_and_tags_is_the_same_one(ragbench: Ragbench)
     lines = [json.dumps(case) for case in (*cases, added)]
     Path("office/cases.jsonl").write_text("\n".join(lines), "utf-8")
     ragbench(*evaluate, "-o", "grown")
-    done = ragbench("gate", "grown", "-b", "before", "--json")
-    assert done.code == 0
+    done = ragbench("gate", "grown", "-b", "before", "--json").ok()
     (note,) = [note for note in json.loads(done.out)["notes"] if note.startswith("Compared")]
     assert note == "Compared on the 3 cases that both runs have unchanged. Left out: 1 new (added)."
     cases[1]["query"] += " Really?"

@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 
-import ragbench.views
+from tests.cli.runs import Ragbench, schema
 
-Ragbench = Callable[..., Any]
-
-SCHEMA = json.loads(
-    (Path(ragbench.views.__file__).parent / "verdict.schema.json").read_text("utf-8")
-)
+SCHEMA = schema("verdict")
 APP = """
 import random
 
@@ -111,8 +105,7 @@ def test_a_budget_ends_it_undecided(ragbench: Ragbench, repository: Path) -> Non
 
 def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, repository: Path) -> None:
     (repository / "app.py").write_text(APP.format(right=0.1), encoding="utf-8")
-    done = ragbench("gate", "head", "-b", "base", *LIMITS)
-    assert done.code == 2
+    done = ragbench("gate", "head", "-b", "base", *LIMITS).refused()
     said = " ".join(done.err.split())
     assert "is not the system of head: app.py changed. Uncommitted changes," in said
 
@@ -124,12 +117,8 @@ def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path
         (("head/report.json", "-b", "base", *LIMITS), "needs the folder of a run"),
         (("head", "-b", "base", *LIMITS, "--ask", "--rag app.py:Gone"), "could not be asked again"),
     ):
-        done = ragbench("gate", *arguments)
-        assert done.code == 2
-        assert message in done.err
+        ragbench("gate", *arguments).refused(message)
     manifest = json.loads((repository / "base" / "manifest.json").read_text("utf-8"))
     manifest["git"]["dirty"] = True
     (repository / "base" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    done = ragbench("gate", "head", "-b", "base", *LIMITS)
-    assert done.code == 2
-    assert "had uncommitted changes" in done.err
+    ragbench("gate", "head", "-b", "base", *LIMITS).refused("had uncommitted changes")

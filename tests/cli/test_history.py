@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import pytest
 from ragbench.gate.baseline_file import write_baseline
 from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.views.history import sparkline
+from tests.cli.runs import Ragbench
 from tests.unit.gate.builders import run as made
 
-Ragbench = Callable[..., Any]
 CASES = 400
 
 

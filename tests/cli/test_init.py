@@ -16,13 +16,11 @@ EVAL = ("eval", "data", "--rag", "my_rag.py:MyRAG", "--out", "reports/ragbench",
 def test_it_runs_as_it_is(
     ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = ragbench("init", "project")
-    assert done.code == 0
+    done = ragbench("init", "project").ok()
     assert done.out.splitlines() == [str(Path("project") / name) for name in FILES]
     assert "cd project" in done.err
     monkeypatch.chdir(workplace / "project")
-    done = ragbench(*EVAL)
-    assert done.code == 0, done.err
+    done = ragbench(*EVAL).ok()
     done = ragbench("gate", "reports/ragbench")
     assert (done.code, done.out.partition("\n")[0]) == (0, "passed: 4 checks passed")
 
@@ -48,16 +46,14 @@ def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path
     assert "recall@5: {min: 0.8, max_drop: 0.05}" in text
     text = text.replace("recall@5: {min: 0.8}", "recall@5: {min: 0.8, max_drop: 0.05}")
     path.write_text(text.replace("# baseline:", "baseline:"), "utf-8")
-    done = ragbench("gate", "reports/ragbench", "--json")
-    assert done.code == 0
+    done = ragbench("gate", "reports/ragbench", "--json").ok()
     checks = json.loads(done.out)["checks"]
     assert [check["subject"] for check in checks if check["kind"] == "drop"] == ["recall@5"]
 
 
 def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace: Path) -> None:
     (workplace / "ragbench.yaml").write_text("mine", "utf-8")
-    done = ragbench("init")
-    assert done.code == 0
+    done = ragbench("init").ok()
     assert (workplace / "ragbench.yaml").read_text("utf-8") == "mine"
     assert "exists, left as it is: ragbench.yaml" in done.err
     assert "ragbench.yaml" not in done.out.splitlines()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench, report_schema
+from tests.cli.runs import Ragbench, schema
 from tests.llm_server import FaultServer, Payload
 
 ROOT = Path(__file__).parents[2]
@@ -39,8 +39,7 @@ def model(server: FaultServer, *more: str) -> tuple[str, ...]:
 @pytest.mark.extra("llm")
 def test_a_judged_run_shows_scores_tokens_and_what_was_said(ragbench: Ragbench) -> None:
     with FaultServer() as server:
-        done = ragbench(*RUN, *model(server))
-        assert done.code == 0
+        done = ragbench(*RUN, *model(server)).ok()
         again = ragbench(*RUN, *model(server))
     assert "support" in done.out
     assert "asked   4 calls (0 kept from before, 0 failed) in 4 requests" in done.err
@@ -112,9 +111,9 @@ def test_a_cap_of_the_run_counts_what_earlier_commands_spent(ragbench: Ragbench)
         assert 0 < spent < 0.05 and first["ended"] == "done"
         # Another judge has to ask anew; each command by itself would stay below the cap.
         other = (*more[:-1], f"{spent * 1.5:.6f}", "--max-cost", "0.05")
-        done = ragbench(*RUN, *model(server, *other, "--repeats", "2"))
-        assert done.code == 2
-        assert "the cost of all commands of this run is capped at" in done.err
+        ragbench(*RUN, *model(server, *other, "--repeats", "2")).refused(
+            "the cost of all commands of this run is capped at"
+        )
         more = (*more[:-1], "1")
         assert ragbench(*RUN, *model(server, *more, "--repeats", "2")).code == 0
         receipts = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
@@ -220,14 +219,13 @@ def test_a_panel_and_canaries_stand_in_the_report(ragbench: Ragbench) -> None:
         more = model(server, "--panel", "m2", "--canaries", "8")
         dry = ragbench(*RUN, *more, "--dry-run")
         assert "support, m" in dry.out and "support, m2" in dry.out and server.calls == []
-        done = ragbench(*RUN, *more)
-        assert done.code == 0
+        done = ragbench(*RUN, *more).ok()
         asked = len(server.calls)
         assert ragbench(*RUN, *more).code == 0
         assert len(server.calls) == asked  # neither cells nor canaries are judged twice
     assert "support: m and m2 say the same of 100%" in done.out
     report = json.loads(Path("run/report.json").read_text("utf-8"))
-    jsonschema.validate(report, report_schema())
+    jsonschema.validate(report, schema("report"))
     [line] = report["judging"]["lines"]
     assert [juror["judge"] for juror in line["jurors"]] == ["m", "m2"]
     # The only sentence of the contexts can be copied, and its number altered.
@@ -268,8 +266,7 @@ def test_quotes_are_located_and_nothing_is_paid_for_twice(ragbench: Ragbench) ->
     unnamed = ragbench(*command)
     assert unnamed.code == 2 and "--llm-model" in unnamed.err
     with FaultServer(say=located, latency=0.05) as server:
-        done = ragbench(*command, *model(server, "-o", "v.jsonl"))
-        assert done.code == 0, done.err
+        done = ragbench(*command, *model(server, "-o", "v.jsonl")).ok()
         for verdict in map(json.loads, done.out.splitlines()):
             (piece,) = verdict["evidence"]
             assert piece["text"].startswith("Employees get 27 days\n of paid leave")

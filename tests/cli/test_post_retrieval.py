@@ -26,9 +26,7 @@ def save(name: str, text: str) -> None:
 
 def test_a_run_with_a_stage_reports_it(ragbench: Ragbench) -> None:
     save("stage.yaml", STAGE)
-    done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
-    assert done.code == 0
-    assert "post_retrieve  3 done" in done.out
+    ragbench(*RUN, "--post-retrieval", "stage.yaml").ok("post_retrieve  3 done")
     manifest = json.loads(Path("run/manifest.json").read_text("utf-8"))
     assert manifest["settings"]["post_retrieve"]["operators"][0]["k"] == 1
     assert "post_retrieve" in manifest["rag"]["stages"]
@@ -44,10 +42,10 @@ def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:
 
 def test_a_bad_stage_is_refused_with_every_line_before_anything_runs(ragbench: Ragbench) -> None:
     save("stage.yaml", "operators:\n  - {action: filter, type: top_k, k: 0}\n  - {action: x}\n")
-    done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
-    assert done.code == 2
-    assert "stage.yaml:2: field 'k': k must be at least 1, not 0" in done.err
-    assert "stage.yaml:3: field 'action': unknown action 'x'." in done.err
+    ragbench(*RUN, "--post-retrieval", "stage.yaml").refused(
+        "stage.yaml:2: field 'k': k must be at least 1, not 0",
+        "stage.yaml:3: field 'action': unknown action 'x'.",
+    )
     assert not Path("run").exists()
 
 
@@ -72,9 +70,7 @@ def test_an_operator_that_needs_a_language_model_says_how_to_name_one(
     for name in [name for name in os.environ if name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
     save("stage.yaml", LLM)
-    done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
-    assert done.code == 2
-    assert "no model is named" in done.err
+    ragbench(*RUN, "--post-retrieval", "stage.yaml").refused("no model is named")
     assert not Path("run").exists()
 
 
@@ -93,8 +89,7 @@ def test_a_model_of_the_users_own_takes_part(ragbench: Ragbench) -> None:
 def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) -> None:
     save("variants.yaml", VARIANTS)
     assert ragbench(*RUN).code == 0
-    done = ragbench("ablate", "run", "--variants", "variants.yaml")
-    assert done.code == 0
+    done = ragbench("ablate", "run", "--variants", "variants.yaml").ok()
     for expected in ("recall@3", "precision@3", "as retrieved", "cost per case", "tokens p95"):
         assert expected in done.out
     assert "first [bold]one[/nothing]" in done.out
@@ -133,30 +128,30 @@ def test_an_ablation_with_somebody_who_answers(ragbench: Ragbench) -> None:
     save("rag.yaml", "generation: extractive\n")
     assert ragbench(*RUN).code == 0
     asked = ("ablate", "run", "--variants", "variants.yaml")
-    done = ragbench(*asked, "--rag", "reader.py:Reader", "--price", "2,0", "--md", "ablation.md")
-    assert done.code == 0
+    done = ragbench(
+        *asked, "--rag", "reader.py:Reader", "--price", "2,0", "--md", "ablation.md"
+    ).ok()
     for expected in ("end_to_end_f1", "answers of Reader", "USD / 1,000"):
         assert expected in done.out
     assert "## answers of Reader" in Path("ablation.md").read_text("utf-8")
     done = ragbench(*asked, "--pipeline", "rag.yaml", "--json")
     assert json.loads(done.out)["generator"] == "rag"
-    done = ragbench(*asked, "--rag", "reader.py:Dead")
-    assert (done.code, "nothing was measured" in done.err) == (2, True)
+    done = ragbench(*asked, "--rag", "reader.py:Dead").refused("nothing was measured")
     for wrong, said in (
         (("--price", "1"), "--price needs --rag or --pipeline"),
         (("--rag", "reader.py:Reader", "--pipeline", "rag.yaml"), "give one of them"),
         (("--rag", "reader.py:Reader", "--price", "dear"), "--price must be a number"),
         (("--json", "--md", "-"), "both want standard output"),
     ):
-        done = ragbench(*asked, *wrong)
-        assert (done.code, said in done.err) == (2, True), done.err
+        ragbench(*asked, *wrong).refused(said)
 
 
 def test_an_ablation_that_cannot_be_made_says_why(ragbench: Ragbench) -> None:
     save("variants.yaml", VARIANTS)
     assert "not a run folder" in ragbench("ablate", "nowhere", "--variants", "variants.yaml").err
     assert ragbench(*RUN).code == 0
-    done = ragbench("ablate", "run", "--variants", "variants.yaml", "-m", "token_f1")
-    assert (done.code, "reads the answer" in done.err) == (2, True)
+    done = ragbench("ablate", "run", "--variants", "variants.yaml", "-m", "token_f1").refused(
+        "reads the answer"
+    )
     done = ragbench("ablate", "run", "--variants", "variants.yaml", "--counter", "words")
     assert "unknown token counter 'words'" in done.err

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragbench import parse_metrics
 from ragbench.core.outcome import Cell
 from ragbench.stages.repeated import Repeated
-from tests.cli.runs import cases_of
-
-Ragbench = Callable[..., Any]
+from tests.cli.runs import Ragbench, cases_of
 
 NOISY = '''
 """Answers by the number of times that it was asked a question, which it counts in a file."""
@@ -56,8 +52,7 @@ def asked() -> int:
 
 @pytest.mark.usefixtures("cases")
 def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None:
-    done = ragbench(*EVAL, "--rag-repeats", "3", "--json")
-    assert done.code == 0, done.err
+    done = ragbench(*EVAL, "--rag-repeats", "3", "--json").ok()
     report = json.loads(done.out)
     (f1,) = [one for one in report["summaries"] if one["metric"] == "token_f1"]
     assert f1["score"] == pytest.approx(2 / 3)
@@ -113,12 +108,10 @@ def test_what_cannot_be_repeated_is_refused(ragbench: Ragbench) -> None:
         (("--rag-repeats", "21"), "give 1 to 20"),
         (("--rag-repeats", "2", "--dry-run"), "--dry-run"),
     ):
-        done = ragbench(*EVAL, *more)
-        assert done.code == 2
-        assert message in done.err
-    done = ragbench("eval", "cases.jsonl", "-q", "-o", "other", "--rag-repeats", "2")
-    assert done.code == 2
-    assert "--rag-repeats needs --rag" in done.err
+        ragbench(*EVAL, *more).refused(message)
+    ragbench("eval", "cases.jsonl", "-q", "-o", "other", "--rag-repeats", "2").refused(
+        "--rag-repeats needs --rag"
+    )
 
 
 WORKING = """

@@ -76,8 +76,7 @@ def test_each_rule_changes_one_thing() -> None:
 
 def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:
     options = ("--self-test", "--limit", "3", "--validator", "lexical")
-    done = ragbench("validate", str(PELLORIN), *options, "--json")
-    assert done.code == 0, done.err
+    done = ragbench("validate", str(PELLORIN), *options, "--json").ok()
     assert [one["kind"] for one in json.loads(done.out)["kinds"]] == [*KINDS]
     assert ragbench("validate", str(PELLORIN), *options, "--json").out == done.out
     text = ragbench("validate", str(PELLORIN), *options)
@@ -88,6 +87,4 @@ def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:
 def test_what_says_nothing_of_answers_is_refused(ragbench: Ragbench, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(json.dumps({"id": "a", "text": "Rain."}) + "\n", encoding="utf-8")
-    done = ragbench("validate", str(corpus), "--self-test")
-    assert done.code == 2
-    assert "no near misses can be made of it" in done.err
+    ragbench("validate", str(corpus), "--self-test").refused("no near misses can be made of it")

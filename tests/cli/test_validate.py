@@ -14,10 +14,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-import ragbench as package
 from ragbench.validators import validator as registry
 from ragbench.validators.lexical import LexicalValidator
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, schema
 
 ROOT = Path(__file__).parents[2]
 NOTHING = "No relevant information found in retrieved data."
@@ -30,10 +29,7 @@ QUERY = "How many days of paid leave do employees get?"
 
 def check(value: Any, name: str) -> None:
     """Fails where a value does not fit the published schema."""
-    path = Path(package.__file__).parent / "views" / f"{name}.schema.json"
-    schema = json.loads(path.read_text("utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(schema).validate(value)
+    jsonschema.validate(value, schema(name), jsonschema.Draft202012Validator)
 
 
 def summary_of(out: str) -> dict[str, Any]:
@@ -62,8 +58,7 @@ def verdicts(ragbench: Ragbench) -> Callable[..., list[dict[str, Any]]]:
     """Judges records and gives the verdicts, each checked against the published schema."""
 
     def judge(*records: Any, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-        done = ragbench("validate", written(*records), "--json", "--quiet", *options)
-        assert done.code == 0, done.err
+        done = ragbench("validate", written(*records), "--json", "--quiet", *options).ok()
         found = [json.loads(line) for line in done.out.splitlines()]
         for verdict in found:
             check(verdict, "validation")
@@ -103,8 +98,7 @@ def test_standard_input_and_output(ragbench: Ragbench, monkeypatch: pytest.Monke
         buffer = io.BytesIO(json.dumps(asked()).encode() + b"\n")
 
     monkeypatch.setattr(sys, "stdin", Input())
-    done = ragbench("validate", "-", "-o", "-", "-q")
-    assert done.code == 0, done.err
+    done = ragbench("validate", "-", "-o", "-", "-q").ok()
     assert json.loads(done.out)["query_id"] == "q1"
     assert done.err == ""
 
@@ -112,14 +106,12 @@ def test_standard_input_and_output(ragbench: Ragbench, monkeypatch: pytest.Monke
 def test_a_table_in_an_old_encoding_is_judged_and_the_guess_is_said(ragbench: Ragbench) -> None:
     rows = "query,text\nWie viele Tage für Ferien?,Für Ferien gibt es 27 Tage im Jahr.\n"
     Path("rows.csv").write_bytes(rows.encode("cp1252"))
-    done = ragbench("validate", "rows.csv", "--json", "-q")
-    assert done.code == 0, done.err
+    done = ragbench("validate", "rows.csv", "--json", "-q").ok()
     assert json.loads(done.out)["evidence"][0]["text"] == "Für Ferien gibt es 27 Tage im Jahr."
     assert done.err == "'rows.csv' is not UTF-8 and is read as cp1252, a guess (--encoding)\n"
     named = ragbench("validate", "rows.csv", "--json", "-q", "--encoding", "cp1252")
     assert (named.out, named.err) == (done.out, "")
-    wrong = ragbench("validate", "rows.csv", "--encoding", "cp9999")
-    assert (wrong.code, "no text encoding 'cp9999'" in wrong.err) == (2, True)
+    ragbench("validate", "rows.csv", "--encoding", "cp9999").refused("no text encoding 'cp9999'")
 
 
 # --- the edge cases of the specification
@@ -187,8 +179,7 @@ def test_unclear_queries_get_a_verdict(verdicts: Verdicts, query: str, kind: str
 
 def test_malformed_lines_are_reported_counted_and_skipped(ragbench: Ragbench) -> None:
     dump = written(asked(1), '{"query": ', asked(3), '{"query": "no chunks"}', "[]")
-    done = ragbench("validate", dump, "-o", "v.jsonl", "-q", "--max-malformed", "0.6")
-    assert done.code == 0
+    done = ragbench("validate", dump, "-o", "v.jsonl", "-q", "--max-malformed", "0.6").ok()
     lines = Path("v.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["query_id"] for line in lines] == ["q1", "q3"]
     assert "malformed: 3, excluded from every figure" in done.err
@@ -209,15 +200,14 @@ def test_a_gate_does_not_pass_on_a_dump_that_was_not_read(ragbench: Ragbench) ->
 def test_chunks_written_as_json_in_a_text_are_opened(ragbench: Ragbench) -> None:
     logged = {"input": QUERY, "output": json.dumps([{"id": "leave", "page_content": LEAVE}])}
     for options in ((), ("--map", "chunks=output")):
-        done = ragbench("validate", written(logged), "--json", "-q", *options)
-        assert done.code == 0, done.err
+        done = ragbench("validate", written(logged), "--json", "-q", *options).ok()
         assert json.loads(done.out)["relevant_chunk_ids"] == ["leave"]
 
 
 def test_strict_refuses_them(ragbench: Ragbench) -> None:
-    done = ragbench("validate", written(asked(1), "{oops", asked(3)), "-o", "v.jsonl", "--strict")
-    assert done.code == 2
-    assert "dump.jsonl:2: not valid JSON" in done.err
+    ragbench("validate", written(asked(1), "{oops", asked(3)), "-o", "v.jsonl", "--strict").refused(
+        "dump.jsonl:2: not valid JSON"
+    )
     assert ragbench("validate", written(asked(1)), "--strict", "-q").code == 0
 
 
@@ -250,10 +240,7 @@ def test_bad_input_is_one_clear_error(
     ragbench: Ragbench, content: str, options: tuple[str, ...], said: str
 ) -> None:
     Path("dump.jsonl").write_text(content, encoding="utf-8")
-    done = ragbench("validate", "dump.jsonl", "-q", *options)
-    assert done.code == 2
-    assert said in done.err
-    assert "Traceback" not in done.err
+    done = ragbench("validate", "dump.jsonl", "-q", *options).refused(said)
     assert done.out == ""
 
 
@@ -293,8 +280,7 @@ def test_score_directions_that_differ_within_a_dump_are_reported(verdicts: Verdi
 
 def test_the_summary_counts_kinds_with_examples(ragbench: Ragbench) -> None:
     dump = written(asked(1), asked(2, chunks=[]), asked(3, chunks=[]), asked(3))
-    done = ragbench("validate", dump, "-o", "out.jsonl")
-    assert done.code == 0
+    done = ragbench("validate", dump, "-o", "out.jsonl").ok()
     assert done.out == ""
     assert "4 queries with 4 chunks by lexical, 2 relevant" in done.err
     assert "answer present     2 of 4: 50.0% (95% interval 6.8% .. 93.2%)" in done.err
@@ -486,9 +472,9 @@ def test_what_is_left_behind(
 
 def test_a_file_of_another_program_is_not_taken_for_the_journal(ragbench: Ragbench) -> None:
     Path("v.jsonl.journal").write_text("my diary, " * 100, encoding="utf-8")
-    done = ragbench("validate", written(asked()), "-o", "v.jsonl")
-    assert done.code == 2
-    assert "v.jsonl.journal is not a journal of ragbench" in done.err
+    ragbench("validate", written(asked()), "-o", "v.jsonl").refused(
+        "v.jsonl.journal is not a journal of ragbench"
+    )
     assert Path("v.jsonl.journal").read_text("utf-8").startswith("my diary")
     assert not Path("v.jsonl").exists()
 
@@ -518,8 +504,7 @@ def test_a_query_that_fails_is_no_verdict(ragbench: Ragbench, before: Before) ->
     assert verdict["answer_present"] is None
     assert verdict["message"] == "Failed: OSError: the model is gone"
     assert "failed: 1, excluded from every figure" in done.err
-    done = ragbench("validate", written(asked(2, "fail here")))
-    assert (done.code, "no query could be judged" in done.err) == (2, True)
+    ragbench("validate", written(asked(2, "fail here"))).refused("no query could be judged")
 
 
 @pytest.mark.parametrize(
@@ -533,8 +518,9 @@ def test_the_best_validator_at_hand_judges(
     if not installed:
         monkeypatch.setattr(registry, "find_spec", lambda name: None)
     text = "There are 27 days of paid leave a year."
-    done = ragbench("validate", written(asked(chunks=[chunk("a", text)])), "-o", "verdicts.jsonl")
-    assert done.code == 0
+    done = ragbench(
+        "validate", written(asked(chunks=[chunk("a", text)])), "-o", "verdicts.jsonl"
+    ).ok()
     assert ("using the local reader model" in done.err) is installed
     verdict = json.loads(Path("verdicts.jsonl").read_text("utf-8"))
     assert (verdict["validator"], verdict["answer_present"]) == (judge, True)
@@ -547,8 +533,7 @@ def test_a_page_shows_which_queries_another_retriever_won_and_lost(ragbench: Rag
     ragbench("validate", first, "-q", "-o", "earlier.jsonl")
     other = [chunk("badge", BADGE)]
     second = written(asked(1, chunks=other), asked(2, chunks=hit), asked(3, chunks=hit))
-    done = ragbench("validate", second, "-q", "--against", "earlier.jsonl", "--html", "page.html")
-    assert done.code == 0, done.err
+    ragbench("validate", second, "-q", "--against", "earlier.jsonl", "--html", "page.html").ok()
     page = Path("page.html").read_text("utf-8")
     text = " ".join(re.sub("<[^>]+>", " ", page.partition("<main")[2]).split())
     assert "Against earlier.jsonl queries in both won lost p 3 1 1 1" in text
@@ -564,7 +549,7 @@ def test_a_page_shows_which_queries_another_retriever_won_and_lost(ragbench: Rag
 
 def test_a_page_against_what_is_no_file_of_verdicts_is_refused(ragbench: Ragbench) -> None:
     Path("old.jsonl").write_text('{"query_id": "q1", "answer_present": true}\n', "utf-8")
-    done = ragbench("validate", written(asked()), "--against", "old.jsonl", "--html", "page.html")
-    assert done.code == 2
-    assert "old.jsonl:1: expected a verdict of ragbench validate -o" in done.err
+    ragbench("validate", written(asked()), "--against", "old.jsonl", "--html", "page.html").refused(
+        "old.jsonl:1: expected a verdict of ragbench validate -o"
+    )
     assert not Path("page.html").exists()

@@ -19,7 +19,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.views.report import case_object
 from ragbench.views.write import write_reports
 from tests.behaviour.rags import NotingRAG, cases, run
-from tests.cli.runs import cases_of, report_schema
+from tests.cli.runs import cases_of, schema
 from tests.unit.views.stored import (
     HOSTILE,
     hostile_report,
@@ -40,7 +40,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SCHEMA = report_schema()
+SCHEMA = schema("report")
 jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 

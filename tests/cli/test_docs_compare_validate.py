@@ -1,10 +1,11 @@
-"""docs/validate.md and docs/validators.md: what they show is what happens."""
+"""docs/compare.md, validate.md, validators.md: what they show is what happens."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.cli.runs import Ragbench, fenced, printed_by
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8")
+COMPARE = (ROOT / "docs" / "compare.md").read_text("utf-8")
 VALIDATORS = (ROOT / "docs" / "validators.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", VALIDATORS, re.M | re.S)
 READ = PAGE.partition("## What is read")[2].partition("\n## ")[0]
@@ -58,11 +60,8 @@ def test_what_the_page_prints_is_what_is_printed(ragbench: Ragbench) -> None:
 @pytest.mark.usefixtures("files")
 def test_the_commands_run(ragbench: Ragbench) -> None:
     for block in fenced(PAGE, "sh"):
-        for line in block.splitlines():
-            program, *arguments = shlex.split(line)
-            assert program == "ragbench"
-            done = ragbench(*arguments)
-            assert done.code == 0, (line, done.err)
+        for arguments in commands(block):
+            ragbench(*arguments).ok()
 
 
 @pytest.mark.usefixtures("files")
@@ -97,3 +96,25 @@ def test_each_form_is_recognised_by_its_example(name: str, tmp_path: Path) -> No
         (retrieval,) = list(dump)
     assert dump.mapping.format == name
     assert [chunk.text for chunk in retrieval.chunks] == [TEXT]
+
+
+def commands(block: str) -> Iterator[list[str]]:
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "ragbench"
+        yield [str(ROOT / text) if text.startswith("datasets/") else text for text in arguments]
+
+
+def test_the_commands_print_what_the_page_says(ragbench: Ragbench) -> None:
+    first, *others = fenced(COMPARE, "sh")
+    done = [ragbench(*arguments) for arguments in commands(first)][-1]
+    assert done.code == 0, done.err
+    (table,) = fenced(COMPARE, "text")
+    assert table in done.out
+    program, promised = fenced(COMPARE, "python")[0].strip().rsplit("\n", 1)
+    assert f"# {printed_by(program).strip()}" == promised
+    for number in (1, 2, 3):
+        assert ragbench("eval", "office", "--out", f"run-{number}", "-q").code == 0
+    for block in others:
+        for arguments in commands(block):
+            assert ragbench(*arguments).code == 0
