@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragbench import Case, Evidence, open_source, read_cases, read_documents
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.io import json_files
 from ragbench.io.json_files import array_elements
 from ragbench.io.lines import guess_encoding
@@ -56,6 +56,8 @@ def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
         ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
         ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
         ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
+        ("x.csv", "User Input,answer\na,b\n", "a"),
+        ("x.csv", "QUESTION,answer\na,b\n", "a"),
     ],
 )
 @pytest.mark.parametrize("is_stream", [False, True])
@@ -342,3 +344,13 @@ def test_a_guess_is_reported(tmp_path: Path) -> None:
         with open_source(path, encoding=encoding) as source:
             assert next(iter(source)).case.query == "员工每年有多少天年假？"
             assert len(source.info.notes) == notes
+
+
+def test_what_is_a_database_or_needs_a_package_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = write(tmp_path, b"SQLite format 3\x00" + bytes(80), "x.db")
+    assert "it is an SQLite file" in read(database)[1][0]
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[hf\]'"):
+        read(write(tmp_path, b"PAR1" + bytes(80) + b"PAR1", "x.parquet"))
