@@ -82,8 +82,7 @@ def test_the_action_is_complete() -> None:
         assert "uses" in step or step["shell"] == "bash"
         # An input inside of a script would be run as a part of it.
         assert "${{" not in step.get("run", "")
-    text = (ROOT / "action.yml").read_text("utf-8")
-    used = set(re.findall(r"inputs\.([\w-]+)", text))
+    used = set(re.findall(r"inputs\.([\w-]+)", (ROOT / "action.yml").read_text("utf-8")))
     assert used == set(ACTION["inputs"])
     for name in ("inputs", "outputs"):
         assert all(found["description"] for found in ACTION[name].values())

@@ -32,8 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def test_fewer_contexts_find_less(ragbench: Ragbench, runs: dict[str, str]) -> None:
-    done = ragbench("compare", runs["five"], runs["two"], "--json").ok()
-    found = json.loads(done.out)
+    found = json.loads(ragbench("compare", runs["five"], runs["two"], "--json").ok().out)
     jsonschema.validate(found, SCHEMA)
     metrics = {metric["name"]: metric for metric in found["metrics"]}
     recall = metrics["recall@5"]
@@ -128,8 +127,7 @@ def test_markdown_goes_to_a_file_beside_the_table(
     ragbench: Ragbench, runs: dict[str, str], workplace: Path
 ) -> None:
     command = ("compare", runs["five"], runs["two"], "-m", "recall@5,nDCG@10")
-    done = ragbench(*command, "--md", "changes.md")
-    assert done.out.startswith("b against a: worse on recall@5")
+    assert ragbench(*command, "--md", "changes.md").out.startswith("b against a: worse on recall@5")
     text = (workplace / "changes.md").read_text("utf-8")
     assert text == ragbench(*command, "--md", "-").out
     assert "**Newly failing: " in text

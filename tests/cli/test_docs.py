@@ -21,8 +21,7 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 
 
 def test_the_index_lists_every_guide() -> None:
-    index = (ROOT / "docs" / "index.md").read_text("utf-8")
-    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text("utf-8")))
     there = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
     assert there - listed == set(), "add them to docs/index.md"
 

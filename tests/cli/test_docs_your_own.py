@@ -52,8 +52,7 @@ def carried_out(page: str, ragbench: Ragbench) -> dict[str, dict[str, Any]]:
             for line in block.text.splitlines():
                 if line.startswith("$ "):
                     assert line.startswith("$ ragbench ")
-                    done = ragbench(*shlex.split(line)[2:]).ok()
-                    printed = " ".join(done.out.split())
+                    printed = " ".join(ragbench(*shlex.split(line)[2:]).ok().out.split())
                 else:
                     assert " ".join(line.split()) in printed
     return known
@@ -93,9 +92,7 @@ def test_its_tables_name_what_there_is() -> None:
 
 
 def test_the_page_on_rerankers_does_what_it_says(ragbench: Ragbench) -> None:
-    known = carried_out(RERANKER, ragbench)
-    by_length = known["block_5"]["ByLength"](longest=3)
-    assert by_length.name == "by_length"
+    assert carried_out(RERANKER, ragbench)["block_5"]["ByLength"](longest=3).name == "by_length"
     files = [yaml.safe_load(block.text) for block in blocks(RERANKER) if block.language == "yaml"]
     assert len(files) == 3
     for file in files:

@@ -129,8 +129,7 @@ def test_a_rag_that_does_not_load_is_named(ragbench: Ragbench) -> None:
 def test_a_dataset_is_read_for_what_would_be_scored_wrongly(
     ragbench: Ragbench, workplace: Path
 ) -> None:
-    done = ragbench("doctor", "--dataset", "office", "--json").ok()
-    found = checks(done)
+    found = checks(ragbench("doctor", "--dataset", "office", "--json").ok())
     assert found["data reads"] == ("ok", "3 cases, 3 documents")
     assert {state for name, (state, _) in found.items() if name.startswith("data")} == {"ok"}
     cases = workplace / "office" / "cases.jsonl"

@@ -94,8 +94,7 @@ def test_the_same_command_asks_nothing_again(ragbench: Ragbench) -> None:
     second = ragbench(*PLAIN)
     assert (first.code, second.code) == (0, 0)
     assert calls() == 3 + 3  # three reused ones are asked for again
-    after = Path("run/report.json").read_bytes()
-    assert re.sub(rb'"reused": \d+', b'"reused": 0', after) == before
+    assert re.sub(rb'"reused": \d+', b'"reused": 0', Path("run/report.json").read_bytes()) == before
     assert "reused" in second.out + second.err
 
 
@@ -130,8 +129,7 @@ def test_failures_are_printed_and_the_next_command_is_named(ragbench: Ragbench) 
 
     Path("mended").touch()
     assert "failed" in ragbench(*again.split()[1:-1]).out  # a failure is kept until it is asked for
-    retried = ragbench(*again.split()[1:])
-    assert "failed" not in retried.out
+    assert "failed" not in ragbench(*again.split()[1:]).out
     assert calls() == 3 + 2 * 3  # what had worked was not called again, but to compare it
 
 
@@ -218,8 +216,7 @@ def test_options_come_from_the_environment(
     values = {"LIMIT": "2", "RAG": "rags.py:Plain", "OUT": "run", "METRICS": "MRR", "JSON": "1"}
     for name, value in values.items():
         monkeypatch.setenv(f"RAGBENCH_EVAL_{name}", value)
-    done = ragbench("eval", "office")
-    found = json.loads(done.out)
+    found = json.loads(ragbench("eval", "office").out)
     assert found["manifest"]["dataset"]["cases"] == 2
     assert [summary["metric"] for summary in found["summaries"]] == ["MRR"]
     # What is said on the command line counts more.
@@ -277,8 +274,7 @@ def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:
     done = ragbench(*command)
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[1] == f"Where: ragbench --traceback {' '.join(command)}"
-    located = ragbench("--traceback", *command).refused('rags.py", line')
-    assert "Where:" not in located.err
+    assert "Where:" not in ragbench("--traceback", *command).refused('rags.py", line').err
 
 
 def test_after_a_run_without_gold_the_next_command_needs_none(ragbench: Ragbench) -> None:
@@ -290,8 +286,7 @@ def test_after_a_run_without_gold_the_next_command_needs_none(ragbench: Ragbench
     asked = calls()
     evidence = next_command(done)
     assert evidence[-2:] == ["--validate", "lexical"]
-    again = ragbench(*evidence).ok("answer in the chunks")
-    support = next_command(again)
+    support = next_command(ragbench(*evidence).ok("answer in the chunks"))
     assert support[-5:] == ["-m", "support", "--llm-model", "MODEL", "--dry-run"]
     assert ragbench(*support).code == 0
     assert calls() == asked + 2 * 2

@@ -155,8 +155,7 @@ def test_cases_csv_says_of_each_query_what_was_judged_and_why(ragbench: Ragbench
         {"id": "formula", "query": "=1+1", "retrieved_contexts": ["It rains."]},
         {"id": "not retrieved", "query": "When was it sold?", "response": "In 1990."},
     ]
-    answers = lines("answers.jsonl", rows)
-    ragbench("eval", answers, "--validate", "lexical", "-o", "run", "-q").ok()
+    ragbench("eval", lines("answers.jsonl", rows), "--validate", "lexical", "-o", "run", "-q").ok()
     with Path("run/cases.csv").open(encoding="utf-8", newline="") as file:
         found = {row["id"]: row for row in csv.DictReader(file)}
     columns = [name for name in found["none"] if name.startswith("verdict_")]

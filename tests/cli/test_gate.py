@@ -165,14 +165,12 @@ def test_runs_of_main_are_added_averaged_and_dated(ragbench: Ragbench) -> None:
             db.execute("UPDATE runs SET started = ?", (f"2026-02-0{day}T09:00:00+00:00",))
     first = ragbench("baseline", "add", "one")
     assert (first.code, first.out) == (0, "ragbench-baseline.json\n")
-    second = ragbench("baseline", "add", "two", "--json")
-    shown = json.loads(second.out)
+    shown = json.loads(ragbench("baseline", "add", "two", "--json").out)
     assert [run["date"][:10] for run in shown["runs"]] == ["2026-02-01", "2026-02-02"]
     assert (shown["known"], shown["changes"]) == (False, [])
     assert shown["metrics"][0]["noise_share"] == 0.0
     before = Path("ragbench-baseline.json").read_bytes()
-    again = ragbench("baseline", "add", "two")
-    assert again.err.startswith("This run is in it already")
+    assert ragbench("baseline", "add", "two").err.startswith("This run is in it already")
     assert Path("ragbench-baseline.json").read_bytes() == before
     page = ragbench("baseline", "show").out
     assert "the mean of 2 runs, 2026-02-01 to 2026-02-02" in page

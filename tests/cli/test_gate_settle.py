@@ -85,8 +85,7 @@ def test_a_drop_that_too_few_cases_could_not_show_is_settled(
     assert git("worktree", "list").count("\n") == 1
     # The same command finds all rounds there, and gives the same bytes.
     kept = {path: path.stat().st_mtime_ns for path in folder.rglob("report.json")}
-    again = ragbench("gate", "head", "-b", "base", *LIMITS, "--json")
-    assert again.out == done.out
+    assert ragbench("gate", "head", "-b", "base", *LIMITS, "--json").out == done.out
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("report.json")} == kept
     message = ragbench("gate", "head", "-b", "base", *LIMITS, "--md", "gate.md").out
     assert f"was asked again {check['settled']['asked']:,} times" in " ".join(message.split())
@@ -105,8 +104,7 @@ def test_a_budget_ends_it_undecided(ragbench: Ragbench, repository: Path) -> Non
 
 def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, repository: Path) -> None:
     (repository / "app.py").write_text(APP.format(right=0.1), encoding="utf-8")
-    done = ragbench("gate", "head", "-b", "base", *LIMITS).refused()
-    said = " ".join(done.err.split())
+    said = " ".join(ragbench("gate", "head", "-b", "base", *LIMITS).refused().err.split())
     assert "is not the system of head: app.py changed. Uncommitted changes," in said
 
 

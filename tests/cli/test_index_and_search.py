@@ -289,8 +289,7 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench) -> None:
     assert (done.code, done.err) == (0, "")
     assert "nDCG@10 over 10 questions" in done.out
     assert "Take 'sparse': the cheapest that surely loses less than 0.01" in done.out
-    shown = json.loads(ragbench(*asked, "--json").out)
-    assert shown["chosen"] == "sparse"
+    assert json.loads(ragbench(*asked, "--json").out)["chosen"] == "sparse"
     ragbench(*asked, "--measure", "f1").refused("the measure one of ndcg, recall, mrr")
 
 

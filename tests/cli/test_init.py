@@ -46,8 +46,7 @@ def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path
     assert "recall@5: {min: 0.8, max_drop: 0.05}" in text
     text = text.replace("recall@5: {min: 0.8}", "recall@5: {min: 0.8, max_drop: 0.05}")
     path.write_text(text.replace("# baseline:", "baseline:"), "utf-8")
-    done = ragbench("gate", "reports/ragbench", "--json").ok()
-    checks = json.loads(done.out)["checks"]
+    checks = json.loads(ragbench("gate", "reports/ragbench", "--json").ok().out)["checks"]
     assert [check["subject"] for check in checks if check["kind"] == "drop"] == ["recall@5"]
 
 

@@ -39,8 +39,7 @@ def test_help_has_an_example_and_keeps_its_lines(
     assert done.out == ragbench(*command, "-h").out
     assert "env var" not in done.out
     if command not in GROUPS or not command:
-        example = re.search(r"^  Examples?:\n(    ragbench .*\n)+", done.out, re.MULTILINE)
-        assert example is not None
+        assert re.search(r"^  Examples?:\n(    ragbench .*\n)+", done.out, re.MULTILINE) is not None
     if command in GROUPS and columns == "80":  # what each command is for is not cut
         assert "..." not in done.out.split("Commands:\n")[1]
 
@@ -103,8 +102,7 @@ def test_bad_usage_is_refused(ragbench: Ragbench, arguments: list[str], error: s
 
 
 def test_the_version_is_printed(ragbench: Ragbench) -> None:
-    done = ragbench("--version").ok()
-    assert done.out.startswith("ragbench ")
+    assert ragbench("--version").ok().out.startswith("ragbench ")
 
 
 @pytest.mark.parametrize(

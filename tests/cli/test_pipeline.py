@@ -130,8 +130,7 @@ def test_doctor_asks_a_pipeline_that_names_its_corpus(ragbench: Ragbench) -> Non
     (corpus,) = Path("office").glob("corpus.*")
     save(f"indexing: {{corpus: {corpus}}}")
     arguments = ("--pipeline", "rag.yaml", "--question", "How many days of paid leave are there?")
-    done = ragbench("doctor", *arguments).ok()
-    assert "rag generates 27" in " ".join(done.out.split())
+    assert "rag generates 27" in " ".join(ragbench("doctor", *arguments).ok().out.split())
     save("indexing: {corpus: nothing}\nname: [x]")
     done = ragbench("doctor", "--pipeline", "rag.yaml", "--json").refused()
     failed = [check["detail"] for check in json.loads(done.out) if check["state"] == "failed"]
@@ -151,8 +150,7 @@ def test_show_lists_the_stages_and_prints_the_schema(ragbench: Ragbench) -> None
     done = ragbench("show", "pipeline").ok()
     for name in ("normalise", "hyde", "bm25", "hybrid", "chat", "sequential", "corpus"):
         assert f"  {name} " in done.out
-    schema = json.loads(ragbench("show", "pipeline", "--json").out)
-    validator = Draft202012Validator(schema)
+    validator = Draft202012Validator(json.loads(ragbench("show", "pipeline", "--json").out))
     assert not list(validator.iter_errors({"retrieval": {"type": "bm25", "top_k": 3}}))
     for wrong in (
         {"retreival": "bm25"},

@@ -52,8 +52,7 @@ def asked() -> int:
 
 @pytest.mark.usefixtures("cases")
 def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None:
-    done = ragbench(*EVAL, "--rag-repeats", "3", "--json").ok()
-    report = json.loads(done.out)
+    report = json.loads(ragbench(*EVAL, "--rag-repeats", "3", "--json").ok().out)
     (f1,) = [one for one in report["summaries"] if one["metric"] == "token_f1"]
     assert f1["score"] == pytest.approx(2 / 3)
     assert (f1["measured"], f1["total"]) == (4, 4)

@@ -37,8 +37,7 @@ def filled(ragbench: Ragbench, workplace: Path) -> Ragbench:
     client.create_collection("named", vectors_config={"dense": size, "title": size})
     for at, (name, text) in enumerate(TEXTS.items()):
         held = {"page_content": text, "metadata": {"source": f"{name}.pdf"}, "key": name}
-        point = models.PointStruct(id=at, vector=vectors[at], payload=held)
-        client.upsert("docs", [point])
+        client.upsert("docs", [models.PointStruct(id=at, vector=vectors[at], payload=held)])
         other = models.PointStruct(id=at, vector={"dense": vectors[at]}, payload={"body": text})
         client.upsert("named", [other])
     client.upsert("docs", [models.PointStruct(id=9, vector=vectors[1], payload={"key": 5})])

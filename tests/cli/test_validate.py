@@ -240,8 +240,7 @@ def test_bad_input_is_one_clear_error(
     ragbench: Ragbench, content: str, options: tuple[str, ...], said: str
 ) -> None:
     Path("dump.jsonl").write_text(content, encoding="utf-8")
-    done = ragbench("validate", "dump.jsonl", "-q", *options).refused(said)
-    assert done.out == ""
+    assert ragbench("validate", "dump.jsonl", "-q", *options).refused(said).out == ""
 
 
 # --- the mapping
@@ -314,8 +313,7 @@ def test_the_summary_counts_kinds_with_examples(ragbench: Ragbench) -> None:
 def test_what_falls_short_is_exit_code_1(
     ragbench: Ragbench, options: tuple[str, ...], code: int
 ) -> None:
-    dump = written(asked(1), asked(2, chunks=[]))
-    done = ragbench("validate", dump, "--json", *options)
+    done = ragbench("validate", written(asked(1), asked(2, chunks=[])), "--json", *options)
     assert done.code == code
     assert ("NOT met" in done.err) == (code == 1)
     assert len(done.out.splitlines()) == 2
@@ -495,8 +493,7 @@ def test_a_query_that_fails_is_no_verdict(ragbench: Ragbench, before: Before) ->
             raise OSError("the model is gone")
 
     before(failing)
-    dump = written(asked(1), asked(2, "fail here"), asked(3))
-    done = ragbench("validate", dump, "-o", "v.jsonl")
+    done = ragbench("validate", written(asked(1), asked(2, "fail here"), asked(3)), "-o", "v.jsonl")
     assert done.code == 1
     assert "--max-malformed 0.1: NOT met, found 0.333" in done.err
     verdict = json.loads(Path("v.jsonl").read_text("utf-8").splitlines()[1])

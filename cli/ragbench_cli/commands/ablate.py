@@ -71,7 +71,7 @@ class Shown:
     def show(self, found: Ablation) -> None:
         """Prints the result, and writes the files that were asked for."""
         from ragbench.views.ablation import ablation_document, ablation_object
-        from ragbench_cli.ablation_tables import print_ablation
+        from ragbench_cli.comparison_tables import print_ablation
 
         show(
             partial(ablation_document, found),

@@ -146,8 +146,7 @@ def test_of_two_cuts_the_one_that_took_the_gold_text_is_named() -> None:
 
 
 def test_a_chunk_made_of_others_says_of_which_and_holds_their_text() -> None:
-    known = texts("27 days of leave a year")
-    found = biography(known, OneOfAll(), matching=Matching.TEXT)
+    found = biography(texts("27 days of leave a year"), OneOfAll(), matching=Matching.TEXT)
     assert found.gold[0].ranks == (2, 1)
     made = found.lives[-1]
     assert (made.id, made.ranks) == ("all", (None, 1))
@@ -324,5 +323,4 @@ def test_the_best_order_has_the_highest_grades_first_and_leaves_the_rest_alone(
 
 def test_what_was_not_retrieved_or_not_judged_has_no_best_order() -> None:
     found = Four().retrieve_with_metadata("?")
-    unknown = Case(id="c", query="?")
-    assert best_order(trace(unknown, found, found), Matching.ID) is None
+    assert best_order(trace(Case(id="c", query="?"), found, found), Matching.ID) is None
