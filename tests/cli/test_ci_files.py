@@ -75,28 +75,29 @@ def test_the_files_hold_calls_at_all() -> None:
     assert named["docs/ci.md"] == ["init", "eval", "gate", "baseline"]
 
 
-def test_the_action_is_complete() -> None:
-    assert {"name", "description", "inputs", "outputs", "runs"} <= set(ACTION)
-    assert ACTION["runs"]["using"] == "composite"
-    for step in ACTION["runs"]["steps"]:
-        assert "uses" in step or step["shell"] == "bash"
-        # An input inside of a script would be run as a part of it.
-        assert "${{" not in step.get("run", "")
+def test_the_action_and_the_workflows_are_complete() -> None:
+    """An input inside of a script would be run as a part of it."""
+    steps = [*ACTION["runs"]["steps"], *STEPS, *BASELINE_STEPS]
+    assert not any("${{" in step.get("run", "") for step in steps)
+    assert all("uses" in step or step["shell"] == "bash" for step in ACTION["runs"]["steps"])
     used = set(re.findall(r"inputs\.([\w-]+)", (ROOT / "action.yml").read_text("utf-8")))
     assert used == set(ACTION["inputs"])
     for name in ("inputs", "outputs"):
         assert all(found["description"] for found in ACTION[name].values())
         assert all(f"`{key}`" in PAGE for key in ACTION[name])
-
-
-def test_the_workflow_is_complete() -> None:
     assert GITHUB[True].keys() == {"pull_request", "push"}  # YAML 1.1 takes "on" for true
     assert GITHUB["permissions"] == {"contents": "read"}
-    jobs = GITHUB["jobs"]
-    assert jobs["evaluate"]["permissions"] == {"contents": "read", "pull-requests": "write"}
-    assert jobs["baseline"]["if"] == "${{ github.event_name == 'push' }}"
-    assert all("${{" not in step.get("run", "") for step in (*STEPS, *BASELINE_STEPS))
+    rights = {"contents": "read", "pull-requests": "write"}
+    assert GITHUB["jobs"]["evaluate"]["permissions"] == rights
+    assert GITHUB["jobs"]["baseline"]["if"] == "${{ github.event_name == 'push' }}"
     assert GITLAB["ragbench"]["artifacts"]["reports"] == {"junit": "gate.xml"}
+    (kept,) = [step for step in STEPS if step.get("id") == "kept"]
+    assert kept["with"]["path"].split() == ["reports/ragbench", "gate.html", "gate.md", "gate.xml"]
+    for found in (STEPS, ACTION["runs"]["steps"]):  # what links the artifact comes after it
+        names = [step.get("name") for step in found]
+        assert names.index("Keep the report") < names.index("Summary") < names.index("Comment")
+        link = "${{ steps.kept.outputs.artifact-url }}"
+        assert found[names.index("Summary")]["env"]["ARTIFACT"] == link
 
 
 def test_actions_are_pinned_by_commit_with_the_tag_beside_it() -> None:
@@ -125,16 +126,13 @@ def test_every_yaml_block_of_the_page_parses() -> None:
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """Runs a step's script as the forge does, with ragbench from here and a ``gh`` that notes."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    gh = """#!/bin/sh
-printf '%s\\n' "$*" >> gh.log
+    program(
+        "gh",
+        """printf '%s\\n' "$*" >> gh.log
 case "$*" in *--paginate*) printf '%s' "$COMMENTS";; esac
-"""
-    program = f'#!/bin/sh\nexec "{sys.executable}" -m ragbench_cli "$@"\n'
-    for name, text in (("gh", gh), ("ragbench", program)):
-        (tools / name).write_text(text, "utf-8")
-        (tools / name).chmod(0o755)
+""",
+    )
+    program("ragbench", f'exec "{sys.executable}" -m ragbench_cli "$@"\n')
 
     def call(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -145,7 +143,7 @@ case "$*" in *--paginate*) printf '%s' "$COMMENTS";; esac
             cwd=tmp_path,
             env={
                 **os.environ,
-                "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+                "PATH": f"{tmp_path / 'tools'}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": os.pathsep.join(sys.path),
                 "GITHUB_OUTPUT": "output",
                 "GITHUB_STEP_SUMMARY": "summary",
@@ -164,32 +162,47 @@ def step(steps: list[dict[str, Any]], name: str) -> str:
     return str(found)
 
 
+def ran(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def text(name: str) -> str:
+    return Path(name).read_text("utf-8")
+
+
+def program(name: str, script: str) -> None:
+    path = Path("tools", name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}", "utf-8")
+    path.chmod(0o755)
+
+
+def check_summary(summary: str, link: str) -> None:
+    assert "#### Where the answers were lost" in summary
+    assert summary.endswith(f"\n[{link}: {WHAT_IS_KEPT}\n")
+
+
 @needs_bash
 def test_the_actions_scripts_run(shell: Shell, tmp_path: Path) -> None:
     write_scaffold(tmp_path)
     steps: list[dict[str, Any]] = ACTION["runs"]["steps"]
     given = {"OUT": "reports/my run", "DATASET": "data", "RAG": "my_rag.py:MyRAG"}
-    done = shell(step(steps, "Evaluate"), **given, MORE="--top-k 2")
-    assert done.returncode == 0, done.stderr
-    manifest = json.loads((tmp_path / "reports/my run/manifest.json").read_text("utf-8"))
-    assert manifest["settings"]["top_k"] == 2
+    ran(shell(step(steps, "Evaluate"), **given, MORE="--top-k 2"))
+    assert json.loads(text("reports/my run/manifest.json"))["settings"]["top_k"] == 2
     gate = {"OUT": given["OUT"], "CONFIG": "", "BASELINE": "", "MORE": ""}
-    assert shell(step(steps, "Gate"), **gate).returncode == 0
-    assert (tmp_path / "output").read_text("utf-8") == "verdict=passed\ncode=0\n"
-    assert shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT).returncode == 0
-    summary = (tmp_path / "summary").read_text("utf-8")
-    assert "ragbench gate: passed" in summary
-    assert "#### Where the answers were lost" in summary
-    assert summary.endswith(f"\n[Artifact]({ARTIFACT}): {WHAT_IS_KEPT}\n")
-    for name in ("gate.xml", "gate.html", "report.html"):
-        assert (tmp_path / "reports/my run" / name).is_file()
+    ran(shell(step(steps, "Gate"), **gate))
+    assert text("output") == "verdict=passed\ncode=0\n"
+    ran(shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT))
+    check_summary(text("summary"), f"Artifact]({ARTIFACT})")
+    written = ("gate.xml", "gate.html", "report.html")
+    assert all(Path(given["OUT"], name).is_file() for name in written)
     shell(step(steps, "Gate"), **(gate | {"MORE": "--min MRR@10=1 --max recall@5=0.5"}))
-    assert "verdict=failed\ncode=1\n" in (tmp_path / "output").read_text("utf-8")
+    assert "verdict=failed\ncode=1\n" in text("output")
     shell(step(steps, "Gate"), **(gate | {"BASELINE": "nowhere"}))
-    assert "verdict=error\ncode=2\n" in (tmp_path / "output").read_text("utf-8")
-    assert not (tmp_path / "reports/my run/gate.md").exists()
-    assert not (tmp_path / "reports/my run/gate.html").exists()
-    assert shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT).returncode == 0
+    assert "verdict=error\ncode=2\n" in text("output")
+    assert not list(Path(given["OUT"]).glob("gate.[mh]*"))  # those of the run before are gone
+    ran(shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT))
     assert shell(step(steps, "Verdict"), CODE="3").returncode == 3
 
 
@@ -198,48 +211,24 @@ def test_the_workflows_scripts_run(shell: Shell, tmp_path: Path) -> None:
     write_scaffold(tmp_path)
     assert shell(step(STEPS, "Install"), RAGBENCH="").returncode == 2  # says what to set
     for name in ("Evaluate", "Gate", "Summary"):
-        done = shell(step(STEPS, name), ARTIFACT=ARTIFACT)
-        assert done.returncode == 0, done.stderr
-    summary = (tmp_path / "summary").read_text("utf-8")
-    # The comment is made of the same file.
-    assert summary == (tmp_path / "gate.md").read_text("utf-8")
-    assert "#### Where the answers were lost" in summary
-    assert summary.endswith(f"\n[Artifact]({ARTIFACT}): {WHAT_IS_KEPT}\n")
-    assert (tmp_path / "gate.html").is_file()
-    kept = next(step for step in STEPS if step.get("id") == "kept")
-    assert kept["with"]["path"].split() == ["reports/ragbench", "gate.html", "gate.md", "gate.xml"]
+        ran(shell(step(STEPS, name), ARTIFACT=ARTIFACT))
+    assert text("summary") == text("gate.md")  # the comment is made of the same file
+    check_summary(text("summary"), f"Artifact]({ARTIFACT})")
+    assert Path("gate.html").is_file()
 
 
 @needs_bash
-def test_a_summary_without_an_artifact_links_none(shell: Shell, tmp_path: Path) -> None:
-    for steps in (STEPS, ACTION["runs"]["steps"]):
-        (tmp_path / "gate.md").write_text("body\n", "utf-8")
-        (tmp_path / "summary").unlink(missing_ok=True)
-        assert shell(step(steps, "Summary"), OUT=".", ARTIFACT="").returncode == 0
-        assert (tmp_path / "summary").read_text("utf-8") == "body\n"
-
-
-def test_what_links_the_artifact_comes_after_it() -> None:
-    for steps in (STEPS, ACTION["runs"]["steps"]):
-        names = [step.get("name") for step in steps]
-        assert names.index("Keep the report") < names.index("Summary") < names.index("Comment")
-        (summary,) = [step for step in steps if step.get("name") == "Summary"]
-        assert summary["env"]["ARTIFACT"] == "${{ steps.kept.outputs.artifact-url }}"
-
-
-@needs_bash
-@pytest.mark.parametrize("where", ["action", "workflow"])
+@pytest.mark.parametrize("steps", [ACTION["runs"]["steps"], STEPS], ids=["action", "workflow"])
 def test_a_comment_is_written_once_and_replaced_later(
-    shell: Shell, tmp_path: Path, where: str
+    shell: Shell, steps: list[dict[str, Any]]
 ) -> None:
-    steps: list[dict[str, Any]] = ACTION["runs"]["steps"] if where == "action" else STEPS
-    (tmp_path / "gate.md").write_text("<!-- of the run -->\nbody\n", "utf-8")
-    script = step(steps, "Comment")
-    assert shell(script, OUT=".", JOB="evaluate-0").returncode == 0
-    comment = (tmp_path / "comment.md").read_text("utf-8")
-    assert comment == "<!-- ragbench-gate evaluate-0 -->\nbody\n"
-    assert shell(script, OUT=".", JOB="evaluate-0", COMMENTS="11\n12\n").returncode == 0
-    listed, written, _, replaced = (tmp_path / "gh.log").read_text("utf-8").splitlines()
+    Path("gate.md").write_text("<!-- of the run -->\nbody\n", "utf-8")
+    ran(shell(step(steps, "Summary"), OUT=".", ARTIFACT=""))
+    assert text("summary") == "<!-- of the run -->\nbody\n"  # and links no artifact
+    for comments in ("", "11\n12\n"):
+        ran(shell(step(steps, "Comment"), OUT=".", JOB="evaluate-0", COMMENTS=comments))
+    assert text("comment.md") == "<!-- ragbench-gate evaluate-0 -->\nbody\n"
+    listed, written, _, replaced = text("gh.log").splitlines()
     assert listed.startswith("api --paginate repos/me/mine/issues/7/comments --jq")
     assert "startswith(env.MARKER)" in listed
     assert "user" not in listed  # a comment that any kind of token wrote is found again
@@ -253,77 +242,62 @@ def test_a_comment_is_written_once_and_replaced_later(
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 def test_main_offers_the_new_baseline_once(shell: Shell, tmp_path: Path) -> None:
     write_scaffold(tmp_path)
-    begin = (
-        "git init -q -b main . && git init -q --bare ../origin.git && "
-        "git remote add origin ../origin.git && git add -A && "
-        "git -c user.name=me -c user.email=me@here commit -qm first"
-    )
-    assert shell(begin).returncode == 0
-    assert "reports/" in (tmp_path / ".gitignore").read_text("utf-8")
-    assert shell(step(BASELINE_STEPS, "Evaluate")).returncode == 0
-    offered = shell(step(BASELINE_STEPS, "Offer the baseline"), BASE="main")
-    assert offered.returncode == 0, offered.stderr
-    listed = shell("git ls-tree --name-only origin/ragbench-baseline").stdout
+    evaluate, offer = (step(BASELINE_STEPS, name) for name in ("Evaluate", "Offer the baseline"))
+    ran(shell("git init -q -b main . && git init -q --bare ../origin.git && "
+              "git remote add origin ../origin.git && git add -A && "
+              "git -c user.name=me -c user.email=me@here commit -qm first"))  # fmt: skip
+    ran(shell(evaluate))
+    ran(shell(offer, BASE="main"))
+    listed = ran(shell("git ls-tree --name-only origin/ragbench-baseline"))
     assert "ragbench-baseline.json" in listed
     assert "reports" not in listed
-    assert "pr create --base main --head ragbench-baseline --fill" in (
-        tmp_path / "gh.log"
-    ).read_text("utf-8")
-    again = shell(step(BASELINE_STEPS, "Offer the baseline"), BASE="main")
-    assert again.stdout.endswith("the baseline is up to date\n")
+    assert "pr create --base main --head ragbench-baseline --fill" in text("gh.log")
+    assert ran(shell(offer, BASE="main")).endswith("the baseline is up to date\n")
     # The next merge, with the offer not taken up yet: both runs are offered.
-    assert shell("git reset -q --hard HEAD^ && rm -r reports").returncode == 0
-    assert not (tmp_path / "ragbench-baseline.json").exists()
-    assert shell(step(BASELINE_STEPS, "Evaluate")).returncode == 0
-    next_one = shell(step(BASELINE_STEPS, "Offer the baseline"), BASE="main")
-    assert next_one.returncode == 0, next_one.stderr
-    content = json.loads(shell("git show origin/ragbench-baseline:ragbench-baseline.json").stdout)
+    ran(shell("git reset -q --hard HEAD^ && rm -r reports && ! test -e ragbench-baseline.json"))
+    ran(shell(evaluate))
+    ran(shell(offer, BASE="main"))
+    content = json.loads(ran(shell("git show origin/ragbench-baseline:ragbench-baseline.json")))
     assert (content["kept"], len(content["runs"])) == (2, 2)
 
 
 @needs_bash
 def test_gitlabs_job_and_its_note_run(shell: Shell, tmp_path: Path) -> None:
     write_scaffold(tmp_path)
-    curl = """#!/bin/sh
-printf '%s\\n' "$*" >> curl.log
+    program(
+        "curl",
+        """printf '%s\\n' "$*" >> curl.log
 case "$*" in *per_page*) printf '%s' "$NOTES";; esac
-"""
-    (tmp_path / "tools" / "curl").write_text(curl, "utf-8")
-    (tmp_path / "tools" / "curl").chmod(0o755)
+""",
+    )
     job: dict[str, Any] = GITLAB["ragbench"]
     install, *rest = job["script"]
     failed = shell(install, RAGBENCH="")
     assert failed.returncode != 0
     assert "set the variable RAGBENCH of this project" in failed.stderr
     for script in rest:
-        done = shell(script)
-        assert done.returncode == 0, done.stderr
-    assert (tmp_path / "next-baseline.json").is_file()
+        ran(shell(script))
+    assert Path("next-baseline.json").is_file()
     (note,) = job["after_script"]
+    place = "https://forge/me/mine/-/jobs/11"
     given = {
         "RAGBENCH_TOKEN": "secret",
         "CI_MERGE_REQUEST_IID": "7",
         "CI_JOB_NAME": "ragbench",
         "CI_API_V4_URL": "https://forge/api/v4",
         "CI_PROJECT_ID": "5",
-        "CI_JOB_URL": "https://forge/me/mine/-/jobs/11",
+        "CI_JOB_URL": place,
     }
-    assert shell(note, **given, NOTES="[]").returncode == 0
-    note_text = (tmp_path / "note.md").read_text("utf-8")
-    assert note_text.startswith("<!-- ragbench-gate ragbench -->\n")
-    assert "#### Where the answers were lost" in note_text
-    assert note_text.endswith(
-        f"\n[Artifacts](https://forge/me/mine/-/jobs/11/artifacts/browse): {WHAT_IS_KEPT}\n"
-    )
-    assert (tmp_path / "gate.html").is_file()
-    known = json.dumps(
-        [{"id": 3, "body": "hello"}, {"id": 9, "body": "<!-- ragbench-gate ragbench -->"}]
-    )
-    assert shell(note, **given, NOTES=known).returncode == 0
-    _, written, _, replaced = (tmp_path / "curl.log").read_text("utf-8").splitlines()
+    mine = "<!-- ragbench-gate ragbench -->"
+    for notes in ([], [{"id": 3, "body": "hello"}, {"id": 9, "body": mine}]):
+        ran(shell(note, **given, NOTES=json.dumps(notes)))
+    assert text("note.md").startswith(f"{mine}\n")
+    check_summary(text("note.md"), f"Artifacts]({place}/artifacts/browse)")
+    assert Path("gate.html").is_file()
+    _, written, _, replaced = text("curl.log").splitlines()
     address = "https://forge/api/v4/projects/5/merge_requests/7/notes"
     assert "--request POST" in written
     assert written.endswith(f"body@note.md {address}")
     assert "--request PUT" in replaced
     assert replaced.endswith(f"body@note.md {address}/9")
-    assert shell(note, **(given | {"RAGBENCH_TOKEN": ""})).returncode == 0
+    ran(shell(note, **(given | {"RAGBENCH_TOKEN": ""})))

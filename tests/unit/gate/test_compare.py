@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragbench import compare
 from ragbench.core.attribution import Cause
-from ragbench.core.comparison import CaseKind, Comparison, Difference, Flip
+from ragbench.core.comparison import CaseDifference, CaseKind, Comparison, Difference
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores, ScoredCase
@@ -31,11 +31,11 @@ def only(comparison: Comparison, metric: str) -> Difference:
 
 def case(name: str, value: float | None, **facts: Any) -> ScoredCase:
     cell = Cell.skipped("no gold") if value is None else Cell.measured(value)
-    return ScoredCase(id=name, fingerprint="f", scores={"recall@5": cell}, **facts)
+    return replace(ScoredCase(id=name, fingerprint="f", scores={"recall@5": cell}), **facts)
 
 
-def recall(*cases: ScoredCase, **facts: Any) -> RunScores:
-    return run_of(cases, column("recall@5"), **facts)
+def recall(*cases: ScoredCase) -> RunScores:
+    return run_of(cases, column("recall@5"))
 
 
 def test_a_difference_that_can_be_checked_by_hand() -> None:
@@ -43,39 +43,37 @@ def test_a_difference_that_can_be_checked_by_hand() -> None:
     after = run({"recall@5": [0.0] * 6 + [1.0] * 2 + [0.0, 1.0]})
     found = only(compare([before, after]), "recall@5")
     assert (found.first, found.second) == ("a", "b")
-    assert (found.before, found.cases) == (0.8, 10)
-    assert found.after == pytest.approx(0.3)
-    assert found.difference == pytest.approx(-0.5)
-    assert (found.lower, found.higher) == (6, 1)
+    assert (found.before, found.cases, found.lower, found.higher) == (0.8, 10, 6, 1)
+    assert (found.after, found.difference) == pytest.approx((0.3, -0.5))
     # Seven cases changed, six of them for the worse: 2 * (1 + 7) / 2 ** 7.
     assert found.p_value == found.p_corrected == pytest.approx(16 / 128)
     assert not found.is_significant
 
 
-def test_the_better_run_is_marked_with_the_letter_of_the_worse() -> None:
-    before, after = run({"recall@5": [1.0] * 10}), run({"recall@5": [0.0] * 10})
-    (metric,) = compare([before, after]).metrics
-    assert [figure.better_than for figure in metric.figures] == [("b",), ()]
-    slower = column("brier", direction=Direction.LOWER)
-    before, after = (run({"brier": values}, slower) for values in ([1.0] * 10, [0.0] * 10))
-    (metric,) = compare([before, after]).metrics
-    assert [figure.better_than for figure in metric.figures] == [(), ("a",)]
-    assert metric.differences[0].difference == -1.0
+@pytest.mark.parametrize(
+    ("direction", "better"),
+    [(Direction.HIGHER, [("b",), ()]), (Direction.LOWER, [(), ("a",)])],
+)
+def test_the_better_run_is_marked_with_the_letter_of_the_worse(
+    direction: Direction, better: list[tuple[str, ...]]
+) -> None:
+    metric = column("m", direction=direction)
+    before, after = (run({"m": values}, metric) for values in ([1.0] * 10, [0.0] * 10))
+    (found,) = compare([before, after]).metrics
+    assert [figure.better_than for figure in found.figures] == better
+    assert found.differences[0].difference == -1.0
 
 
 def test_metrics_are_tested_jointly_and_pairs_corrected_by_their_number() -> None:
     """Two equal metrics are one test; three pairs of runs are three."""
     runs = [run({"x": [share] * 12, "y": [share] * 12}) for share in (0.0, 0.5, 1.0)]
     found = compare(runs)
-    p_values = [d.p_value for metric in found.metrics for d in metric.differences]
+    p_values = [(d.p_value, d.p_corrected) for metric in found.metrics for d in metric.differences]
     assert found.settings["family"] == 6
-    assert p_values == [pytest.approx(2 / 2**12)] * 6
-    corrected = [d.p_corrected for metric in found.metrics for d in metric.differences]
-    assert corrected == [pytest.approx(3 * 2 / 2**12)] * 6
+    assert p_values == [pytest.approx((2 / 2**12, 3 * 2 / 2**12))] * 6
     assert [f.better_than for f in found.metrics[0].figures] == [(), ("a",), ("a", "b")]
     alone = compare(runs, metrics=["y"])
-    assert [metric.name for metric in alone.metrics] == ["y"]
-    assert alone.settings["family"] == 3
+    assert ([m.name for m in alone.metrics], alone.settings["family"]) == (["y"], 3)
 
 
 def test_unmeasured_cases_are_counted_and_not_zero() -> None:
@@ -91,48 +89,32 @@ def test_unmeasured_cases_are_counted_and_not_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "reason"),
+    ("first", "second", "reason"),
     [
-        ({"aggregate": "m:ece"}, "its figure is not a mean over cases"),
-        ({"has_cells": False}, "a report holds no per-case values of it"),
+        ({"aggregate": "m:ece"}, {"aggregate": "m:ece"}, "its figure is not a mean over cases"),
+        ({"has_cells": False}, {"has_cells": False}, "a report holds no per-case values of it"),
+        ({"version": 1}, {"version": 2}, "the runs measured it by formulas of different versions"),
+        ({"digest": "d1"}, {"digest": "d2"},
+         "the code that computes it has changed between the runs"),
     ],
-)
-def test_figures_without_a_mean_are_shown_and_not_tested(
-    facts: dict[str, Any], reason: str
+)  # fmt: skip
+def test_what_has_no_mean_or_another_formula_is_shown_and_decides_nothing(
+    first: dict[str, Any], second: dict[str, Any], reason: str
 ) -> None:
-    runs = [run({"ECE": [0.1, 0.2]}, column("ECE", **facts)) for _ in range(2)]
-    (metric,) = compare(runs).metrics
-    assert (metric.differences, metric.untested) == ((), reason)
-    assert metric.figures[0].score == pytest.approx(0.15)
-    assert metric.figures[0].interval is None
-
-
-def test_scores_of_other_versions_are_not_compared() -> None:
-    runs = [run({"x": [1.0]}, column("x", version=version)) for version in (1, 2)]
-    (metric,) = compare(runs).metrics
-    assert metric.untested == "the runs measured it by formulas of different versions"
-    assert compare(runs).main == ()
-
-
-def test_a_users_formula_that_was_edited_is_not_tested_and_decides_nothing() -> None:
     one, other = (
-        run({"x": [score], "own": [score]}, column("x"), column("own", digest=digest))
-        for score, digest in ((1.0, "d1"), (0.0, "d2"))
+        run({"own": scores, "x": [1.0, 0.0]}, column("own", **facts))
+        for scores, facts in (([0.1, 0.2], first), ([0.8, 0.9], second))
     )
     found = compare([one, other])
-    untested = {metric.name: metric.untested for metric in found.metrics}
-    assert untested == {
-        "x": None,
-        "own": "the code that computes it has changed between the runs",
-    }
-    assert "own" not in found.main
-    assert [flip.subject for case in found.changed for flip in case.flips] == ["x"]
+    own = next(metric for metric in found.metrics if metric.name == "own")
+    assert (own.differences, own.untested) == ((), reason)
+    assert own.figures[0].score == pytest.approx(0.15)
+    assert (found.main, found.changed) == (("x",), ())
 
 
 def test_different_cases_are_refused_unless_the_common_ones_are_asked_for() -> None:
     before = recall(case("q1", 1.0), case("q2", 1.0), case("q3", 1.0))
-    changed = replace(case("q2", 0.0), fingerprint="other")
-    after = recall(case("q1", 0.0), changed, case("q4", 0.0))
+    after = recall(case("q1", 0.0), case("q2", 0.0, fingerprint="other"), case("q4", 0.0))
     with pytest.raises(RunMismatchError, match=r"1 are the same, 1 have changed and 2 are not in"):
         compare([before, after])
     found = compare([before, after], only_common_cases=True)
@@ -143,67 +125,78 @@ def test_different_cases_are_refused_unless_the_common_ones_are_asked_for() -> N
         compare([before, recall(case("q9", 1.0))], only_common_cases=True)
 
 
-def test_a_metric_of_which_neither_side_is_better_is_no_main_metric() -> None:
+def test_main_metrics_are_one_a_group_and_have_a_better_side() -> None:
+    groups = {"exact_match": "generator", "token_f1": "generator", "answer_rate": "overall"}
+    names = ["MRR@10", "recall@5", "abstention_accuracy"]
+    columns = [column(name, group=group) for name, group in groups.items()]
+    scores = {name: [1.0] for name in [*names, *groups]}
+    both = run(scores, *columns)
+    assert compare([both, both]).main == ("recall@5", "token_f1", "answer_rate")
+    del scores["answer_rate"]
+    both = run(scores, *columns)
+    assert compare([both, both]).main == ("recall@5", "token_f1")
     pair = [run({"Judged": [1.0]}, column("Judged", direction=Direction.NEITHER))] * 2
     with pytest.raises(ConfigError, match="neither of its sides is better"):
         compare(pair, main=["judged"])
 
 
-def test_main_metrics_are_one_a_group() -> None:
-    scores = {"MRR@10": [1.0], "recall@5": [1.0], "exact_match": [1.0], "token_f1": [1.0]}
-    groups = [column(n, group="generator") for n in ("exact_match", "token_f1")]
-    runs = [run({**scores, "abstention_accuracy": [1.0]}, *groups)] * 2
-    assert compare(runs).main == ("recall@5", "token_f1")
-    overall = column("answer_rate", group="overall")
-    runs = [run({**scores, "answer_rate": [1.0]}, *groups, overall)] * 2
-    assert compare(runs).main == ("recall@5", "token_f1", "answer_rate")
+def test_only_runs_that_measured_a_metric_are_compared_on_it() -> None:
+    runs = [run({"m": [1.0, 0.0], "n": [1.0, 0.0]}), run({"m": [1.0, 0.0]})]
+    found = compare([runs[0], runs[1], runs[0]])
+    pairs = {one.name: [(d.first, d.second) for d in one.differences] for one in found.metrics}
+    assert pairs == {"m": [("a", "b"), ("a", "c"), ("b", "c")], "n": [("a", "c")]}
 
 
-def flips(before: ScoredCase, after: ScoredCase, **options: Any) -> list[Flip]:
-    changed = compare([recall(before), recall(after)], **options).changed
-    return [flip for found in changed for flip in found.flips]
+def test_notes_warn_of_what_changes_scores_by_itself() -> None:
+    other = run({"x": [1.0]}, fingerprints={"dataset": "d1", "judge": "j"}, matching="text")
+    notes = compare([run({"x": [1.0]}), other]).notes
+    assert "a by id, b by text" in notes[0]
+    assert "different judges" in notes[1]
+
+
+# --- which cases changed
+
+
+def changed(before: ScoredCase, after: ScoredCase) -> tuple[CaseDifference, ...]:
+    return compare([recall(before), recall(after)]).changed
 
 
 @pytest.mark.parametrize(
     ("before", "after", "newly_fails"),
     [
-        (1.0, 0.0, True),
-        (0.5, 0.49, True),
-        (0.49, 0.5, False),
-        (1.0, 0.5, None),
-        (0.4, 0.0, None),
-        (None, 0.0, None),
-        (1.0, None, None),
+        (1.0, 0.0, [True]),
+        (0.5, 0.49, [True]),
+        (0.49, 0.5, [False]),
+        (1.0, 0.5, []),
+        (0.4, 0.0, []),
+        (None, 0.0, []),
+        (1.0, None, []),
     ],
 )
 def test_a_case_fails_below_the_middle_of_the_scale(
-    before: float | None, after: float | None, newly_fails: bool | None
+    before: float | None, after: float | None, newly_fails: list[bool]
 ) -> None:
-    found = flips(case("q", before), case("q", after))
-    assert [flip.newly_fails for flip in found] == ([] if newly_fails is None else [newly_fails])
+    found = changed(case("q", before), case("q", after))
+    assert [flip.newly_fails for each in found for flip in each.flips] == newly_fails
 
 
-def test_a_failed_stage_is_named_once_and_not_as_its_metrics() -> None:
+@pytest.mark.parametrize(
+    ("after", "stage", "subject", "status"),
+    [
+        # A stage that failed is named, and not its metrics.
+        (Cell(status=Status.FAILED, reason="gone"), Status.FAILED, "retrieve", "failed"),
+        (Cell.abstained("why"), Status.MEASURED, "recall@5", "abstained"),
+    ],
+)
+def test_what_broke_or_was_declined_is_named_once(
+    after: Cell, stage: Status, subject: str, status: str
+) -> None:
     before = case("q", 1.0, stages={"retrieve": Status.MEASURED})
-    after = ScoredCase(
-        id="q",
-        fingerprint="f",
-        scores={"recall@5": Cell(status=Status.FAILED, reason="retrieve: OSError: gone")},
-        stages={"retrieve": Status.FAILED},
-    )
-    (flip,) = flips(before, after)
-    assert (flip.subject, flip.newly_fails, flip.after_status) == ("retrieve", True, "failed")
-
-
-def test_a_declined_answer_is_newly_failing_and_says_why() -> None:
-    before = run({"token_f1": [1.0]}, GENERATOR)
-    after = run({"token_f1": ["abstained"]}, GENERATOR)
-    (changed,) = compare([before, after]).changed
-    assert changed.kind is CaseKind.FAILING
-    assert (changed.flips[0].after_status, changed.flips[0].reason) == (
-        "abstained",
-        "why abstained",
-    )
+    now = replace(before, scores={"recall@5": after}, stages={"retrieve": stage})
+    (found,) = changed(before, now)
+    (flip,) = found.flips
+    assert (found.kind, flip.subject, flip.after_status) == (CaseKind.FAILING, subject, status)
+    assert flip.reason == (None if subject == "retrieve" else "why")
 
 
 def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
@@ -220,25 +213,32 @@ def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
     assert (pair.newly_failing, pair.mixed, pair.newly_fixed, pair.cases) == (2, 1, 1, 4)
 
 
-def test_what_changed_is_shown_with_ids_and_answers() -> None:
-    before = case("q", 1.0, query="?", response="27", retrieved_ids=("x", "y", "z"))
-    after = case("q", 0.0, query="?", response=None, retrieved_ids=("y", "w", "z"))
-    found = compare([recall(before), recall(after)])
-    (changed,) = found.changed
-    assert changed.ids is not None
-    assert (changed.ids.gained, changed.ids.lost) == ((("w", 2),), (("x", 1),))
-    assert (changed.ids.moved, changed.ids.kept) == ((("y", 2, 1),), 1)
-    assert (changed.response_before, changed.response_after) == ("27", None)
-    assert (found.pairs[0].other_ids, found.pairs[0].other_response) == (1, 1)
+def test_a_stage_that_broke_stands_before_a_larger_loss() -> None:
+    before, after = (
+        recall(case("q1", lost, stages={"generate": Status.MEASURED}),
+               case("q2", 1.0, stages={"generate": status}))
+        for lost, status in ((1.0, Status.MEASURED), (0.0, Status.FAILED))
+    )  # fmt: skip
+    assert [one.id for one in compare([before, after]).changed] == ["q2", "q1"]
 
 
-def test_notes_warn_of_what_changes_scores_by_itself() -> None:
-    facts = {"rag": "r", "settings": "s"}
-    one = run({"x": [1.0]}, fingerprints=facts)
-    other = run({"x": [1.0]}, fingerprints={**facts, "judge": "j"}, matching="text")
-    notes = compare([one, other]).notes
-    assert "a by id, b by text" in notes[0]
-    assert "different judges" in notes[1]
+def test_causes_flow_the_most_frequent_way_first_with_five_examples() -> None:
+    """Six from not found to right, one from right to not found and one to declined."""
+    lost, right, declined = Cause.NOT_RETRIEVED, Cause.RIGHT, Cause.DECLINED
+    ways = [(right, declined), (right, lost)] + [(lost, right)] * 6
+    first, second = (
+        recall(*(case(f"q{at}", 1.0, cause=way[side]) for at, way in enumerate(ways)))
+        for side in (0, 1)
+    )
+    flows = compare([first, first, second]).flows
+    assert [(f.before, f.after, f.cases) for f in flows if f.second == "c"] == [
+        (lost, right, 6),
+        (right, lost, 1),  # as causes follow each other in the report
+        (right, declined, 1),
+    ]
+    assert next(one for one in flows if one.cases == 6).examples == ("q2", "q3", "q4", "q5", "q6")
+    unmoved = {(one.before, one.after) for one in flows if one.second == "b"}
+    assert unmoved == {(lost, lost), (right, right)}
 
 
 ids = st.lists(st.sampled_from("uvwxyz"), max_size=6)
@@ -256,74 +256,19 @@ def test_id_changes_account_for_every_id(before: list[str], after: list[str]) ->
     assert {(id_, new, old) for id_, old, new in change.moved} == set(turned.moved)
 
 
-def two_runs(table: list[tuple[Any, Any, str | None]]) -> tuple[RunScores, RunScores]:
-    before, after, clusters = zip(*table, strict=True)
-    return (
-        run({"recall@5": before}, clusters=clusters),
-        run({"recall@5": after}, clusters=clusters),
-    )
-
-
 @given(tables)
 def test_swapping_the_runs_turns_every_sign_and_changes_no_p_value(
     table: list[tuple[Any, Any, str | None]],
 ) -> None:
-    before, after = two_runs(table)
+    *scores, clusters = zip(*table, strict=True)
+    before, after = (run({"recall@5": each}, clusters=clusters) for each in scores)
     there, back = compare([before, after]), compare([after, before])
     one, other = only(there, "recall@5"), only(back, "recall@5")
-    assert one.p_value == other.p_value
-    assert (one.before, one.after) == (other.after, other.before)
+    assert (one.before, one.after, one.p_value) == (other.after, other.before, other.p_value)
     for mine, theirs in ((one.difference, other.difference), (one.low, other.high)):
-        assert (mine is None) is (theirs is None)
-        if mine is not None and theirs is not None:
-            assert mine == pytest.approx(-theirs)
-    turned = {
-        CaseKind.FAILING: CaseKind.FIXED,
-        CaseKind.FIXED: CaseKind.FAILING,
-        CaseKind.MIXED: CaseKind.MIXED,
-    }
+        assert mine == (None if theirs is None else pytest.approx(-theirs))
+    turned = {"newly failing": "newly fixed", "newly fixed": "newly failing", "mixed": "mixed"}
     assert {c.id: c.kind for c in there.changed} == {c.id: turned[c.kind] for c in back.changed}
-
-
-# --- the edges of what decides
-
-
-def test_causes_flow_the_most_frequent_way_first_with_five_examples() -> None:
-    """Six from not found to right, one from right to not found and one to declined."""
-    lost, right, declined = Cause.NOT_RETRIEVED, Cause.RIGHT, Cause.DECLINED
-    ways = [(right, declined), (right, lost)] + [(lost, right)] * 6
-    first, second = (
-        recall(*(case(f"q{at}", 1.0, cause=way[side]) for at, way in enumerate(ways)))
-        for side in (0, 1)
-    )
-    flows = compare([first, first, second]).flows
-    found = [(one.second, one.before, one.after, one.cases) for one in flows if one.second == "c"]
-    assert found == [
-        ("c", lost, right, 6),
-        ("c", right, lost, 1),  # as causes follow each other in the report
-        ("c", right, declined, 1),
-    ]
-    assert next(one for one in flows if one.cases == 6).examples == ("q2", "q3", "q4", "q5", "q6")
-    assert {(one.before, one.after) for one in flows if one.second == "b"} == {
-        (lost, lost),
-        (right, right),
-    }
-
-
-def test_a_stage_that_broke_stands_before_a_larger_loss() -> None:
-    def staged(name: str, value: float, status: Status) -> ScoredCase:
-        return case(name, value, stages={"generate": status})
-
-    before = recall(*(staged(name, 1.0, Status.MEASURED) for name in ("q1", "q2")))
-    after = recall(staged("q1", 0.0, Status.MEASURED), staged("q2", 1.0, Status.FAILED))
-    assert [one.id for one in compare([before, after]).changed] == ["q2", "q1"]
-
-
-def test_only_runs_that_measured_a_metric_are_compared_on_it() -> None:
-    runs = [run({"m": [1.0, 0.0], "n": [1.0, 0.0]}), run({"m": [1.0, 0.0]})]
-    found = compare([runs[0], runs[1], runs[0]])
-    pairs = {one.name: [(d.first, d.second) for d in one.differences] for one in found.metrics}
-    assert pairs == {"m": [("a", "b"), ("a", "c"), ("b", "c")], "n": [("a", "c")]}
 
 
 # --- the cases of a run beside those of an earlier one
@@ -331,27 +276,29 @@ def test_only_runs_that_measured_a_metric_are_compared_on_it() -> None:
 
 def test_each_case_stands_beside_the_same_one() -> None:
     earlier = recall(
-        case("lost", 1.0, response="27", retrieved_ids=("a", "b"), cause=Cause.RIGHT),
+        case(
+            "lost", 1.0, response="27", query="?", retrieved_ids=("a", "b", "c"), cause=Cause.RIGHT
+        ),
         case("same", 1.0),
         case("won", 0.0),
-        replace(case("edited", 1.0), fingerprint="old"),
+        case("edited", 1.0, fingerprint="old"),
         case("gone", 1.0),
     )
     now = recall(
-        case("lost", 0.0, response="30", retrieved_ids=("b", "z")),
+        case("lost", 0.0, response="30", query="?", retrieved_ids=("b", "z", "c")),
         *(case(name, value) for name, value in (("same", 1.0), ("won", 1.0), ("edited", 0.0))),
         case("new", 0.0),
     )
     found = cases_beside(now, earlier)
-    assert {name: one.kind for name, one in found.cases.items()} == {
-        "lost": CaseKind.FAILING,
-        "same": None,
-        "won": CaseKind.FIXED,
-    }
+    kinds = {"lost": CaseKind.FAILING, "same": None, "won": CaseKind.FIXED}
+    assert {name: one.kind for name, one in found.cases.items()} == kinds
     lost = found.cases["lost"]
     assert (lost.cause, lost.response) == (Cause.RIGHT, "27")
     assert lost.ids is not None
     assert (lost.ids.gained, lost.ids.lost) == ((("z", 2),), (("a", 1),))
+    assert (lost.ids.moved, lost.ids.kept) == ((("b", 2, 1),), 1)
+    (changed_now, _) = found.changed
+    assert (changed_now.response_before, changed_now.response_after) == ("27", "30")
     assert [(name, old.value, new.value) for name, old, new in lost.scores] == [
         ("recall@5", 1.0, 0.0)
     ]
@@ -359,6 +306,7 @@ def test_each_case_stands_beside_the_same_one() -> None:
     assert [one.id for one in found.changed] == ["lost", "won"]
     assert (found.edited, found.added, found.gone) == (1, 1, 1)
     assert (found.pair.cases, found.pair.newly_failing, found.pair.newly_fixed) == (3, 1, 1)
+    assert (found.pair.other_ids, found.pair.other_response) == (1, 1)
     with pytest.raises(RunMismatchError, match="no case in common: 1 have the same id"):
         cases_beside(recall(case("edited", 1.0)), earlier)
 

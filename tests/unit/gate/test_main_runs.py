@@ -29,44 +29,46 @@ def main_run(scores: Any, *, day: int = 1, **changes: Any) -> RunScores:
     return run({"m": scores}, **(facts | changes))
 
 
+def edited(found: RunScores, *places: int) -> RunScores:
+    """The run with other texts of these cases."""
+    cases = tuple(
+        replace(case, fingerprint="edited") if at in places else case
+        for at, case in enumerate(found.cases)
+    )
+    return replace(found, cases=cases)
+
+
 def noisy(seed: int, *, chance: float = 0.6, cases: int = 80, day: int | None = None) -> RunScores:
     scores = (np.random.default_rng(seed).random(cases) < chance).astype(float)
     return main_run(scores.tolist(), day=seed + 1 if day is None else day, commit=f"c{seed}")
 
 
-def test_the_scores_are_the_means_of_the_runs_and_equal_ones_stay_as_they_are() -> None:
-    runs = [
-        main_run([0.1, 1, 0], day=1),
-        main_run([0.1, 0, 0], day=2),
-        main_run([0.1, 1, 0], day=3),
-    ]
-    scores = baseline_of(runs).scores("b")
-    assert scores.values("m") == {"q1": 0.1, "q2": pytest.approx(2 / 3), "q3": 0.0}
-    assert [facts.date for facts in scores.made_of] == [each.date for each in runs]
-    assert scores.date == runs[-1].date
-
-
-def test_what_was_measured_in_some_runs_is_covered_in_part() -> None:
-    runs = [
-        main_run([1, "abstained", "skipped"], day=1),
-        main_run(["failed", "abstained", "skipped"], day=2),
-    ]
-    scores = baseline_of(runs).scores("b")
-    assert [case.coverage("m") for case in scores.cases] == [0.5, 0.0, None]
-    assert scores.values("m") == {"q1": 1.0, "q2": None, "q3": None}
-
-
-def test_the_file_reads_back_and_what_is_alike_stands_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rows", "values", "coverage", "written"),
+    [
+        # Equal ones stay as they are, and stand once in the file.
+        ([[0.1, 1, 0], [0.1, 0, 0], [0.1, 1, 0]], [0.1, pytest.approx(2 / 3), 0.0], [1.0] * 3,
+         ["0.1", "[1,0,1]", "0"]),
+        ([[1, "abstained", "skipped"], ["failed", "abstained", "skipped"]], [1.0, None, None],
+         [0.5, 0.0, None], ['[1,"failed"]', '"abstained"']),
+    ],
+)  # fmt: skip
+def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
+    tmp_path: Path, rows: list[Any], values: list[Any], coverage: list[Any], written: list[str]
+) -> None:
     path = tmp_path / "base.json"
-    baseline = baseline_of([main_run([0.5, 1, "failed"], day=1), main_run([0.5, 0, 1], day=2)])
+    runs = [main_run(row, day=day) for day, row in enumerate(rows, 1)]
+    baseline = baseline_of(runs)
     write_baseline(baseline, path)
-    text = path.read_text("utf-8")
-    assert '"q1": {"fingerprint":"f","scores":{"m":0.5}}' in text
-    assert '"q2": {"fingerprint":"f","scores":{"m":[1,0]}}' in text
-    assert '"q3": {"fingerprint":"f","scores":{"m":["failed",1]}}' in text
     again = read_baseline(path)
     assert baseline_bytes(again) == baseline_bytes(baseline)
-    assert again.scores("x").values("m") == baseline.scores("x").values("m")
+    for scores in (baseline.scores("b"), again.scores("b")):
+        assert list(scores.values("m").values()) == values
+        assert [case.coverage("m") for case in scores.cases] == coverage
+        assert [facts.date for facts in scores.made_of] == [each.date for each in runs]
+    text = path.read_text("utf-8")
+    for at, score in enumerate(written, 1):
+        assert f'"q{at}": {{"fingerprint":"f","scores":{{"m":{score}}}}}' in text
 
 
 @pytest.mark.parametrize(
@@ -114,89 +116,70 @@ def test_a_run_that_is_shown_to_differ_stands_alone() -> None:
         assert added.baseline.scores("b").values("m") == noisy(seed, chance=chance).values("m")
 
 
-def test_runs_of_an_unchanged_system_are_seldom_called_changed() -> None:
-    changed = 0
-    for trial in range(60):
-        runs = [noisy(1000 * trial + number, day=number + 1) for number in range(4)]
-        added = with_run(baseline_of(runs[:3]), runs[3], resamples=500)
-        changed += bool(added.changes)
-    assert changed <= 6
+JUDGED = {**SYSTEM, "judge": "other"}
 
 
-def test_another_judge_other_cases_and_another_formula_begin_anew() -> None:
-    baseline = baseline_of([main_run([1, 0], day=1)])
-    judged = main_run([1, 0], day=2, fingerprints={**SYSTEM, "judge": "other"})
-    added = with_run(baseline, judged)
-    assert (added.other, added.baseline.kept) == ("another judge graded it", 1)
-    stricter = main_run([0] * 12, day=2, fingerprints={**SYSTEM, "judge": "other"})
-    added = with_run(baseline_of([main_run([1] * 12, day=1)]), stricter)
-    assert (added.other, added.changes) == ("another judge graded it", ())
-    by_text = with_run(baseline, main_run([1, 0], day=2, matching="text"))
-    assert by_text.other == "relevant chunks are recognised by text, before by id"
-    assert by_text.baseline.kept == 1
-    other = main_run([1, 0], day=2)
-    edited = replace(other, cases=tuple(replace(c, fingerprint="g") for c in other.cases))
-    assert with_run(baseline, edited).other == "no case is the same"
-    newer = run({"m": [1, 0]}, column("m", version=2), fingerprints=SYSTEM, date="2026-03-02")
-    cells = with_run(baseline, newer).baseline.cases[0].cells["m"]
-    assert [None if cell is None else cell.value for cell in cells] == [None, 1.0]
+@pytest.mark.parametrize(
+    ("now", "other"),
+    [
+        (main_run([0] * 12, day=2, fingerprints=JUDGED), "another judge graded it"),
+        (main_run([1] * 12, day=2, matching="text"),
+         "relevant chunks are recognised by text, before by id"),
+        (edited(main_run([1] * 12, day=2), *range(12)), "no case is the same"),
+    ],
+)  # fmt: skip
+def test_another_judge_other_cases_and_another_matching_begin_anew(
+    now: RunScores, other: str
+) -> None:
+    added = with_run(baseline_of([main_run([1] * 12, day=1)]), now)
+    assert (added.other, added.changes, added.baseline.kept) == (other, (), 1)
 
 
-def test_cases_that_are_edited_or_new_have_the_scores_of_the_new_run_alone() -> None:
-    old = main_run([1, 0], day=1)
-    new = main_run([0, 1, 1], day=2)
-    edited = replace(
-        new, cases=(new.cases[0], replace(new.cases[1], fingerprint="g"), new.cases[2])
-    )
-    added = with_run(baseline_of([old]), edited)
+def test_new_edited_and_missing_cases_have_the_scores_of_the_new_run_alone() -> None:
+    added = with_run(baseline_of([main_run([1, 0])]), edited(main_run([0, 1, 1], day=2), 1))
     assert added.baseline.scores("b").values("m") == {"q1": 0.5, "q2": 1.0, "q3": 1.0}
     assert [case.coverage("m") for case in added.baseline.scores("b").cases] == [1.0, 1.0, 1.0]
+    fewer = with_run(baseline_of([main_run([1, 0, 1])]), main_run([1], day=2))
+    assert (fewer.dropped, fewer.baseline.scores("b").values("m")) == (2, {"q1": 1.0})
 
 
-def test_cases_that_a_run_lacks_are_dropped_and_counted() -> None:
-    added = with_run(baseline_of([main_run([1, 0, 1], day=1)]), main_run([1], day=2))
-    assert added.dropped == 2
-    assert added.baseline.scores("b").values("m") == {"q1": 1.0}
-
-
-def test_the_same_run_is_not_counted_twice() -> None:
-    first = main_run([1, 0], day=1, commit="c")
-    baseline = baseline_of([first])
+def test_a_run_is_counted_once_and_two_of_the_same_second_are_two() -> None:
+    """Baseline files of older releases date their runs to the second."""
+    first, same_second = main_run([1, 0], commit="c"), main_run([1, 1], commit="c")
+    baseline = baseline_of([first, main_run([1, 0], day=2)])
     added = with_run(baseline, first)
-    assert added.is_known
-    assert added.dropped == 0
+    assert (added.is_known, added.dropped) == (True, 0)
     assert added.baseline is baseline
-    three = baseline_of([first, main_run([1, 0], day=2), main_run([1, 0], day=3)])
-    assert with_run(three, main_run([1, 0], day=2)).is_known
+    assert with_run(baseline, main_run([1, 0], day=2)).is_known
+    assert with_run(baseline_of([first]), same_second).baseline.kept == 2
+    assert not with_run(baseline, replace(first, fingerprints=JUDGED)).is_known
     with pytest.raises(RunMismatchError, match="give each run once"):
         baseline_of([first, first])
 
 
-def test_two_runs_of_the_same_second_are_two() -> None:
-    """Baseline files of older releases date their runs to the second."""
-    first, other = main_run([1, 0]), main_run([1, 1])
-    assert baseline_of([first, other]).kept == 2
-    assert with_run(baseline_of([first]), other).baseline.kept == 2
-    judged = main_run([1, 0], fingerprints={**SYSTEM, "judge": "other"})
-    assert not with_run(baseline_of([first]), judged).is_known
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (main_run([1, 0], day=2, matching="text"), "recognised by text, before by id"),
+        (main_run([1], day=2), "it has 1 cases, there are 2"),
+        (run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02"), "it has other metrics"),
+    ],
+)
+def test_runs_that_differ_make_no_baseline(other: RunScores, message: str) -> None:
+    with pytest.raises(RunMismatchError, match=message):
+        baseline_of([main_run([1, 0]), other])
 
 
-def test_what_cannot_be_a_baseline_is_refused() -> None:
-    first = main_run([1, 0], day=1)
+def test_what_cannot_be_added_is_refused() -> None:
+    baseline = baseline_of([main_run([1, 0])])
+    for facts, message in (({"dataset": "other"}, "of the dataset other, and the baseline of quiz"),
+                           ({"rag": "other"}, "of the system other")):  # fmt: skip
+        with pytest.raises(RunMismatchError, match=message):
+            with_run(baseline, main_run([1, 0], day=2, **facts))
     with pytest.raises(ConfigError, match="0 runs"):
         baseline_of([])
-    with pytest.raises(RunMismatchError, match="recognised by text, before by id"):
-        baseline_of([first, main_run([1, 0], day=2, matching="text")])
-    with pytest.raises(RunMismatchError, match="it has 1 cases, there are 2"):
-        baseline_of([first, main_run([1], day=2)])
-    with pytest.raises(RunMismatchError, match="it has other metrics"):
-        baseline_of([first, run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02")])
-    with pytest.raises(RunMismatchError, match="of the dataset other, and the baseline of quiz"):
-        with_run(baseline_of([first]), main_run([1, 0], day=2, dataset="other"))
-    with pytest.raises(RunMismatchError, match="of the system other"):
-        with_run(baseline_of([first]), main_run([1, 0], day=2, rag="other"))
     with pytest.raises(ConfigError, match="is a baseline file"):
-        baseline_of([baseline_of([first]).scores("base.json")])
+        baseline_of([baseline.scores("base.json")])
 
 
 def config(tolerance: float) -> GateConfig:
@@ -279,14 +262,11 @@ def test_only_cases_that_are_the_same_and_measured_in_both_show_a_change() -> No
     """Of 36 cases 12 fell, 12 were edited, and 12 are measured in one of the two alone."""
     before = main_run([1.0] * 24 + ["failed"] * 6 + [0.25] * 6, day=1)
     now = main_run([0.5] * 12 + [0.0] * 12 + [0.75] * 6 + ["failed"] * 6, day=2)
-    edited = tuple(
-        replace(case, fingerprint="edited") if 12 <= at < 24 else case
-        for at, case in enumerate(now.cases)
-    )
-    (change,) = with_run(baseline_of([before]), replace(now, cases=edited)).changes
+    now = edited(now, *range(12, 24))
+    (change,) = with_run(baseline_of([before]), now).changes
     assert (change.before, change.after) == (1.0, 0.5)
-    only_edited = replace(now, cases=edited[12:])
-    assert with_run(baseline_of([before]), only_edited).changes == ()
+    unmoved = replace(now, cases=now.cases[12:])
+    assert with_run(baseline_of([before]), unmoved).changes == ()
 
 
 # --- what was asked repeatedly
@@ -310,37 +290,27 @@ def drop_check(
     return found
 
 
-def share_as_low(moves: list[float], cases: int, observed: float) -> float:
-    """Of all ways in which each case makes one of the moves: how many come as low."""
-    ways = [sum(way) for way in itertools.product(moves, repeat=cases)]
-    return sum(way <= observed + 1e-9 for way in ways) / len(ways)
-
-
-def test_losses_that_the_repeats_of_the_cases_explain_are_not_shown() -> None:
+def test_losses_that_repeats_explain_are_not_shown_whichever_side_has_them() -> None:
     """Every one of 8 cases falls from .7 to .6: 2^-8, were .7 not the mean of 1 and .4.
 
     Of 1, .4 and .6 any could have been the new one: against the mean of the others it would move
-    by .5, -.45 and -.1.
+    by .5, -.45 and -.1. From .8 to the mean of 1 and .4 likewise: it could have been from either.
     """
-    now, before = main_run([0.6] * 8, day=3), [main_run([each] * 8, day=1) for each in (1.0, 0.4)]
-    before[1] = replace(before[1], date="2026-03-02")
-    check, drop = drop_check(now, baseline_of(before).scores("b"))
-    expected = share_as_low([0.5, -0.45, -0.1], 8, -0.8)
-    assert drop.p_worse == pytest.approx(expected, abs=0.01)
-    assert check.outcome is GateOutcome.INCONCLUSIVE
-    alone, drop = drop_check(now, main_run([0.7] * 8))
+    two = [main_run([1.0] * 8), main_run([0.4] * 8, day=2)]
+    for now, before, moves in (
+        (main_run([0.6] * 8, day=3), baseline_of(two), [0.5, -0.45, -0.1]),
+        (repeated([[1.0, 0.4]] * 8, day=2), baseline_of([main_run([0.8] * 8)]), [0.5, -0.4, -0.1]),
+    ):
+        check, drop = drop_check(now, before.scores("b"))
+        ways = [sum(way) for way in itertools.product(moves, repeat=8)]
+        share = sum(way <= -0.8 + 1e-9 for way in ways) / len(ways)
+        assert drop.p_worse == pytest.approx(share, abs=0.01)
+        assert check.outcome is GateOutcome.INCONCLUSIVE
+        assert with_run(before, now).changes == ()
+    now, once = main_run([0.6] * 8, day=3), main_run([0.7] * 8)
+    alone, drop = drop_check(now, once)
     assert (drop.p_worse, alone.outcome) == (2.0**-8, GateOutcome.FAILED)
-    assert with_run(baseline_of(before), now).changes == ()
-    assert with_run(baseline_of([main_run([0.7] * 8)]), now).changes
-
-
-def test_repeats_of_the_run_count_as_those_of_the_baseline_do() -> None:
-    """From .8 to the mean of 1 and .4: it could as well have been from .4, or from 1."""
-    now, before = repeated([[1.0, 0.4]] * 8, day=2), main_run([0.8] * 8)
-    _, drop = drop_check(now, before)
-    expected = share_as_low([0.5, -0.4, -0.1], 8, -0.8)
-    assert drop.p_worse == pytest.approx(expected, abs=0.01)
-    assert with_run(baseline_of([before]), now).changes == ()
+    assert with_run(baseline_of([once]), now).changes
 
 
 def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> None:
