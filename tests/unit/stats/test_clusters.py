@@ -42,12 +42,6 @@ def test_standard_error_is_that_of_a_regression_with_clustered_errors() -> None:
     assert ClusterTotals.of(values, codes).standard_error == pytest.approx(float(fitted.bse[0]))
 
 
-def test_without_clusters_it_is_the_usual_standard_error() -> None:
-    stats: Any = importlib.import_module("scipy.stats")
-    values = [0.1, 0.5, 0.3, 0.9, 0.2]
-    assert ClusterTotals.of(values).standard_error == pytest.approx(float(stats.sem(values)))
-
-
 def test_one_cluster_or_none_has_no_standard_error() -> None:
     assert ClusterTotals.of([]).standard_error is None
     assert ClusterTotals.of([]).mean is None
