@@ -76,10 +76,7 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
 def test_what_cannot_be_judged_ends_with_2(
     ragbench: Ragbench, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = ragbench("gate", *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("Error: ")
-    assert message in done.err
+    ragbench("gate", *arguments).refused("Error: ", message)
 
 
 @pytest.mark.usefixtures("runs")
@@ -179,18 +176,16 @@ def test_runs_of_main_are_added_averaged_and_dated(ragbench: Ragbench) -> None:
     assert "the newest is 1 day older than this run" in " ".join(gated.out.split())
     assert ragbench("baseline", "add", "three", "--keep", "1").code == 0
     assert len(json.loads(ragbench("baseline", "show", "--json").out)["runs"]) == 1
-    refused = ragbench("baseline", "add", "three", "--keep", "99")
-    assert (refused.code, refused.out) == (2, "")
-    assert "keep is 99: give 1 to 20" in refused.err
-    refused = ragbench("baseline", "add", "three", "-o", "three/report.json")
-    assert "is not a baseline file" in refused.err
+    ragbench("baseline", "add", "three", "--keep", "99").refused("keep is 99: give 1 to 20")
+    other = ("-o", "three/report.json")
+    ragbench("baseline", "add", "three", *other).refused("is not a baseline file")
 
 
 def test_limits_that_fit_are_measured_from_runs_of_one_system(ragbench: Ragbench) -> None:
     for name in ("one", "two"):
         ragbench("eval", "office", "-q", "-m", "hit_rate@5", "--rag", "rags.py:Plain", "-o", name)
-    refused = ragbench("baseline", "set", "one", "--limits", "ragbench.yaml")
-    assert "--limits needs two or more runs" in refused.err
+    one = ("baseline", "set", "one", "--limits", "ragbench.yaml")
+    ragbench(*one).refused("--limits needs two or more runs")
     limits = ("baseline", "set", "one", "two", "--limits", "conf/ragbench.yaml")
     assert ragbench(*limits, "-o", "b.json").code == 2  # no such folder: nothing is half written
     Path("conf").mkdir()

@@ -39,66 +39,49 @@ def merges(losses: Sequence[float], *, judges: Sequence[str | None] | None = Non
     write_baseline(baseline, Path("ragbench-baseline.json"))
 
 
-def test_a_slow_decline_that_no_merge_shows_is_marked(ragbench: Ragbench) -> None:
-    merges([0.01 * min(merge, 10) for merge in range(12)])
-    done = ragbench("history")
-    assert (done.code, done.err) == (0, "")
-    lines = done.out.splitlines()
-    assert lines[0] == "rag on quiz: 12 runs of main, 2026-03-01 to 2026-03-12"
-    falling = next(line for line in lines if line.startswith("recall@5"))
-    steady = next(line for line in lines if line.startswith("token_f1"))
-    assert "worse" in falling
-    assert "worse" not in steady
-    assert "better" not in steady
-    assert len(falling.split()[-1]) == 12
-    assert "recall@5 fell" in done.out
-    assert "token_f1 fell" not in done.out
-    assert all(len(line) <= 80 for line in lines)
+@pytest.mark.parametrize(
+    ("losses", "judges", "said", "unsaid"),
+    [
+        # No merge alone shows it.
+        ([0.01 * min(merge, 10) for merge in range(12)], None,
+         ["rag on quiz: 12 runs of main, 2026-03-01 to 2026-03-12", "recall@5 fell"],
+         ["token_f1 fell", "better"]),
+        ([0.0] * 7 + [0.12] * 5, None, ["recall@5 fell at 07abcdef0123, 2026-03-08, from 0."], []),
+        ([0.0] * 12, None, ["No change is shown: runs of one system differ as much."],
+         ["changed"]),
+        ([0.0] * 6 + [0.3] * 6, ["a"] * 6 + ["b"] * 6,
+         ["06abcdef0123, 2026-03-07: another judge; runs before it are not compared"], ["fell"]),
+        ([0.0, 0.3], None, ["2 comparable runs: a change shows in five or more"],
+         ["No change is shown"]),
+    ],
+)  # fmt: skip
+def test_changes_are_marked_where_they_are_shown(
+    ragbench: Ragbench, losses: list[float], judges: list[str] | None, said: list[str],
+    unsaid: list[str],
+) -> None:  # fmt: skip
+    merges(losses, judges=judges)
+    page = ragbench("history").ok(*said).out
+    assert not any(part in page for part in unsaid)
+    assert all(len(line) <= 80 for line in page.splitlines())
+    (falling,) = [line for line in page.splitlines() if line.startswith("recall@5  ")]
+    marks = falling.split()[-1]
+    assert (len(marks.replace("|", "")), "|" in marks) == (len(losses), judges is not None)
     found = json.loads(ragbench("history", "--json").out)
-    by_name = {metric["metric"]: metric for metric in found["metrics"]}
-    assert by_name["recall@5"]["change"]["shown"] is True
-    assert by_name["recall@5"]["change"]["p_value"] <= 0.05
-    assert by_name["token_f1"]["change"]["shown"] is False
-    assert len(by_name["recall@5"]["scores"]) == len(found["runs"]) == 12
-
-
-def test_a_step_is_named_by_its_commit(ragbench: Ragbench) -> None:
-    merges([0.0] * 7 + [0.12] * 5)
-    found = json.loads(ragbench("history", "--json").out)
-    change = next(m["change"] for m in found["metrics"] if m["metric"] == "recall@5")
-    assert (change["kind"], change["at"], change["way"]) == ("step", 7, "worse")
-    assert "recall@5 fell at 07abcdef0123, 2026-03-08, from 0." in ragbench("history").out
-
-
-def test_unchanged_runs_are_not_marked_and_it_is_said(ragbench: Ragbench) -> None:
-    merges([0.0] * 12)
-    page = ragbench("history").out
-    assert "No change is shown: runs of one system differ as much." in page
-    assert "changed" not in page
-
-
-def test_runs_that_do_not_compare_are_parted(ragbench: Ragbench) -> None:
-    merges([0.0] * 6 + [0.3] * 6, judges=["a"] * 6 + ["b"] * 6)
-    page = ragbench("history").out
-    assert "06abcdef0123, 2026-03-07: another judge; runs before it are not compared" in page
-    assert "fell" not in page
-    row = next(line for line in page.splitlines() if line.startswith("recall@5"))
-    assert row.split()[-1][6] == "|"
-
-
-def test_too_few_runs_say_so(ragbench: Ragbench) -> None:
-    merges([0.0, 0.3])
-    page = ragbench("history").out
-    assert "2 comparable runs: a change shows in five or more" in page
-    assert "No change is shown" not in page
+    change, steady = (metric["change"] for metric in found["metrics"])
+    is_shown = any("recall@5 fell" in part for part in said)
+    assert bool(change and change["shown"]) is is_shown
+    assert not (steady and steady["shown"])
+    if is_shown:
+        assert change["p_value"] <= 0.05
+        step = ("step", 7) if losses[7] == 0.12 else ("drift", None)
+        assert (change["kind"], change["at"], change["way"]) == (*step, "worse")
+    assert len(found["metrics"][0]["scores"]) == len(found["runs"]) == len(losses)
 
 
 def test_what_is_no_baseline_ends_with_2(ragbench: Ragbench) -> None:
-    done = ragbench("history")
-    assert (done.code, done.out) == (2, "")
-    assert "ragbench-baseline.json cannot be read" in done.err
+    ragbench("history").refused("ragbench-baseline.json cannot be read")
     Path("report.json").write_text("{}", "utf-8")
-    assert "is not a baseline file" in ragbench("history", "report.json").err
+    ragbench("history", "report.json").refused("is not a baseline file")
 
 
 @pytest.mark.parametrize(

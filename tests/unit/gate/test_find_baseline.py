@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.run_scores import RunScores
 from ragbench.gate.find_baseline import find_baseline
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
@@ -38,8 +37,8 @@ def store(folder: Path, name: str, time: int, **changes: str) -> Path:
     return place
 
 
-def of() -> RunScores:
-    return run({"m": [1]})
+def found(mine: Path, *folders: Path) -> Path | None:
+    return find_baseline(mine, run({"m": [1]}), folders)
 
 
 def test_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
@@ -47,32 +46,28 @@ def test_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
     last = store(tmp_path, "last", 200)
     mine = store(tmp_path, "mine", 300)
     store(tmp_path, "later", 400)
-    assert find_baseline(mine, of(), [tmp_path]) == last
-    assert find_baseline(mine / "manifest.json", of(), [tmp_path, tmp_path]) == last
+    assert found(mine, tmp_path) == last
+    assert found(mine / "manifest.json", tmp_path, tmp_path) == last
+    (tmp_path / "report.json").write_text("{}", "utf-8")
+    assert found(tmp_path / "report.json", tmp_path) is None
 
 
-def test_a_dataset_that_has_grown_is_the_same_dataset(tmp_path: Path) -> None:
-    grown = store(tmp_path, "other", 100, dataset="d2")
-    assert find_baseline(store(tmp_path, "mine", 200), of(), [tmp_path]) == grown
-
-
-@pytest.mark.parametrize("other", [{"metric": "n"}, {"rag": "another"}, {"is_finished": False}])
-def test_another_or_unfinished_run_is_not_taken(tmp_path: Path, other: dict[str, Any]) -> None:
-    store(tmp_path, "other", 100, **other)
-    mine = store(tmp_path, "mine", 200)
-    assert find_baseline(mine, of(), [tmp_path]) is None
-
-
-def test_what_is_no_run_is_passed_over(tmp_path: Path) -> None:
-    mine = store(tmp_path, "mine", 200)
+@pytest.mark.parametrize(
+    ("other", "is_taken"),
+    [
+        ({"dataset": "d2"}, True),  # one that has grown is the same one
+        ({"metric": "n"}, False),
+        ({"rag": "another"}, False),
+        ({"is_finished": False}, False),
+        (None, False),
+    ],
+)
+def test_another_unfinished_or_damaged_run_is_not_taken(
+    tmp_path: Path, other: dict[str, Any] | None, is_taken: bool
+) -> None:
     (tmp_path / "file").touch()
-    broken = store(tmp_path, "broken", 100)
-    (broken / "manifest.json").write_text("{}", "utf-8")
-    assert find_baseline(mine, of(), [tmp_path, tmp_path / "none"]) is None
-
-
-def test_a_report_alone_has_no_neighbours(tmp_path: Path) -> None:
-    store(tmp_path, "other", 100)
-    alone = tmp_path / "report.json"
-    alone.write_text("{}", "utf-8")
-    assert find_baseline(alone, of(), [tmp_path]) is None
+    place = store(tmp_path, "other", 100, **(other or {}))
+    if other is None:
+        (place / "manifest.json").write_text("{}", "utf-8")
+    mine = store(tmp_path, "mine", 200)
+    assert found(mine, tmp_path, tmp_path / "none") == (place if is_taken else None)

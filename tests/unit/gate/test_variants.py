@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ragbench import parse_metrics
@@ -12,39 +14,27 @@ LOWER = parse_metrics("total_tokens")
 CASES = [f"c{at:02}" for at in range(12)]
 
 
-def flat(name: str, value: float, *, acted: bool = True) -> Measured:
-    """The same value for every case."""
-    return Measured(name=name, acted=acted, values=[dict.fromkeys(CASES, value)])
-
-
-def kept(metrics: tuple[object, ...], *variants: Measured) -> str:
-    clusters = dict.fromkeys(CASES)
-    effects, _ = variant_effects(metrics, variants, clusters, confidence=0.95)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    return what_to_keep(variants, effects)
-
-
-def test_of_several_better_ones_the_one_that_gains_most_is_kept() -> None:
-    found = kept(
-        HIGHER,
-        flat("plain", 0.0),
-        flat("some", 0.5),
-        flat("most", 1.0),
-        flat("less", 0.25),
-        flat("idle", 0.0, acted=False),
-    )
-    assert found == ("By nDCG@1: keep most; some, less: also better than plain; idle: did not act.")
-
-
-def test_where_lower_is_better_the_lowest_is_kept() -> None:
-    found = kept(LOWER, flat("plain", 100), flat("more", 150), flat("least", 50), flat("less", 90))
-    assert found == (
-        "By total_tokens: keep least; less: also better than plain; more: worse than plain."
-    )
-
-
-def test_a_variant_that_acted_and_changed_nothing_is_not_distinguishable() -> None:
-    found = kept(HIGHER, flat("plain", 0.5), flat("other", 0.5))
-    assert found == "By nDCG@1: keep plain; other: not distinguishable from plain."
+@pytest.mark.parametrize(
+    ("metrics", "values", "sentence"),
+    [
+        (HIGHER, {"plain": 0.0, "some": 0.5, "most": 1.0, "less": 0.25, "idle": None},
+         "keep most; some, less: also better than plain; idle: did not act."),
+        (LOWER, {"plain": 100, "more": 150, "least": 50, "less": 90},
+         "keep least; less: also better than plain; more: worse than plain."),
+        (HIGHER, {"plain": 0.5, "other": 0.5},
+         "keep plain; other: not distinguishable from plain."),
+    ],
+)  # fmt: skip
+def test_of_several_better_ones_the_one_that_gains_most_is_kept(
+    metrics: tuple[Any, ...], values: dict[str, float | None], sentence: str
+) -> None:
+    """Each variant gives every case the same value; None: it did not act."""
+    variants = [
+        Measured(name=name, acted=value is not None, values=[dict.fromkeys(CASES, value or 0.0)])
+        for name, value in values.items()
+    ]
+    effects, _ = variant_effects(metrics, variants, dict.fromkeys(CASES), confidence=0.95)
+    assert what_to_keep(variants, effects) == f"By {metrics[0].name}: {sentence}"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +45,7 @@ def test_a_variant_that_acted_and_changed_nothing_is_not_distinguishable() -> No
     ],
 )
 def test_the_largest_losses_come_first(
-    metrics: tuple[object, ...], losses: list[tuple[str, float, float]]
+    metrics: tuple[Any, ...], losses: list[tuple[str, float, float]]
 ) -> None:
     before = {"a": 1.0, "b": 0.75, "c": 1.0, "d": 0.0, "e": 0.25, "f": None}
     after = {"a": 1.0, "b": 0.5, "c": 0.0, "d": 0.5, "e": 0.5, "f": 1.0}
@@ -64,7 +54,7 @@ def test_the_largest_losses_come_first(
         Measured(name="second", acted=True, values=[after]),
     ]
     effects, family = variant_effects(
-        metrics,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        metrics,
         variants,
         dict.fromkeys(before),
         confidence=0.95,
