@@ -21,12 +21,9 @@ from tests.unit.metrics.builders import answered, cell, cells, generated, trace,
         ("exact_match", "The Eiffel Tower!", "eiffel tower", 1.0),
         ("exact_match", "Eiffel", "eiffel tower", 0.0),
         ("exact_match(normalise=none)", "Eiffel tower", "eiffel tower", 0.0),
-        ("exact_match(normalise=none)", "eiffel tower", "eiffel tower", 1.0),
         ("exact_match", "北京。", "北京", 1.0),
         # shared: big, cat; precision 2/3, recall 2/4
         ("token_f1", "the big fat cat", "a big black sleepy cat", 4 / 7),
-        ("token_f1", "dog", "cat", 0.0),
-        ("token_f1", "cat", "The cat.", 1.0),
         # a repeated token counts as often as both have it: 2 of 3, 2 of 2
         ("token_f1", "x x x", "x x", 4 / 5),
         ("token_f1", "", "cat", 0.0),
@@ -37,10 +34,7 @@ from tests.unit.metrics.builders import answered, cell, cells, generated, trace,
         ("token_f1", "„Straße“", "straße", 1.0),
         ("token_f1(normalise=squad)", "„Straße“", "straße", 0.0),
         ("edit_similarity", "kitten", "sitting", 4 / 7),
-        ("edit_similarity", "same", "same", 1.0),
-        ("edit_similarity", "abc", "xyz", 0.0),
         ("edit_similarity", "", "abc", 0.0),
-        ("exact_match(normalise=multilingual)", "红猫", "红 猫", 1.0),
     ],
 )
 def test_values_computed_by_hand(
@@ -258,9 +252,6 @@ def test_when_a_chunk_holds_an_answer(chunk: str, answer: str, expected: bool) -
 @pytest.mark.parametrize(
     ("response", "reference", "expected"),
     [
-        # Half of the tokens of both: F1 of 2/4, and of 2/5.
-        ("red cat", "red fox", True),
-        ("red cat sat", "red fox", False),
         ("the answer is red fox now", "red fox", True),
         ("red 5", "red 6", False),
         ("red 6 or 5", "red 6", True),
@@ -270,9 +261,6 @@ def test_when_a_chunk_holds_an_answer(chunk: str, answer: str, expected: bool) -
         ("no", "yes", False),
         ("it depends", "yes", None),
         ("it depends", LONG, False),
-        # Of a long reference, from 0.15 of its tokens on: two of 13.
-        ("one two and so on", LONG, None),
-        ("one and so on", LONG, False),
         ("it depends, no", "yes", None),  # only how an answer begins says yes or no
         ("no idea, yes", "no", True),
         ("no ceiling", "no limit", True),  # not a plain no: half of the words are the same

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.metrics.plan import Plan
-from tests.unit.metrics.builders import cell, cells, failed, generated, retrieved, trace
+from tests.unit.metrics.builders import answered, cell, cells, failed, generated, retrieved, trace
 
 CALLED: list[int] = []
 
@@ -41,12 +42,6 @@ def length_of_all(response: Sequence[str]) -> list[float | None]:
     return [len(one) or None for one in response]
 
 
-@metric(batch=True)
-def one_too_few(response: Sequence[str]) -> list[float]:
-    """Forgets a case."""
-    return [1.0 for _ in response[1:]]
-
-
 @metric
 def needs_setting(response: str) -> float:
     """Cannot be computed as it is."""
@@ -70,15 +65,39 @@ def test_a_bad_case_costs_its_own_cell_only() -> None:
     assert failure.traceback is not None and "unlucky" in failure.traceback
 
 
-def test_a_function_that_raises_stop_iteration_fails_its_case() -> None:
-    @metric
-    def stops(response: str) -> float:
-        """Raises what ends a loop."""
-        return next(iter([])) if response == "b" else 1.0
+def ends_a_loop(response: str) -> float:
+    return next(iter([])) if response == "b" else 1.0
 
-    rows = cells([stops], *answers("a", "b", "c", "b"))
-    assert [row[0].value for row in rows] == [1.0, None, 1.0, None]
-    assert "StopIteration" in str(rows[1][0].failure)
+
+def ends_the_program(response: str) -> float:
+    return sys.exit(3) if response == "b" else 1.0
+
+
+def fails_for_one_reference(response: str, reference: str) -> float:
+    return 1.0 if reference == "right" else 1 / 0
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (ends_a_loop, "StopIteration"),
+        (ends_the_program, "SystemExit"),
+        (fails_for_one_reference, "ZeroDivisionError"),
+    ],
+)
+def test_whatever_a_function_raises_fails_its_case_alone(
+    function: Callable[..., float], error: str
+) -> None:
+    fine = answered("a", "right", "right")
+    rows = cells([metric(function)], fine, answered("b", "right", "wrong"), fine)
+    assert [row[0].value for row in rows] == [1.0, None, 1.0]
+    assert error in str(rows[1][0].failure)
+
+
+def test_a_function_that_gives_too_few_values_fails_every_case() -> None:
+    one_too_few = metric(name="few", batch=True)(lambda response: response[1:])
+    found = cells([one_too_few], *answers("a", "b"))
+    assert all("gave 0 values for 1 cases" in str(row[0].failure) for row in found)
 
 
 def test_a_function_of_many_cases_is_asked_in_halves_where_it_fails() -> None:
@@ -87,11 +106,6 @@ def test_a_function_of_many_cases_is_asked_in_halves_where_it_fails() -> None:
     assert CALLED == [4, 2, 2, 1, 1]
     assert [row[0].value for row in rows] == [1.0, 2.0, None, None]
     assert [row[0].status for row in rows] == ["measured", "measured", "failed", "skipped"]
-
-
-def test_a_function_that_gives_too_few_values_fails_every_case() -> None:
-    found = cells([one_too_few], *answers("a", "b"))
-    assert all("gave 0 values for 1 cases" in str(row[0].failure) for row in found)
 
 
 def test_what_only_the_user_can_change_stops_the_run() -> None:
@@ -143,23 +157,6 @@ def test_post_retrieval_is_what_is_scored_where_there_is_one() -> None:
     filtered = replace(one, post_retrieval=retrieved("b"))
     assert cell("recall@1", one) == Cell.measured(1.0)
     assert cell("recall@1", filtered) == Cell.measured(0.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("token_f1", "no reference answer"),
-        ("exact_match", "no reference answer"),
-        ("best_of_n", "no reference answer"),
-        ("candidate_agreement", "generation gave no candidates"),
-        ("brier", "no reference answer"),
-        ("abstention_accuracy", "not known whether the case is answerable"),
-        ("generation_latency", "no time was measured"),
-        ("response_tokens", "generation reported no token usage"),
-    ],
-)
-def test_what_a_case_lacks_skips_it(name: str, reason: str) -> None:
-    assert cell(name, trace(generation=generated("an answer"))) == Cell.skipped(reason)
 
 
 def test_an_alternative_reference_alone_is_a_reference() -> None:

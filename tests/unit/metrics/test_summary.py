@@ -12,7 +12,7 @@ import pytest
 from ragbench import Case, metric, parse_metrics
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import Interval, Slice, Summary
-from ragbench.metrics.summary import SummaryBuilder, mean_interval
+from ragbench.metrics.summary import SummaryBuilder
 from ragbench.stats.mean import proportion_interval
 
 FAILED = Cell.failed(Failure(type="ValueError", message="x 1", stage="generate"))
@@ -61,23 +61,6 @@ def test_the_interval_of_a_mean_computed_by_hand() -> None:
     reach = 2.7764451051977987 * math.sqrt(0.025 / 5)
     assert (found.low, found.high) == pytest.approx((0.4 - reach, 0.4 + reach))
     assert found.level == 0.95
-
-
-def test_clusters_computed_by_hand() -> None:
-    # Cluster sums of deviations from 0.5: -0.4, 0.2, 0.2. Variance 3/2 * 0.24 / 16.
-    found = mean_interval([0.3, 0.3, 0.7, 0.7], [0, 0, 1, 2])
-    assert found is not None
-    reach = 4.302652729911275 * math.sqrt(1.5 * 0.24 / 16)
-    assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))
-
-
-@pytest.mark.parametrize(
-    ("values", "clusters"), [([], []), ([0.5], [0]), ([0.1, 0.9], [3, 3]), ([1.0] * 9, range(9))]
-)
-def test_no_interval_where_no_spread_can_be_estimated(
-    values: list[float], clusters: Sequence[int]
-) -> None:
-    assert mean_interval(values, clusters) is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ragbench import Case, GenerationResult, RetrievalResult, parse_metrics
 from ragbench.core.outcome import Cell, Judgement, Outcome, Quote, Status
 from ragbench.core.trace import Trace
-from ragbench.errors import LLMError, LLMStoppedError
 from ragbench.ledger.codec import decode_judgements, encode_judgements
 from ragbench.metrics.judging import JudgePlan
 from tests.unit.metrics.judges import Judge
@@ -89,13 +88,6 @@ def test_without_contexts_no_judge_is_asked(contexts: list[str]) -> None:
         "there are no contexts to judge the answer by"
     )
     assert judge.asked == []
-
-
-def test_a_failed_call_fails_the_case_and_a_stopped_run_ends_it() -> None:
-    cell = asked_about(CONTEXTS, Judge(lambda *_: LLMError("overloaded")))
-    assert (cell.status, str(cell.failure)) == (Status.FAILED, "score: LLMError: overloaded")
-    with pytest.raises(LLMStoppedError):
-        asked_about(CONTEXTS, Judge(lambda *_: LLMStoppedError("the budget is spent")))
 
 
 def test_quotes_are_kept_with_their_offsets_in_the_contexts_as_they_were_given() -> None:
