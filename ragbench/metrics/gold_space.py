@@ -70,8 +70,9 @@ class GoldSpace:
     """What is relevant to the cases of a run, gathered before anything is asked."""
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
-        self._ids: set[str] = set()
-        self._checkable = 0
+        self.ids: set[str] = set()
+        self.checkable = 0
+        """Cases that have both ids and texts."""
         self.has_texts = False
         for case in cases:
             self.add(case)
@@ -79,27 +80,10 @@ class GoldSpace:
     def add(self, case: Case) -> None:
         judged = case.judgements
         if judged:
-            self._ids.update(judged)
+            self.ids.update(judged)
         if case.reference_contexts or case.evidence:
             self.has_texts = True
-            self._checkable += bool(judged)
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._ids
-
-    @property
-    def example(self) -> str | None:
-        return min(self._ids, default=None)
-
-    def is_checked(self, case: Case) -> bool:
-        """Whether ids are checked against texts in this case: in all of them, or in a sample.
-
-        Drawn by the case's id, so that the same cases are checked in any order.
-        """
-        if self._checkable <= _CHECKED:
-            return True
-        drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
-        return drawn * self._checkable < _CHECKED * _STEPS
+            self.checkable += bool(judged)
 
 
 @dataclass(slots=True)
@@ -138,7 +122,13 @@ class MatchingTally:
         if result is None or not len(result) or not case.judgements:
             return
         own, document = self._count(result, case.judgements)
-        if self.gold.is_checked(case):
+        checkable = self.gold.checkable
+        if checkable > _CHECKED:  # a sample, the same one in any order of the cases
+            drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
+            if drawn * checkable >= _CHECKED * _STEPS:
+                return
+        texts = gold_texts(case)
+        if texts and all(map(is_telling, texts)):  # texts that are found are no accident
             self._check(case, result, own, document)
 
     def _count(
@@ -153,7 +143,7 @@ class MatchingTally:
             names = documents if id is None else (*documents, id)
             self.named += bool(names)
             self.unnamed += not names
-            self.shared += any(name in self.gold for name in names)
+            self.shared += not self.gold.ids.isdisjoint(names)
             self._names.update(names)
             if id in judged:
                 own.append(rank)
@@ -184,9 +174,7 @@ class MatchingTally:
     def _check(
         self, case: Case, result: RetrievalResult[Any], own: Sequence[int], document: Sequence[int]
     ) -> None:
-        """Holds ids against texts, where a case has both and the texts are no accident."""
-        if not _is_telling(case):
-            return
+        """Holds ids against texts."""
         by_text = match(case, result, Matching.TEXT)
         self.cases_by_text += isinstance(by_text, Matched) and bool(by_text.matches)
         self.cases_by_id += bool(own or document)
@@ -201,7 +189,7 @@ class MatchingTally:
     def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
         """How the run's chunks are compared."""
         has_texts, text = self.gold.has_texts, Matching.TEXT
-        if self.gold.example is None:
+        if not self.gold.ids:
             reason = "the dataset names no ids of what is relevant"
             return MatchingVerdict(text, (_by_text(reason),) if has_texts else ())
         if self.unnamed and not self.named:
@@ -223,7 +211,7 @@ class MatchingTally:
         names, wanted = self._names, [False, False]
         for id in corpus:
             wanted[0] |= id in names
-            wanted[1] |= id in self.gold
+            wanted[1] |= id in self.gold.ids
             if all(wanted):
                 return True
         return False
@@ -270,7 +258,7 @@ class MatchingTally:
     def _incomparable(self) -> str:
         return (
             f"Retrieval was not compared with the gold: none of {self.named:,} retrieved ids (such "
-            f"as '{self.names[0]}') is one of the gold's (such as '{self.gold.example}'), and no "
+            f"as '{self.names[0]}') is one of the gold's (such as '{min(self.gold.ids)}'), and no "
             "relevant text is known. Give each chunk its document's id as metadata 'document_id', "
             "or the cases their reference_contexts."
         )
@@ -281,9 +269,3 @@ _BY_NAMES = MatchingVerdict(Matching.DOCUMENT_ID)
 
 def _by_text(reason: str) -> str:
     return f"Retrieved chunks were compared with the gold by their text: {reason}."
-
-
-def _is_telling(case: Case) -> bool:
-    """Whether the case's gold texts hardly turn up by chance."""
-    texts = gold_texts(case)
-    return texts is not None and bool(texts) and all(map(is_telling, texts))

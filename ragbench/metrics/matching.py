@@ -168,11 +168,18 @@ class Gold:
         self, id: str | None, metadata: Mapping[str, Any], text: str
     ) -> list[tuple[int, MatchedBy]]:
         """The gold contexts that a chunk holds, or is: their positions, and what shows it."""
-        if self.matching is not Matching.TEXT:
-            return self._named(id if self.has_ids else None, metadata)
+        labels, matching = self.labels, self.matching
+        if matching is not Matching.TEXT:
+            id = id if self.has_ids else None
+            if id is not None and id in labels and matching is not Matching.DOCUMENT_ID:
+                return [(labels[id], MatchedBy.ID)]
+            if matching is Matching.ID:
+                return []
+            named = named_by(id, documents_of(id, metadata), labels)
+            return [] if named is None else [(labels[named[0]], named[1])]
         chunk = normalised(text)
         found: list[tuple[int, MatchedBy]] = []
-        for gold, at in self.labels.items():
+        for gold, at in labels.items():
             inside = _shares_place(metadata, self.spans.get(gold))
             if inside or (inside is None and holds(chunk, gold)):
                 found.append((at, MatchedBy.TEXT if inside is None else MatchedBy.OVERLAP))
@@ -181,16 +188,6 @@ class Gold:
     def held_by(self, id: str | None, metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:
         """The positions alone of what `found_in` gives."""
         return tuple(at for at, _ in self.found_in(id, metadata, text))
-
-    def _named(self, id: str | None, metadata: Mapping[str, Any]) -> list[tuple[int, MatchedBy]]:
-        """The gold context that a chunk's id or document names."""
-        labels = self.labels
-        if id is not None and id in labels and self.matching is not Matching.DOCUMENT_ID:
-            return [(labels[id], MatchedBy.ID)]
-        if self.matching is Matching.ID:
-            return []
-        found = named_by(id, documents_of(id, metadata), labels)
-        return [] if found is None else [(labels[found[0]], found[1])]
 
 
 def gold_of(
@@ -205,19 +202,16 @@ def gold_of(
         if _has_names(result, matching):
             if matching is Matching.NOT_COMPARABLE:
                 return _NOT_COMPARABLE
-            has_ids = result.context_ids is not None
-            return Gold(labels=_numbered(golds), matching=matching, has_ids=has_ids)
+            labels = {label: at for at, label in enumerate(golds)}
+            return Gold(labels=labels, matching=matching, has_ids=result.context_ids is not None)
     texts = gold_texts(case)
     if texts:
         spans = {normalised(span.text): span for span in case.evidence if span.start is not None}
-        return Gold(labels=_numbered(texts), matching=Matching.TEXT, spans=spans)
+        labels = {label: at for at, label in enumerate(texts)}
+        return Gold(labels=labels, matching=Matching.TEXT, spans=spans)
     if texts is not None or not grades:
         return _NO_GOLD
     return _NO_TEXTS if matching is Matching.TEXT else _NO_IDS
-
-
-def _numbered(labels: Iterable[str]) -> dict[str, int]:
-    return {label: at for at, label in enumerate(labels)}
 
 
 def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Matched | Skip:

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from numbers import Real
 from typing import Any
 
-from ragbench.core.metric import Direction, Metric, MetricDefinition, Need, Skip
+from ragbench.core.metric import Direction, Metric, Need, Skip
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
@@ -57,7 +57,7 @@ class Plan:
             known = window.blocked(needs, abstains=abstains)
             part = window if known is None else window.of([n for n, c in enumerate(known) if not c])
             for position in positions:
-                cells = self._columns[position].cells(part)
+                cells = self._columns[position].cells(part) if part.traces else []
                 columns[position] = cells if known is None else _merged(known, cells)
         return list(zip(*columns, strict=True))
 
@@ -93,8 +93,6 @@ class _Column:
         self._known: dict[object, Cell] = {}
 
     def cells(self, window: Window) -> list[Cell]:
-        if not len(window):
-            return []
         columns = [window.column(argument) for argument in self._arguments]
         if self._by_ranking:
             known = self._known
@@ -196,9 +194,12 @@ class _Column:
             return _unusable(f"the metric gave {_short(value)} (a {kind}), which is not a number")
         if not math.isfinite(number):
             return _unusable(f"the metric gave {number}, which is not a finite number")
-        if not self._is_in_range(number):
+        low, high = self.definition.low, self.definition.high
+        if (low is not None and number < low - _TOLERANCE) or (
+            high is not None and number > high + _TOLERANCE
+        ):
             return _unusable(
-                f"the metric gave {number:g}, outside of its range, {_range(self.definition)}: "
+                f"the metric gave {number:g}, outside of its range, {_range(low, high)}: "
                 "give @metric the right low and high, None where there is no end"
             )
         return self._remembered(number, _measured(number))
@@ -207,12 +208,6 @@ class _Column:
         if len(self._known) < _REMEMBERED:
             self._known[value] = cell
         return cell
-
-    def _is_in_range(self, number: float) -> bool:
-        low, high = self.definition.low, self.definition.high
-        return (low is None or number >= low - _TOLERANCE) and (
-            high is None or number <= high + _TOLERANCE
-        )
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -236,12 +231,10 @@ def _number(value: object) -> float | None:
         return math.inf
 
 
-def _range(definition: MetricDefinition) -> str:
-    if definition.low is None:
-        return f"up to {definition.high:g}"
-    return f"{definition.low:g}" + (
-        " or more" if definition.high is None else f" to {definition.high:g}"
-    )
+def _range(low: float | None, high: float | None) -> str:
+    if low is None:
+        return f"up to {high:g}"
+    return f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
 
 
 def _short(value: object) -> str:

@@ -95,23 +95,18 @@ def bound(
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"'{definition.name}' has no parameter '{name}': {has}")
         found[name] = _value(definition.name, known[name], value)
+    if cutoff is None and definition.cutoff == "required":
+        spelled = spelled or definition.name
+        raise ConfigError(f"'{spelled}' needs a cutoff, as in {spelled}@10")
+    if cutoff is not None and definition.cutoff == "none":
+        raise ConfigError(f"'{definition.name}' takes no cutoff (@{cutoff})")
+    if cutoff is not None and cutoff < 1:
+        raise ConfigError(f"the cutoff of '{definition.name}' must be at least 1")
     return Metric(
         definition=definition,
         parameters=tuple((k, v) for k, v in sorted(found.items()) if v != known[k].default),
-        cutoff=_cutoff(definition, cutoff, spelled or definition.name),
+        cutoff=cutoff,
     )
-
-
-def _cutoff(definition: MetricDefinition, cutoff: int | None, spelled: str) -> int | None:
-    if cutoff is None:
-        if definition.cutoff == "required":
-            raise ConfigError(f"'{spelled}' needs a cutoff, as in {spelled}@10")
-        return None
-    if definition.cutoff == "none":
-        raise ConfigError(f"'{definition.name}' takes no cutoff (@{cutoff})")
-    if cutoff < 1:
-        raise ConfigError(f"the cutoff of '{definition.name}' must be at least 1")
-    return cutoff
 
 
 def _value(name: str, parameter: Parameter, given: object) -> ParameterValue:

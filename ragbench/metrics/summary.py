@@ -14,36 +14,13 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Interval, Slice, Summary
 from ragbench.errors import ConfigError
-from ragbench.stats import mean
-
-
-def mean_interval(
-    values: Sequence[float],
-    clusters: Sequence[int | None],
-    *,
-    level: float = 0.95,
-    bounds: tuple[float, float] | None = None,
-) -> Interval | None:
-    """Student-t interval of a mean, robust against values of one cluster being alike.
-
-    See `ragbench.stats.mean.mean_interval` for the formula and its sources.
-
-    Args:
-        level: confidence, between 0 and 1.
-
-    None when there are fewer than two clusters, or when all of them agree (on a scale without ends
-    exactly, else but for the last digits): from those no spread can be estimated, and an interval
-    without width would claim certainty.
-    """
-    found = mean.mean_interval(values, clusters, level, bounds=bounds)
-    if found.low is None or found.high is None or found.low == found.high:
-        return None
-    return Interval(low=found.low, high=found.high, level=level)
-
+from ragbench.stats.mean import mean_interval
 
 NO_FIGURE = "no figure over the run: "
 """What a summary's reason begins with where there is no figure."""
 
+_LEVEL = 0.95
+"""Confidence of the intervals."""
 _ALONE = -1
 """In place of the number of a cluster, for a case that has none."""
 
@@ -87,12 +64,12 @@ class SummaryBuilder:
     def _summary(self, position: int) -> Summary:
         metric, column = self.metrics[position], self._columns[position]
         statuses, total = self._statuses[position], len(column)
-        figure = _Figure(metric)
+        aggregate = _aggregate(metric)
         values = _measured(column)
-        score = figure.over(values)
+        score, problem = _figure(aggregate, values)
         reasons = [*self._reasons[position].items()]
-        if figure.problem is not None:
-            reasons.append((f"{NO_FIGURE}{figure.problem}", len(values)))
+        if problem is not None:
+            reasons.append((f"{NO_FIGURE}{problem}", len(values)))
         return Summary(
             metric=metric,
             total=total,
@@ -102,77 +79,75 @@ class SummaryBuilder:
             failed=statuses[Status.FAILED],
             unproved=statuses[Status.UNPROVED],
             score=score,
-            interval=self._interval(metric, column, self._clusters),
+            interval=_interval(metric, column, self._clusters),
             reasons=tuple(sorted(reasons, key=lambda item: (-item[1], item[0]))[:10]),
             slices=tuple(
-                self._slice(key, metric, figure, column)
+                self._slice(key, metric, aggregate, column)
                 for key in sorted(self._members, key=lambda key: (key[0] != "tag", key[1]))
             ),
         )
 
     def _slice(
-        self, key: tuple[str, str], metric: Metric, figure: _Figure, column: array[float]
+        self,
+        key: tuple[str, str],
+        metric: Metric,
+        aggregate: Aggregate | None,
+        column: array[float],
     ) -> Slice:
-        rows = self._members[key]
+        (by, value), rows = key, self._members[key]
         found = array("d", (column[row] for row in rows))
         values = _measured(found)
-        by, value = key
         return Slice(
             by=by,
             value=value,
             total=len(rows),
             measured=len(values),
-            score=figure.over(values, is_part=True),
-            interval=self._interval(
-                metric, found, array("q", (self._clusters[row] for row in rows))
-            ),
+            score=_figure(aggregate, values)[0],
+            interval=_interval(metric, found, array("q", (self._clusters[row] for row in rows))),
         )
 
-    def _interval(
-        self, metric: Metric, column: array[float], clusters: array[int]
-    ) -> Interval | None:
-        if metric.definition.aggregate is not None:
-            return None  # of a mean only
-        labels = [
-            None if cluster == _ALONE else cluster
-            for value, cluster in zip(column, clusters, strict=True)
-            if not math.isnan(value)
-        ]
-        low, high = metric.definition.low, metric.definition.high
-        bounds = None if low is None or high is None else (low, high)
-        found = mean_interval(_measured(column), labels, bounds=bounds)
-        if found is None:
-            return None
-        return Interval(
-            low=found.low if low is None else max(found.low, low),
-            high=found.high if high is None else min(found.high, high),
-            level=found.level,
-        )
+
+def _interval(metric: Metric, column: array[float], clusters: array[int]) -> Interval | None:
+    """Student-t interval of a mean, robust against values of one cluster being alike.
+
+    None when there are fewer than two clusters, or when all of them agree (on a scale without ends
+    exactly, else but for the last digits): from those no spread can be estimated, and an interval
+    without width would claim certainty.
+    """
+    if metric.definition.aggregate is not None:
+        return None  # of a mean only
+    labels = [
+        None if cluster == _ALONE else cluster
+        for value, cluster in zip(column, clusters, strict=True)
+        if not math.isnan(value)
+    ]
+    low, high = metric.definition.low, metric.definition.high
+    bounds = None if low is None or high is None else (low, high)
+    found = mean_interval(_measured(column), labels, _LEVEL, bounds=bounds)
+    if found.low is None or found.high is None or found.low == found.high:
+        return None
+    return Interval(
+        low=found.low if low is None else max(found.low, low),
+        high=found.high if high is None else min(found.high, high),
+        level=_LEVEL,
+    )
 
 
 def _measured(column: Iterable[float]) -> array[float]:
     return array("d", (value for value in column if not math.isnan(value)))
 
 
-class _Figure:
-    def __init__(self, metric: Metric) -> None:
-        self._aggregate = _aggregate(metric)
-        self.problem: str | None = None
-        """Why there is none."""
-
-    def over(self, values: Sequence[float], *, is_part: bool = False) -> float | None:
-        """The figure of some values; None without any, and where it cannot be made."""
-        if self._aggregate is None or not values:
-            return None
-        try:
-            figure = float(self._aggregate(values))
-            if math.isfinite(figure):
-                return figure
-            problem = f"it is {figure}"
-        except Exception as error:  # noqa: BLE001 - a user's function must not end a run
-            problem = f"{type(error).__name__}: {error}"
-        self.problem = self.problem if is_part else problem
-        return None
+def _figure(
+    aggregate: Aggregate | None, values: Sequence[float]
+) -> tuple[float | None, str | None]:
+    """The figure of some values; None without any, and where it cannot be made, with the reason."""
+    if aggregate is None or not values:
+        return None, None
+    try:
+        figure = float(aggregate(values))
+    except Exception as error:  # noqa: BLE001 - a user's function must not end a run
+        return None, f"{type(error).__name__}: {error}"
+    return (figure, None) if math.isfinite(figure) else (None, f"it is {figure}")
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.abstention import declined
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
-from ragbench.metrics.rank import Ranking, ranking_of
+from ragbench.metrics.rank import ranking_of
 
 Check = Callable[[Trace], Cell | None]
 Compared: TypeAlias = Matched | Skip | None
@@ -43,9 +43,6 @@ class Window:
         self._columns: dict[str, list[Any]] = {}
         self._checked: dict[Check, list[Cell | None] | None] = {}
 
-    def __len__(self) -> int:
-        return len(self.traces)
-
     def of(self, rows: Sequence[int]) -> Window:
         matched = None if self.matched is None else [self.matched[row] for row in rows]
         return Window([self.traces[row] for row in rows], self.matching, matched)
@@ -55,17 +52,18 @@ class Window:
         found = self._columns.get(argument)
         if found is None:
             read = _READ.get(argument)
-            found = self._rankings() if read is None else [*map(read, self.traces)]
+            if read is not None:
+                found = [*map(read, self.traces)]
+            else:
+                matched = self.matched
+                if matched is None:
+                    matched = [compared(trace, self.matching) for trace in self.traces]
+                found = [
+                    ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
+                    for one in matched
+                ]
             self._columns[argument] = found
         return found
-
-    def _rankings(self) -> list[Ranking | Skip]:
-        matched = self.matched
-        if matched is None:
-            matched = [compared(trace, self.matching) for trace in self.traces]
-        return [
-            ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT for one in matched
-        ]
 
     def blocked(self, needs: frozenset[Need], *, abstains: bool) -> list[Cell | None] | None:
         """The cells of cases that a metric must not be asked about; see `blocked`.
@@ -74,20 +72,15 @@ class Window:
         """
         found: list[Cell | None] | None = None
         for check in _checks(needs, abstains=abstains):
-            cells = self._check(check)
-            if cells is not None:
-                found = cells if found is None else [*map(_first, found, cells)]
+            if check not in self._checked:
+                cells = [*map(check, self.traces)]
+                self._checked[check] = cells if any(cells) else None
+            known = self._checked[check]
+            if known is not None and found is not None:
+                found = [one or other for one, other in zip(found, known, strict=True)]
+            elif known is not None:
+                found = known
         return found
-
-    def _check(self, check: Check) -> list[Cell | None] | None:
-        if check not in self._checked:
-            cells = [*map(check, self.traces)]
-            self._checked[check] = cells if any(cells) else None
-        return self._checked[check]
-
-
-def _first(one: Cell | None, other: Cell | None) -> Cell | None:
-    return other if one is None else one
 
 
 def blocked(trace: Trace, *, needs: Iterable[Need], abstains: bool) -> Cell | None:

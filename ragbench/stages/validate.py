@@ -177,7 +177,8 @@ class DumpStage:
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         try:
-            self._finish(self._begun.popleft(), run)
+            begun = self._begun.popleft()
+            self._stage.keep_taken(begun.todo, begun.batch, self._pool, run)
         except RagbenchError as error:
             # Stopped: the signal that stops this process has ended its workers, too.
             if not (run.stopped() and isinstance(error, RunError)):
@@ -188,16 +189,13 @@ class DumpStage:
             if any(self.name not in row.settled for row in window):
                 raise InterruptedRunError(STOPPED)
 
-    def _finish(self, begun: _Begun, run: Running) -> None:
-        self._stage.keep_taken(begun.todo, begun.batch, self._pool, run)
-
     def _finish_all(self, run: Running) -> None:
         """Keeps what the workers are through with, or have begun; the rest is dropped."""
         with suppress(RagbenchError):
             while self._begun:
                 begun = self._begun.popleft()
                 if not self._pool.drop(begun.batch):
-                    self._finish(begun, run)
+                    self._stage.keep_taken(begun.todo, begun.batch, self._pool, run)
 
 
 def _row(dump: RetrievalDump) -> RunCase:

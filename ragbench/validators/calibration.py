@@ -235,7 +235,7 @@ def shipped_rarity() -> Callable[[str], float]:
 class CalibratedValidator(ABC):
     """A validator whose probabilities become a verdict by thresholds that can be set."""
 
-    NAME: ClassVar[str]
+    name: ClassVar[str]
     calibration: str | None = None
     """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
     relevant: float | None = None
@@ -245,10 +245,6 @@ class CalibratedValidator(ABC):
 
     def __post_init__(self) -> None:
         _ = self.limits
-
-    @property
-    def name(self) -> str:
-        return self.NAME
 
     @property
     @abstractmethod

@@ -114,10 +114,8 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     local = _pool_rarity(asked, pool)
     windows = [_best_window(asked.weights, sentences) for sentences in pool]
     covered = [_coverage(asked.weights, window.tokens) for window in windows]
-    in_pool = [
-        _coverage(local, _best_window(local, sentences).tokens) if sentences else 0.0
-        for sentences in pool
-    ]
+    in_pool = [_coverage(local, _best_window(local, sentences).tokens) for sentences in pool]
+    names = asked.names
     found: list[ChunkReading] = []
     for place, (text, sentences, window) in enumerate(zip(texts, pool, windows, strict=True)):
         features = (
@@ -127,11 +125,11 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
             in_pool[place],
             _pair_share(asked, window),
             _rarest_missing(asked, window),
-            _names_missing(asked, window),
+            len(names - window.tokens) / len(names) if names else 0.0,
             *_type_agreement(asked, text[slice(*window.span)]),
-            _behind(covered, place),
-            _behind(in_pool, place),
-            _density(asked, window),
+            max(covered) - covered[place],
+            max(in_pool) - in_pool[place],
+            len(asked.weights.keys() & window.tokens) / max(8, window.length),
             min(1.0, len(asked.weights) / 16),
             min(1.0, sum(one.length for one in sentences) / 400),
         )
@@ -206,23 +204,10 @@ def _rarest_missing(asked: Asked, window: _Sentence) -> float:
     return max(missing, default=0.0) / most if most > 0 else 0.0
 
 
-def _names_missing(asked: Asked, window: _Sentence) -> float:
-    return len(asked.names - window.tokens) / len(asked.names) if asked.names else 0.0
-
-
 def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:
     if asked.kind is AnswerType.OTHER:
         return 0.0, 0.0
     return (1.0, 0.0) if holds_type(text, asked.kind, asked.tokens) else (0.0, 1.0)
-
-
-def _behind(values: Sequence[float], place: int) -> float:
-    """How far a value lies below the pool's best; several may be the best."""
-    return max(values) - values[place]
-
-
-def _density(asked: Asked, window: _Sentence) -> float:
-    return len(asked.weights.keys() & window.tokens) / max(8, window.length)
 
 
 def _sentence_score(
@@ -256,7 +241,7 @@ class LexicalValidator(LearnedValidator):
     right things without answering. docs/validators.md holds its figures.
     """
 
-    NAME: ClassVar[str] = "lexical"
+    name: ClassVar[str] = "lexical"
     features: ClassVar[tuple[str, ...]] = LEXICAL_FEATURES
 
     @property

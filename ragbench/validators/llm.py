@@ -212,7 +212,7 @@ class LlmValidator(CalibratedValidator):
     precision.
     """
 
-    NAME: ClassVar[str] = "llm"
+    name: ClassVar[str] = "llm"
     chat: ChatModel
     """The language model; with a cache, the same input gives the same verdict."""
     characters: int = 24_000

@@ -83,7 +83,7 @@ class LocalValidator(LearnedValidator):
     words alone, with a warning.
     """
 
-    NAME: ClassVar[str] = "local"
+    name: ClassVar[str] = "local"
     features: ClassVar[tuple[str, ...]] = LOCAL_FEATURES
     reader: str | None = None
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or

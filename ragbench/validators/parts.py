@@ -60,13 +60,6 @@ def split_query(query: str) -> tuple[str, ...]:
     return tuple(_named(piece, names) for piece in pieces)
 
 
-def _merged_findings(parts: Sequence[Part]) -> list[Finding]:
-    """A finding a chunk: it counts for what it says of any part."""
-    return [
-        _merged([part.findings[place] for part in parts]) for place in range(len(parts[0].findings))
-    ]
-
-
 def _named(piece: str, names: Sequence[str]) -> str:
     said = set(tokenise(piece))
     missing = [name for name in names if said.isdisjoint(tokenise(name))]
@@ -74,20 +67,16 @@ def _named(piece: str, names: Sequence[str]) -> str:
 
 
 def _merged(findings: Sequence[Finding]) -> Finding:
+    """What a chunk was found to hold for any part."""
     best = max(findings, key=lambda one: one.probability)
     near = [one for one in findings if one.probability >= best.probability / 2]
-    spans = sorted({span for one in near for span in one.spans})
-    return replace(best, spans=_joined(spans))
-
-
-def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    found: list[Span] = []
-    for span in spans:
-        if found and span.start < found[-1].end:
-            found[-1] = Span(found[-1].start, max(found[-1].end, span.end))
+    spans: list[Span] = []
+    for span in sorted({span for one in near for span in one.spans}):
+        if spans and span.start < spans[-1].end:
+            spans[-1] = Span(spans[-1].start, max(spans[-1].end, span.end))
         else:
-            found.append(span)
-    return tuple(found)
+            spans.append(span)
+    return replace(best, spans=tuple(spans))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +111,7 @@ class ScoredPool:
         return decide(
             self.query,
             self.intake,
-            _merged_findings(parts),
+            [*map(_merged, zip(*(part.findings for part in parts), strict=True))],
             answer_probability=probability,
             thresholds=limits.thresholds,
             validator=validator,

@@ -260,7 +260,9 @@ def decide(
     if present:
         quality = RetrievalQuality.GOOD
     evidence = tuple(
-        quote(one.chunk, span) for one in relevant[:_QUOTED_CHUNKS] for span in one.spans
+        EvidenceQuote(chunk_id=one.chunk.id, start=a, end=b, text=one.chunk.text[a:b])
+        for one in relevant[:_QUOTED_CHUNKS]
+        for a, b in one.spans
     )
     named = tuple(one.chunk.id for one in relevant)
     side = "reaches" if present else "stays below"
@@ -301,9 +303,3 @@ def _about_chunk(finding: Finding) -> Iterator[str]:
         yield f"{finding.chunk.id}: {finding.reason}"
     if finding.objection is not None:
         yield f"{finding.chunk.id}: no certain answer: {finding.objection.text}"
-
-
-def quote(chunk: Chunk, span: Span) -> EvidenceQuote:
-    return EvidenceQuote(
-        chunk_id=chunk.id, start=span.start, end=span.end, text=chunk.text[span.start : span.end]
-    )

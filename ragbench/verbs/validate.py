@@ -165,7 +165,14 @@ def validate_dump(
         if split is not None:
             dump.read_elsewhere(read_pieces(split, pool))
         stage = DumpStage(bytes.fromhex(identity), pool)
-        run = _running(store.journal, stopped, advance)
+        run = Running(
+            journal=store.journal,
+            calls=CallSettings(),
+            retry_failed=True,
+            stopped=stopped,
+            in_loop=asyncio.run,
+            report=advance or (lambda _: None),
+        )
 
         def count(row: RunCase) -> None:
             retrieved = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
@@ -208,19 +215,6 @@ def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
         return cast("Callable[[], Validator]", given)
     raise ConfigError(
         f"a validator is given by its name, such as 'lexical', and not by {type(given).__name__}"
-    )
-
-
-def _running(
-    journal: Journal, stopped: Callable[[], bool], advance: Callable[[Progress], None] | None
-) -> Running:
-    return Running(
-        journal=journal,
-        calls=CallSettings(),
-        retry_failed=True,
-        stopped=stopped,
-        in_loop=asyncio.run,
-        report=advance or (lambda _: None),
     )
 
 

@@ -127,7 +127,10 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
         strict=given.strict, fresh=given.fresh,
     )  # fmt: skip
     found = _validated(work, judge, (given.dump, choice), given.engine, quiet=given.quiet)
-    _report(found, given.summary or _beside(given.out), quiet=given.quiet, out=given.out)
+    summary = given.summary
+    if summary is None and given.out is not None:
+        summary = given.out.with_name(f"{given.out.name.split('.')[0]}.summary.json")
+    _report(found, summary, quiet=given.quiet, out=given.out)
     if page is not None:
         made = page.page(found)
         write_page(made.body, made.title, html=given.html, html_folder=given.html_folder)
@@ -196,10 +199,6 @@ def _self_test(judge: ValidatorChoice, corpus: str, limit: int, *, json: bool) -
         return
     for line in self_test_lines(found):
         typer.echo(line)
-
-
-def _beside(out: Path | None) -> Path | None:
-    return None if out is None else out.with_name(f"{out.name.split('.')[0]}.summary.json")
 
 
 def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[ValidatedQuery], None]:
