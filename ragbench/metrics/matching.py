@@ -199,11 +199,14 @@ def gold_of(
         golds = [id for id, grade in grades.items() if grade > 0 or not only_relevant]
         if not golds:
             return _NO_GOLD
-        if _has_names(result, matching):
+        # An empty retrieval can be recognized by id or document, too.
+        has_ids, by_document = result.context_ids is not None, matching is not Matching.ID
+        metadata = result.context_metadata or () if by_document else ()
+        if has_ids or not len(result) or any(documents_of(None, one) for one in metadata):
             if matching is Matching.NOT_COMPARABLE:
                 return _NOT_COMPARABLE
             labels = {label: at for at, label in enumerate(golds)}
-            return Gold(labels=labels, matching=matching, has_ids=result.context_ids is not None)
+            return Gold(labels=labels, matching=matching, has_ids=has_ids)
     texts = gold_texts(case)
     if texts:
         spans = {normalised(span.text): span for span in case.evidence if span.start is not None}
@@ -232,7 +235,8 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
             seen.add(id)
         for at, by in gold.found_in(id, metadata or {}, text):
             matches.append(Match(rank=rank, gold=at, by=by))
-    golds, grades = golds_of(case, is_by_id=is_by_id)
+    golds = tuple(gold.labels)
+    grades = tuple((case.judgements or {}).values()) if is_by_id else (1,) * len(golds)
     if is_by_id and gold.matching is not Matching.ID:
         labels = {match.rank: golds[match.gold] for match in matches}
         repeated = sorted({*repeated, *_later_chunks(result, labels, skipped=repeated)})
@@ -268,15 +272,6 @@ def _later_chunks(
     return later
 
 
-def golds_of(case: Case, *, is_by_id: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """What is relevant to a case, and the grade of each, as `match` compares it."""
-    if is_by_id:
-        known = case.judgements or {}
-        return tuple(known), tuple(known.values())
-    texts = gold_texts(case) or ()
-    return texts, (1,) * len(texts)
-
-
 def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """The documents that a chunk may have been cut from, as its metadata or its id name them."""
     if metadata:
@@ -286,15 +281,6 @@ def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]
     if id is None:
         return ()
     return tuple([id.partition(mark)[0] for mark in _PART_MARKS if mark in id[1:]])
-
-
-def _has_names(result: RetrievalResult[Any], matching: Matching) -> bool:
-    """Whether its chunks can be recognized by id or document; an empty retrieval can."""
-    if result.context_ids is not None or not len(result):
-        return True
-    return matching is not Matching.ID and any(
-        documents_of(None, metadata) for metadata in result.context_metadata or ()
-    )
 
 
 def named_by(

@@ -157,15 +157,13 @@ def _has_ids(trace: Trace) -> bool:
     return trace.case.reference_context_ids is not None or trace.case.grades is not None
 
 
-def _has_gold(trace: Trace) -> bool:
-    case = trace.case
-    return _has_ids(trace) or case.reference_contexts is not None or bool(case.evidence)
-
-
 _OF_RETRIEVAL = frozenset({Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS})
 _OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
 _KNOWN: dict[Need, Check] = {
-    Need.JUDGEMENTS: _unless(_has_gold, NO_GOLD),
+    Need.JUDGEMENTS: _unless(
+        lambda t: _has_ids(t) or t.case.reference_contexts is not None or bool(t.case.evidence),
+        NO_GOLD,
+    ),
     Need.RETRIEVED_CONTEXT_IDS: _retrieval_gave("context_ids", "context ids"),
     Need.SCORES: _retrieval_gave("scores", "scores"),
     Need.CONTEXT_METADATA: _retrieval_gave("context_metadata", "metadata of contexts"),

@@ -189,9 +189,6 @@ class Weights:
     articles, by what the pools without an answer hold."""
     digest: str
 
-    def thresholds(self, absence: Absence) -> Thresholds:
-        return Thresholds(relevant=self.relevant, present=self.present[absence])
-
     def probability(self, logit: float) -> float:
         """That a chunk holds the answer: the probability of an answer where it is the best one."""
         return logistic(self.pool.logit([logit]))
@@ -280,4 +277,5 @@ class LearnedValidator(CalibratedValidator):
 
     @property
     def measured(self) -> Thresholds:
-        return self.weights.thresholds(self.absence)
+        known = self.weights
+        return Thresholds(relevant=known.relevant, present=known.present[self.absence])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import Case, GenerationResult, RetrievalResult, parse_metrics
-from ragbench.core.outcome import Cell, Judgement, Outcome, Quote, Status
-from ragbench.core.trace import Trace
+from ragbench.core.outcome import Cell, JudgedCell, Judgement, Quote, Status
 from ragbench.ledger.codec import decode_judgements, encode_judgements
-from ragbench.metrics.judging import JudgePlan
+from tests.unit.metrics import judges
+from tests.unit.metrics.builders import generated, retrieved, trace
 from tests.unit.metrics.judges import Judge
 
 CONTEXTS = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")
@@ -32,23 +30,16 @@ def saying(*verdicts: tuple[str, list[str]]) -> Judge:
     return Judge(say)
 
 
-def about(contexts: Sequence[str]) -> Trace:
-    return Trace(
-        case=Case(id="c", query="Can bees fly?"),
-        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(list(contexts))),
-        generation=Outcome(status=Status.MEASURED, value=GenerationResult("Bees fly.")),
+def asked_about(contexts: Sequence[str], judge: Judge, repeats: int = 1) -> JudgedCell:
+    one = trace(
+        retrieval=retrieved(texts=contexts, with_ids=False), generation=generated("Bees fly.")
     )
+    return judges.judged("support", one, judge, repeats=repeats)
 
 
 def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...]]:
-    plan = JudgePlan(parse_metrics("support"), repeats=len(verdicts))
-    found = asyncio.run(plan.judge(0, about(CONTEXTS), saying(*verdicts)))
+    found = asked_about(CONTEXTS, saying(*verdicts), len(verdicts))
     return found.cell, found.judgements
-
-
-def asked_about(contexts: Sequence[str], judge: Judge) -> Cell:
-    plan = JudgePlan(parse_metrics("support"))
-    return asyncio.run(plan.judge(0, about(contexts), judge)).cell
 
 
 @pytest.mark.parametrize(
@@ -75,16 +66,16 @@ def test_a_proved_verdict_is_measured(verdict: str, value: float) -> None:
 
 def test_the_judge_reads_question_answer_and_the_contexts_that_say_something() -> None:
     judge = saying(("not_supported", []))
-    assert asked_about(CONTEXTS, judge) == Cell.measured(0.0)
+    assert asked_about(CONTEXTS, judge).cell == Cell.measured(0.0)
     assert [json.loads(message) for message, _ in judge.asked] == [
-        {"evidence": list(CONTEXTS[1:]), "claim": "Bees fly.", "question": "Can bees fly?"}
+        {"evidence": list(CONTEXTS[1:]), "claim": "Bees fly.", "question": "query"}
     ]
 
 
 @pytest.mark.parametrize("contexts", [[], ["", " \n"]])
 def test_without_contexts_no_judge_is_asked(contexts: list[str]) -> None:
     judge = saying()
-    assert asked_about(contexts, judge) == Cell.skipped(
+    assert asked_about(contexts, judge).cell == Cell.skipped(
         "there are no contexts to judge the answer by"
     )
     assert judge.asked == []

@@ -11,9 +11,9 @@ from ragbench import Chunk
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.validators.calibration import (
     ABSENCES,
+    Absence,
     DecisionRule,
     PlattScale,
-    Weights,
     shipped_weights,
 )
 from ragbench.validators.inspect import InspectedChunks, inspect_chunks
@@ -25,10 +25,6 @@ from ragbench.validators.verdict import Finding, Thresholds, decide, find_confli
 
 SHIPPED = {"lexical": LEXICAL_FEATURES, "local": LOCAL_FEATURES}
 ORDER = [RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD]
-
-
-def weights(name: str) -> Weights:
-    return shipped_weights(name, SHIPPED[name])
 
 
 QUERY = "When was the mill built?"
@@ -53,9 +49,9 @@ def judged(probabilities: list[float], thresholds: Thresholds = LIMITS, **more: 
 
 @pytest.mark.parametrize("absence", ABSENCES)
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_rating_can_be_reached_with_the_shipped_weights(name: str, absence: str) -> None:
-    known = weights(name)
-    limits = known.thresholds(absence)  # type: ignore[arg-type]
+def test_every_rating_can_be_reached_with_the_shipped_weights(name: str, absence: Absence) -> None:
+    known = shipped_weights(name, SHIPPED[name])
+    limits = Thresholds(relevant=known.relevant, present=known.present[absence])
     ratings: list[RetrievalQuality] = []
     for step in range(-80, 81):
         verdict = judged([known.probability(step / 10)], limits)
