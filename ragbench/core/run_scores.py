@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
@@ -12,6 +13,7 @@ from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status, coverage_of
 from ragbench.core.report import Latency, StageCount
 
+ValueT = TypeVar("ValueT")
 GOLD = "gold: "
 """How a cluster's name begins that is made of the cases' gold."""
 
@@ -98,6 +100,23 @@ class ScoredCase:
         return sum(known) / len(known) if known else None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ByCase(Mapping[str, ValueT]):
+    """Something of each case by its id; all such of one run share the ids' places."""
+
+    places: Mapping[str, int]
+    items_of: Sequence[ValueT]
+
+    def __getitem__(self, id: str) -> ValueT:
+        return self.items_of[self.places[id]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunScores:
     """A run as its files hold it; nothing is computed anew."""
@@ -130,6 +149,16 @@ class RunScores:
     """What the outcomes of its stages came from, of the newest of several runs; None where no file
     says. A stage that was not asked, because its outcomes were recorded, has none."""
 
+    _places: dict[str, int] = field(
+        default_factory=dict[str, int], init=False, repr=False, compare=False
+    )
+
+    def by_case(self, items: Sequence[ValueT]) -> Mapping[str, ValueT]:
+        """What stands in the order of the cases, by their ids."""
+        if not self._places:
+            self._places.update((case.id, place) for place, case in enumerate(self.cases))
+        return ByCase(self._places, items)
+
     @property
     def clusters_are_of_gold(self) -> bool:
         """Whether cases are clustered by their gold, because none names a cluster."""
@@ -139,13 +168,13 @@ class RunScores:
         """The metric of that name, written as the run writes it; None when it has none."""
         return next((column for column in self.metrics if column.name == metric), None)
 
-    def values(self, metric: str) -> dict[str, float | None]:
+    def values(self, metric: str) -> Mapping[str, float | None]:
         """A metric's value by case id; None for a case that was not measured."""
-        return {case.id: case.value(metric) for case in self.cases}
+        return self.by_case([case.value(metric) for case in self.cases])
 
-    def clusters(self) -> dict[str, str | None]:
+    def clusters(self) -> Mapping[str, str | None]:
         """What each case shares with others, by case id; None: nothing."""
-        return {case.id: case.cluster for case in self.cases}
+        return self.by_case([case.cluster for case in self.cases])
 
     def fingerprints_of_cases(self) -> dict[str, str]:
         return {case.id: case.fingerprint for case in self.cases}

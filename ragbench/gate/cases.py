@@ -76,6 +76,14 @@ def main_metrics(
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
+    """The metrics of these names, each once."""
+    found = named_columns(columns, names, "the runs do not all measure", "All of them measure")
+    return tuple(dict.fromkeys(found))
+
+
+def named_columns(
+    columns: Sequence[MetricColumn], names: Sequence[str], lacks: str, measured: str
+) -> tuple[MetricColumn, ...]:
     """The metrics of these names, in their order; names are matched without regard to case."""
     known = {column.name.casefold(): column for column in columns}
     wrong: list[str] = []
@@ -83,11 +91,11 @@ def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple
         if name.casefold() not in known:
             near = difflib.get_close_matches(name.casefold(), known, n=1)
             meant = f" Did you mean {known[near[0]].name}?" if near else ""
-            wrong.append(f"the runs do not all measure '{name}'.{meant}")
+            wrong.append(f"{lacks} '{name}'.{meant}")
     if wrong:
         listed = ", ".join(column.name for column in columns) or "nothing"
-        raise ConfigError("\n".join([*wrong, f"All of them measure: {listed}"]))
-    return tuple(dict.fromkeys(known[name.casefold()] for name in names))
+        raise ConfigError("\n".join([*wrong, f"{measured}: {listed}"]))
+    return tuple(known[name.casefold()] for name in names)
 
 
 def _of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:
@@ -117,7 +125,7 @@ def case_changes(
     first: RunScores, second: RunScores, marks: tuple[str, str], rule: CaseRule
 ) -> tuple[CaseDifference, ...]:
     """The cases that pass in one of two runs and fail in the other."""
-    before = {case.id: case for case in first.cases}
+    before = first.by_case(first.cases)
     found: list[CaseDifference] = []
     for case in second.cases:
         earlier = before.get(case.id)
@@ -134,7 +142,7 @@ def run_pair(
     changed: Sequence[CaseDifference],
 ) -> RunPair:
     """How many cases differ, and in which way."""
-    after = {case.id: case for case in second.cases}
+    after = second.by_case(second.cases)
     both = [(case, after[case.id]) for case in first.cases if case.id in after]
     kinds = [case.kind for case in changed]
     return RunPair(

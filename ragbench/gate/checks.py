@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.metric import Direction
@@ -13,6 +13,7 @@ from ragbench.core.outcome import Status
 from ragbench.core.report import Interval, Latency
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
+from ragbench.gate.cases import named_columns
 from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.words import worded
 from ragbench.stats.mean import mean_interval
@@ -74,21 +75,12 @@ def demands_of(
 
 
 def _named(run: RunScores, config: GateConfig) -> tuple[MetricDemand, ...]:
-    by_name = {column.name.casefold(): column for column in run.metrics}
-    found: list[MetricDemand] = []
-    wrong: list[str] = []
-    for name, gate in config.metrics.items():
-        column = by_name.get(name.casefold())
-        if column is None:
-            near = difflib.get_close_matches(name.casefold(), by_name, n=1)
-            meant = f" Did you mean {by_name[near[0]].name}?" if near else ""
-            wrong.append(f"{run.source} does not measure '{name}'.{meant}")
-        else:
-            found.append(MetricDemand(column=column, gate=gate))
-    if wrong:
-        known = ", ".join(column.name for column in run.metrics)
-        raise ConfigError("\n".join([*wrong, f"It measures: {known}"]))
-    return tuple(found)
+    lacks, all_ = f"{run.source} does not measure", "It measures"
+    columns = named_columns(run.metrics, tuple(config.metrics), lacks, all_)
+    return tuple(
+        MetricDemand(column=column, gate=gate)
+        for column, gate in zip(columns, config.metrics.values(), strict=True)
+    )
 
 
 def _all(run: RunScores, baseline: RunScores | None, config: GateConfig) -> Iterator[MetricDemand]:
@@ -163,21 +155,35 @@ def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCh
 def _share_check(
     subject: str, share: float, limit: float, bound: str, count: int, counted: str
 ) -> GateCheck:
-    holds = share >= limit if bound == "min" else share <= limit
-    return worded(
-        GateCheck(
-            kind=CheckKind.COVERAGE,
-            subject=subject,
-            outcome=GateOutcome.PASSED if holds else GateOutcome.FAILED,
-            ground=Ground.HOLDS if holds else Ground.BROKEN,
-            observed=share,
-            limit=limit,
-            bound=bound,
-            cases=count,
-            counted=counted,
-            unit="share",
-        )
+    return _limit_check(
+        CheckKind.COVERAGE, subject, share, limit, bound, count, counted=counted, unit="share"
     )
+
+
+def _limit_check(
+    kind: CheckKind,
+    subject: str,
+    observed: float | None,
+    limit: float,
+    bound: str,
+    count: int,
+    *,
+    lacking: Ground = Ground.NOTHING_MEASURED,
+    least: int = 0,
+    **facts: Any,
+) -> GateCheck:
+    """A figure against an absolute limit; ``lacking`` says why there may be none."""
+    check = GateCheck(
+        kind=kind, subject=subject, outcome=GateOutcome.INCONCLUSIVE, ground=lacking,
+        observed=observed, limit=limit, bound=bound, cases=count, **facts,
+    )  # fmt: skip
+    if observed is not None and count < least:
+        check = replace(check, ground=Ground.TOO_FEW_CASES)
+    elif check.holds:
+        check = replace(check, ground=Ground.HOLDS, outcome=GateOutcome.PASSED)
+    elif observed is not None:
+        check = replace(check, ground=Ground.BROKEN, outcome=GateOutcome.FAILED)
+    return worded(check, least=least)
 
 
 def budget_checks(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
@@ -219,28 +225,10 @@ def _extent(total: float | None, extent: str, count: int) -> float | None:
 def _budget_check(
     subject: str, observed: float | None, limit: float, count: int, unit: str, missing: str
 ) -> GateCheck:
-    ground = Ground.NOT_STORED
-    if observed is not None:
-        ground = Ground.HOLDS if observed <= limit else Ground.BROKEN
-    return worded(
-        GateCheck(
-            kind=CheckKind.BUDGET,
-            subject=subject,
-            outcome=_outcome_of(ground),
-            ground=ground,
-            observed=observed,
-            limit=limit,
-            bound="max",
-            cases=count,
-            unit=unit,
-            missing=missing,
-        )
-    )
-
-
-def _outcome_of(ground: Ground) -> GateOutcome:
-    decided = {Ground.HOLDS: GateOutcome.PASSED, Ground.BROKEN: GateOutcome.FAILED}
-    return decided.get(ground, GateOutcome.INCONCLUSIVE)
+    return _limit_check(
+        CheckKind.BUDGET, subject, observed, limit, "max", count,
+        lacking=Ground.NOT_STORED, unit=unit, missing=missing,
+    )  # fmt: skip
 
 
 def _has_failed(case: ScoredCase, metrics: Sequence[str]) -> bool:
@@ -266,23 +254,11 @@ def floor_checks(
     for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
         if limit is not None:
             observed, interval, count = _figure(demand, cases, whole=slice is None)
-            ground = _ground(bound, limit, observed, count, config)
-            yield worded(
-                GateCheck(
-                    kind=CheckKind.FLOOR if slice is None else CheckKind.SLICE,
-                    subject=demand.column.name,
-                    outcome=_outcome_of(ground),
-                    ground=ground,
-                    observed=observed,
-                    limit=limit,
-                    bound=bound,
-                    cases=count,
-                    slice=slice,
-                    unit=demand.column.unit,
-                    interval=interval,
-                ),
-                least=config.min_cases,
-            )
+            yield _limit_check(
+                CheckKind.FLOOR if slice is None else CheckKind.SLICE,
+                demand.column.name, observed, limit, bound, count,
+                least=config.min_cases, slice=slice, unit=demand.column.unit, interval=interval,
+            )  # fmt: skip
 
 
 def _figure(
@@ -306,18 +282,3 @@ def _figure(
         return found.mean, None, len(measured)
     interval = Interval(low=found.low, high=found.high, level=_CONFIDENCE)
     return found.mean, interval, len(measured)
-
-
-def _ground(
-    bound: str,
-    limit: float,
-    observed: float | None,
-    count: int,
-    config: GateConfig,
-) -> Ground:
-    if observed is None:
-        return Ground.NOTHING_MEASURED
-    if count < config.min_cases:
-        return Ground.TOO_FEW_CASES
-    holds = observed >= limit if bound == "min" else observed <= limit
-    return Ground.HOLDS if holds else Ground.BROKEN

@@ -147,7 +147,7 @@ def _cases(
 
 def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
     """From which cause to which the cases went, the most frequent way first."""
-    causes = {case.id: case.cause for case in second[1].cases}
+    causes = second[1].by_case([case.cause for case in second[1].cases])
     ways: dict[tuple[Cause, Cause], list[str]] = {}
     for case in first[1].cases:
         before, after = case.cause, causes.get(case.id)
@@ -215,7 +215,7 @@ _MARKS = ("baseline", "run")
 
 def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     """A run next to an earlier one, over the cases that are the same in both."""
-    before = {case.id: case for case in earlier.cases}
+    before = earlier.by_case(earlier.cases)
     shared = sum(case.id in before for case in run.cases)
     same = unchanged(run, earlier)
     if not same:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from ragbench.errors import DataError, Problem
-from ragbench.io.yaml_file import Section, read_yaml
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.settings import Place, converted
+from ragbench.io.yaml_file import SettingsFile, read_yaml
 
 AUTO = "auto"
 """The baseline's name that stands for the best earlier run."""
@@ -129,18 +130,43 @@ _GATE = (
 )  # fmt: skip
 
 
+class _GateFile(SettingsFile):
+    """The file that the gate's section stands in, among those of other commands."""
+
+    def wrong(self, place: Place, message: str) -> None:
+        """Names the whole place: a key such as ``min`` stands below many metrics."""
+        problem = self.file.problem(place, message)
+        self.problems.append(replace(problem, field=".".join(map(str, place)) or None))
+
+    def value(self, place: Place, kind: Any) -> Any:
+        """A value as a type, with the range that it names; None when it is not there, or wrong.
+
+        A number may be written as a text: YAML 1.1 takes 1e-3 for one.
+        """
+        given = self.at(place)
+        try:
+            return None if given is None else converted(given, kind, "it", strict=False)
+        except ConfigError as error:
+            self.wrong(place, str(error))
+            return None
+
+    def sections(self, place: Place) -> Iterator[Place]:
+        """The places of the mappings in a mapping; what is none of them is noted."""
+        for name in self.mapping(place):
+            inner, known = (*place, name), len(self.problems)
+            self.mapping(inner)
+            if len(self.problems) == known:
+                yield inner
+
+
 def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
-    problems: list[Problem] = []
-    file = read_yaml(path)
-    top = Section.of(file, file.value, (), problems)
+    file = _GateFile(file=read_yaml(path))
     config = GateConfig()
-    if top is not None and top.has("gate"):
-        section = top.inner("gate")
-        config = config if section is None else _gate(section)
-    elif top is not None and not optional:
-        top.note("there is no section 'gate', or nothing in it")
-    if problems:
-        raise DataError(sorted(problems, key=lambda problem: problem.line or 0))
+    if file.mapping(()).get("gate") is not None:
+        config = _gate(file, ("gate",))
+    elif not optional and not file.problems:
+        file.wrong((), "there is no section 'gate', or nothing in it")
+    file.finish()
     if config.baseline is not None and config.baseline != AUTO:
         config = replace(config, baseline=str(path.parent / config.baseline))
     return config
@@ -161,92 +187,91 @@ def demanded(path: Path | None, *, baseline: str | None, strict: bool) -> GateCo
     return replace(config, undecided=Undecided.INCONCLUSIVE) if strict else config
 
 
-def _gate(section: Section) -> GateConfig:
-    for key in filter(section.has, _GONE):
-        section.note(_GONE[key], key)
-    section.refuse_others((*_GATE, *filter(section.has, _GONE)))
-    known: dict[str, Any] = {
-        "baseline": section.value("baseline", Annotated[str, Meta(min_length=1)]),
-        "max_drop": section.value("max_drop", _BELOW_ONE),
-        "max_error_rate": section.value("max_error_rate", _SHARE),
-        "max_unmeasured": section.value("max_unmeasured", _BELOW_ONE),
-        "max_cost": _extents(section, "max_cost"),
-        "max_tokens": _extents(section, "max_tokens"),
-        "min_common": section.value("min_common", _SHARE),
-        "min_cases": section.value("min_cases", Annotated[int, Meta(ge=1)]),
-        "undecided": section.value("undecided", Undecided),
-        "metrics": {metric.name: _metric(metric) for metric in section.sections("metrics")},
-        "latency": tuple(_latency(section)),
-    }
-    found = {key: value for key, value in known.items() if value is not None}
-    return replace(GateConfig(), **found)
+_KINDS: Mapping[str, Any] = {
+    "baseline": Annotated[str, Meta(min_length=1)],
+    "max_drop": _BELOW_ONE,
+    "max_error_rate": _SHARE,
+    "max_unmeasured": _BELOW_ONE,
+    "min_common": _SHARE,
+    "min_cases": Annotated[int, Meta(ge=1)],
+    "undecided": Undecided,
+}
+"""Of the settings that are one value each."""
 
 
-def _metric(section: Section) -> MetricGate:
-    if section.has("informational"):
-        section.note(_IS_GONE, "informational")
-    section.refuse_others((*_METRIC, "informational"))
-    limits = _limits(section)
-    slices = tuple(_slices(section, limits))
-    if limits.is_empty and not section.has("slices"):
-        section.note("nothing is demanded: give min, max, max_drop or slices")
-    return MetricGate(limits=limits, slices=slices)
+def _gate(file: _GateFile, place: Place) -> GateConfig:
+    given = file.mapping(place)
+    gone = [key for key in _GONE if given.get(key) is not None]
+    for key in gone:
+        file.wrong((*place, key), _GONE[key])
+    file.mapping(place, (*_GATE, *gone))
+    known = {key: file.value((*place, key), kind) for key, kind in _KINDS.items()}
+    metrics = file.sections((*place, "metrics"))
+    return replace(
+        GateConfig(
+            metrics={str(metric[-1]): _metric(file, metric) for metric in metrics},
+            latency=tuple(
+                LatencyBudget(stage=str(stage[-1]), figure=figure, seconds=seconds)
+                for stage in file.sections((*place, "max_latency"))
+                for figure, seconds in _budget_values(file, stage, FIGURES).items()
+            ),
+            max_cost=_budget_values(file, (*place, "max_cost"), EXTENTS),
+            max_tokens=_budget_values(file, (*place, "max_tokens"), EXTENTS),
+        ),
+        **{key: value for key, value in known.items() if value is not None},
+    )
 
 
-def _limits(section: Section) -> FigureLimits:
+def _budget_values(file: _GateFile, place: Place, names: Sequence[str]) -> dict[str, float]:
+    file.mapping(place, names)
+    found = {name: file.value((*place, name), _ABOVE_ZERO) for name in names}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _metric(file: _GateFile, place: Place) -> MetricGate:
+    given = file.mapping(place)
+    if given.get("informational") is not None:
+        file.wrong((*place, "informational"), _IS_GONE)
+    file.mapping(place, (*_METRIC, "informational"))
+    limits = _limits(file, place)
+    if limits.is_empty and given.get("slices") is None:
+        file.wrong(place, "nothing is demanded: give min, max, max_drop or slices")
+    return MetricGate(limits=limits, slices=tuple(_slices(file, (*place, "slices"), limits)))
+
+
+def _limits(file: _GateFile, place: Place) -> FigureLimits:
     limits = FigureLimits(
-        minimum=section.value("min", float),
-        maximum=section.value("max", float),
-        max_drop=section.value("max_drop", Annotated[float, Meta(ge=0)]),
+        minimum=file.value((*place, "min"), float),
+        maximum=file.value((*place, "max"), float),
+        max_drop=file.value((*place, "max_drop"), Annotated[float, Meta(ge=0)]),
     )
     low, high = limits.minimum, limits.maximum
     if low is not None and high is not None and low > high:
-        section.note(f"min is {low:g} and max is {high:g}: nothing lies between")
+        file.wrong(place, f"min is {low:g} and max is {high:g}: nothing lies between")
     return limits
 
 
-def _slices(section: Section, limits: FigureLimits) -> Iterator[SliceGate]:
-    if isinstance(section.values.get("slices"), dict):
-        for own in section.sections("slices"):
-            own.refuse_others(_LIMITS)
-            found = _limits(own)
-            if found.is_empty:
-                own.note("nothing is demanded: give min, max or max_drop")
-            yield from _slice(own.name, found, section)
-        return
-    if section.has("slices") and limits.max_drop is None:
-        section.note("a list of slices needs the metric's max_drop", "slices")
-    for selector in section.value("slices", list[str]) or ():
-        yield from _slice(selector, None, section)
-
-
-def _slice(selector: str, limits: FigureLimits | None, section: Section) -> Iterator[SliceGate]:
-    by, colon, value = selector.partition(":")
-    if by in ("tag", "language") and (value or not colon):
-        yield SliceGate(by=by, value=value or None, limits=limits)
-    else:
-        expected = "tag, language, tag:NAME or language:CODE"
-        section.note(f"'{selector}' names no slice: expected {expected}", "slices")
-
-
-def _latency(section: Section) -> Iterator[LatencyBudget]:
-    for budget in section.sections("max_latency"):
-        budget.refuse_others(FIGURES)
-        for figure in FIGURES:
-            seconds = budget.value(figure, _ABOVE_ZERO)
-            if seconds is not None:
-                yield LatencyBudget(stage=budget.name, figure=figure, seconds=seconds)
-
-
-def _extents(section: Section, key: str) -> dict[str, float] | None:
-    if not section.has(key):
-        return None
-    budget = section.inner(key)
-    if budget is None:
-        return None
-    budget.refuse_others(EXTENTS)
-    numbers = {name: budget.value(name, _ABOVE_ZERO) for name in EXTENTS}
-    return {name: number for name, number in numbers.items() if number is not None}
+def _slices(file: _GateFile, place: Place, limits: FigureLimits) -> Iterator[SliceGate]:
+    given = file.at(place)
+    named: list[tuple[str, FigureLimits | None]] = []
+    if isinstance(given, Mapping):
+        for inner in file.sections(place):
+            file.mapping(inner, _LIMITS)
+            inside = _limits(file, inner)
+            if inside.is_empty:
+                file.wrong(inner, "nothing is demanded: give min, max or max_drop")
+            named.append((str(inner[-1]), inside))
+    elif given is not None:
+        if limits.max_drop is None:
+            file.wrong(place, "a list of slices needs the metric's max_drop")
+        named = [(selector, None) for selector in file.value(place, list[str]) or ()]
+    for selector, own in named:
+        by, colon, value = selector.partition(":")
+        if by in ("tag", "language") and (value or not colon):
+            yield SliceGate(by=by, value=value or None, limits=own)
+        else:
+            expected = "tag, language, tag:NAME or language:CODE"
+            file.wrong(place, f"'{selector}' names no slice: expected {expected}")
 
 
 def with_options(

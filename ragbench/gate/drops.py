@@ -91,7 +91,7 @@ def _repeats(
     """By case what it scored each time; empty where neither run asked repeatedly."""
     if not any(case.repeats for one in (run, baseline) for case in one.cases):
         return {}
-    earlier = {case.id: case for case in baseline.cases}
+    earlier = baseline.by_case(baseline.cases)
     found: dict[str, CaseScores] = {}
     for case in run.cases:
         now, before = _asked(case, metric), _asked(earlier[case.id], metric)
@@ -99,7 +99,7 @@ def _repeats(
         if coverage:
             states = now.coverage
             if any(before.coverage) and not any(state is not None for state in states):
-                states = (0.0,) * len(states)  # as `_states` counts it
+                states = (0.0,) * len(states)  # as `_covered` counts it
             found[case.id] = (states, before.coverage)
     return found
 
@@ -120,33 +120,33 @@ def coverage_questions(
         tolerance: largest loss of the share of measured cases that is accepted.
     """
     groups: dict[tuple[Any, ...], list[str]] = {}
-    order = [case.id for case in run.cases]
-    earlier = {case.id: case for case in baseline.cases}
+    earlier = baseline.by_case(baseline.cases)
     for column in run.metrics:
         name = column.name
-        states = [_states(earlier[case.id], case, name) for case in run.cases]
-        if any(before for before, _ in states):
-            key = (tuple(b for b, _ in states), tuple(a for _, a in states))
-            groups.setdefault(key, []).append(name)
+        before = tuple(earlier[case.id].coverage(name) for case in run.cases)
+        if any(before):
+            groups.setdefault((before, _covered(run, name, before)), []).append(name)
     for (before, after), names in groups.items():
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
             subject=f"measured: {_listed(names)}",
             tolerance=tolerance,
             scale=1.0,
-            before=dict(zip(order, before, strict=True)),
-            after=dict(zip(order, after, strict=True)),
+            before=run.by_case(before),
+            after=run.by_case(after),
             unit="share",
             repeats=_repeats(names[0], run, baseline, coverage=True),
         )
 
 
-def _states(
-    before: ScoredCase, after: ScoredCase, metric: str
-) -> tuple[float | None, float | None]:
-    """Share measured, in both runs; None where the metric never applied to the case."""
-    old, new = before.coverage(metric), after.coverage(metric)
-    return old, (0.0 if new is None and old else new)
+def _covered(
+    run: RunScores, metric: str, before: Sequence[float | None]
+) -> tuple[float | None, ...]:
+    """Share measured; None where the metric never applied to the case, now or before."""
+    covered = (case.coverage(metric) for case in run.cases)
+    return tuple(
+        0.0 if new is None and old else new for old, new in zip(before, covered, strict=True)
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

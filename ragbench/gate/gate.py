@@ -46,7 +46,7 @@ def lost_cases(
     A case that is declined now loses what it had before, which is nothing where it was scored
     with the worst value.
     """
-    before = {case.id: case for case in baseline.cases}
+    before = baseline.by_case(baseline.cases)
     found: list[CaseChange] = []
     for case in run.cases:
         earlier = before.get(case.id)

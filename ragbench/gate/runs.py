@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -92,8 +92,8 @@ def read_run(path: str | Path, *, with_texts: bool = True) -> RunScores:
 
     Args:
         path: a run folder or a file in it, or a baseline file.
-        with_texts: whether answers and the ids of what was retrieved are read: only what is
-            compared case by case needs them.
+        with_texts: whether questions, answers and the ids of what was retrieved are read: only
+            what is compared case by case needs them.
 
     Raises:
         RunMismatchError: it is none of these, another version of ragbench wrote it, or the run did
@@ -119,6 +119,16 @@ def reported_causes(path: Path) -> tuple[CauseCount, ...]:
         return ()
     with read_only(RunFolder(path=folder).journal) as db:
         return _figures(db, folder).causes
+
+
+def questions(path: Path, ids: Collection[str]) -> dict[str, str]:
+    """The questions of some cases of a run, by id; nothing for a baseline file."""
+    folder = run_around(path)
+    if not ids or not folder.is_dir():
+        return {}
+    with read_only(RunFolder(path=folder).journal) as db:
+        found = db.execute("SELECT id, body FROM cases WHERE position IS NOT NULL")
+        return {id: case_facts(id, body).query for id, body in found if id in ids}
 
 
 def is_finished(path: Path) -> bool:
@@ -207,6 +217,8 @@ def _cases(
     db: sqlite3.Connection, path: Path, metrics: Sequence[Metric], ended: _Ended
 ) -> tuple[list[ScoredCase], list[Sequence[str]]]:
     repeats = [_repeat(folder, metrics) for folder in repeat_folders(path)]
+    shown = [one.name for one in metrics if _is_shown(one)]
+    shared: dict[tuple[Cell, ...], dict[str, Cell]] = {}
     cases: list[ScoredCase] = []
     gold: list[Sequence[str]] = []
     for row in _rows(db, metrics):
@@ -214,23 +226,23 @@ def _cases(
         asked = _asked(row, repeats, metrics)
         cells = {one.name: cell for one, cell in zip(metrics, row.cells, strict=True)}
         cells |= {name: each.mean for name, each in asked.items()}
+        mine = tuple(cells[name] for name in shown)
         stages, ids, response = ended.of(row.number)
         gold.append(facts.gold)
         cases.append(
             ScoredCase(
-                id=row.id,
-                fingerprint=facts.fingerprint,
-                scores={one.name: cells[one.name] for one in metrics if _is_shown(one)},
+                id=intern(row.id),
+                fingerprint=intern(facts.fingerprint),
+                scores=shared.setdefault(mine, dict(zip(shown, mine, strict=True))),
                 cluster=facts.cluster,
                 tags=facts.tags,
                 language=facts.language,
-                query=facts.query,
+                query=facts.query if ended.with_texts else None,
                 response=response,
                 retrieved_ids=None if ids is None else tuple(map(intern, json.loads(ids))),
                 stages=stages,
                 cause=None if row.cause is None else Cause(row.cause),
-                repeats=asked and {one.name: asked[one.name] for one in metrics
-                                   if _is_shown(one) and one.name in asked},
+                repeats=asked and {name: asked[name] for name in shown if name in asked},
             )
         )  # fmt: skip
     return cases, gold
@@ -305,6 +317,7 @@ class _Ended:
         self._asked = set(manifest.rag.stages) - manifest.absent.keys()
         self._db, self._query = db, _STAGES.format(value=_TEXTS if with_texts else "NULL")
         self._shared: dict[tuple[Status, ...], dict[str, Status]] = {}
+        self.with_texts = with_texts
 
     def of(self, number: int) -> tuple[dict[str, Status], str | None, str | None]:
         rows = self._db.execute(self._query, (number,))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
-from ragbench.io.settings import Place, converted, from_settings, listed_names, problems_of
+from ragbench.io.settings import Place, from_settings, listed_names, problems_of
 
 _MOST_NODES = 100_000
 
@@ -96,77 +96,6 @@ def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
 
 
 ValueT = TypeVar("ValueT")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
-    file: YamlFile
-    place: Place
-    values: Mapping[str, object]
-    problems: list[Problem]
-    """Shared by all sections of the file."""
-
-    @classmethod
-    def of(
-        cls, file: YamlFile, value: object, place: Place, problems: list[Problem]
-    ) -> Section | None:
-        """The mapping at a place; None, and a problem, when there is something else.
-
-        Nothing behind a key is taken for a mapping without entries.
-        """
-        if value is not None and not isinstance(value, dict):
-            message = f"expected 'name: value' entries, found {shown(value)}"
-            problems.append(_problem(file, place, message))
-            return None
-        entries = cast("Mapping[object, object]", value or {})
-        values = {str(key): inner for key, inner in entries.items()}
-        return cls(file=file, place=place, values=values, problems=problems)
-
-    @property
-    def name(self) -> str:
-        return str(self.place[-1]) if self.place else ""
-
-    def note(self, message: str, *keys: str) -> None:
-        self.problems.append(_problem(self.file, (*self.place, *keys), message))
-
-    def has(self, key: str) -> bool:
-        return self.values.get(key) is not None
-
-    def inner(self, key: str) -> Section | None:
-        return Section.of(self.file, self.values.get(key), (*self.place, key), self.problems)
-
-    def sections(self, key: str) -> Iterator[Section]:
-        """The mappings in the mapping behind a key; none when it is not there."""
-        around = self.inner(key)
-        for name in () if around is None else around.values:
-            found = None if around is None else around.inner(name)
-            if found is not None:
-                yield found
-
-    def refuse_others(self, known: Sequence[str]) -> None:
-        for key in self.values:
-            if key not in known:
-                self.note(f"unknown key.{listed_names(key, known)}", key)
-
-    def value(self, key: str, kind: Any) -> Any:
-        """A value as a type, with the range that it names; None when it is not there, or wrong.
-
-        A number may be written as a text: YAML 1.1 takes 1e-3 for one.
-        """
-        if not self.has(key):
-            return None
-        try:
-            return converted(self.values[key], kind, "it", strict=False)
-        except ConfigError as error:
-            self.note(str(error), key)
-            return None
-
-
-def _problem(file: YamlFile, place: Place, message: str) -> Problem:
-    """A problem that names its whole place: a key such as ``min`` stands below many metrics."""
-    line = file.problem(place, message).line
-    field = ".".join(map(str, place)) or None
-    return Problem(path=file.path, line=line, field=field, message=message)
 
 
 @dataclass(kw_only=True, slots=True)

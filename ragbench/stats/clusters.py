@@ -36,8 +36,10 @@ Label = str | int | None
 _ROUNDING = 1e-13
 
 
-def cluster_codes(labels: Sequence[Label]) -> tuple[int, ...]:
+def cluster_codes(labels: Sequence[Label]) -> Sequence[int]:
     """Numbers clusters from 0 in order of first appearance."""
+    if all(label is None for label in labels):
+        return range(len(labels))
     known: dict[str | int, int] = {}
     codes: list[int] = []
     following = 0

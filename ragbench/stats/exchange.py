@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragbench.stats.paired import PairedSample
+from ragbench.stats.paired import Key, PairedSample
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _HELD = 1_000_000
 """Numbers that are held at once; changes no result."""
-
-Key = tuple[str, str | int]
 
 
 def exchange_p_values(
@@ -116,14 +114,16 @@ def _columns(
     width = present + earlier
     found: set[Key] = set()
     for sample in samples:
-        found.update(sample.keys())
+        found.update(map(sample.key, range(len(sample.case_ids))))
     keys = sorted(found, key=repr)
     numbers = {key: place for place, key in enumerate(keys)}
     rows: list[int] = []
     places: list[int] = []
     parts: list[float] = []
     for row, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
-        for key, (now, before) in zip(sample.keys(), scored[row], strict=True):
+        for key, (now, before) in zip(
+            map(sample.key, range(len(scored[row]))), scored[row], strict=True
+        ):
             start = numbers[key] * width
             centred = _centred([None if value is None else value - null_mean for value in now],
                                before, present, sample.rounding)  # fmt: skip

@@ -13,11 +13,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError
-from ragbench.stats.paired import PairedSample
+from ragbench.stats.paired import Key, PairedSample
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,7 +113,7 @@ def family_test(
             corrected[able[row]] = running
     return FamilyTest(
         tests=tuple(
-            SignFlipTest(p_value=p_value, clusters=len(set(sample.keys())), informative=len(keys))
+            SignFlipTest(p_value=p_value, clusters=len(set(sample.clusters)), informative=len(keys))
             for p_value, sample, (keys, _) in zip(alone, samples, totals, strict=True)
         ),
         p_values=tuple(corrected),
@@ -150,19 +149,20 @@ class _Joint:
         import numpy as np
         from scipy.sparse import coo_matrix
 
-        numbers: dict[tuple[str, str | int], int] = {}
-        rows: list[int] = []
-        places: list[int] = []
+        numbers: dict[Key, int] = {}
+        places: list[Any] = []
         parts: list[Array] = []
-        for row, (keys, sums) in enumerate(totals):
-            fixed, _ = to_fixed_point(np.array(sums, dtype=np.float64), len(sums))
-            places += [numbers.setdefault(key, len(numbers)) for key in keys]
-            rows += [row] * len(keys)
-            parts.append(fixed)
+        for keys, sums in totals:
+            parts.append(to_fixed_point(sums, len(sums))[0])
+            found = (numbers.setdefault(key, len(numbers)) for key in keys)
+            places.append(np.fromiter(found, dtype=np.int64, count=len(keys)))
+        rows = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         shape = (len(totals), len(numbers))
         if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
             parts = [-part for part in parts]  # all of them: two runs that are swapped
-        matrix: Any = coo_matrix((np.concatenate(parts), (rows, places)), shape=shape).tocsr()
+        matrix: Any = coo_matrix(
+            (np.concatenate(parts), (rows, np.concatenate(places))), shape=shape
+        ).tocsr()
         matrix = matrix[:, _canonical(matrix)]
         matrix.sort_indices()
         norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
@@ -211,33 +211,46 @@ class _Joint:
         return alone, corrected, _level(np.concatenate(largest), alpha, self.two_sided)
 
 
-_Totals = tuple[list[tuple[str, str | int]], list[float]]
+_Totals = tuple[list[Key], "Array"]
 """The clusters whose total differs from the null, with that total."""
 
 
 def _totals(sample: PairedSample, null_mean: float) -> _Totals:
-    members: dict[tuple[str, str | int], list[float]] = defaultdict(list)
-    for key, difference in zip(sample.keys(), sample.differences, strict=True):
-        members[key].append(difference)
-    keys: list[tuple[str, str | int]] = []
-    totals: list[float] = []
-    for key, values in members.items():
-        total = math.fsum(values) - null_mean * len(values)
-        if abs(total) > sample.rounding * len(values):
-            keys.append(key)
-            totals.append(total)
-    return keys, totals
+    import numpy as np
+
+    sums, sizes, firsts = _summed(sample)
+    totals = np.asarray(sums, dtype=np.float64) - null_mean * np.asarray(sizes)
+    (moved,) = np.nonzero(np.abs(totals) > sample.rounding * np.asarray(sizes))
+    return [sample.key(firsts[place]) for place in moved.tolist()], totals[moved]
 
 
-def _canonical(matrix: Any) -> list[int]:
-    """The clusters in an order that does not depend on that of the cases."""
+def _summed(sample: PairedSample) -> tuple[Sequence[float], Sequence[int], Sequence[int]]:
+    """The sum, the size and the first case of each cluster; most cases of most runs stand alone."""
+    count = len(sample.differences)
+    if len(set(sample.clusters)) == count:
+        return sample.differences, (1,) * count, range(count)
+    members: dict[int, list[int]] = defaultdict(list)
+    for place, code in enumerate(sample.clusters):
+        members[code].append(place)
+    groups = members.values()
+    sums = [math.fsum(sample.differences[place] for place in group) for group in groups]
+    return sums, [len(group) for group in groups], [group[0] for group in groups]
+
+
+def _canonical(matrix: Any) -> Any:
+    """The clusters in an order that does not depend on that of the cases: by test and total."""
+    import numpy as np
+
     columns = matrix.tocsc()
-    ends = columns.indptr
-    contents = [
-        tuple(sorted(zip(columns.indices[a:b].tolist(), columns.data[a:b].tolist(), strict=True)))
-        for a, b in pairwise(ends)
-    ]
-    return sorted(range(len(contents)), key=contents.__getitem__)
+    columns.sort_indices()
+    counts = np.diff(columns.indptr)
+    clusters = np.repeat(np.arange(len(counts)), counts)
+    starts: NDArray[np.int64] = np.repeat(columns.indptr[:-1], counts)
+    depth = np.arange(len(starts)) - starts
+    contents = np.full((2 * counts.max(), len(counts)), -1.0)  # what has ended comes first
+    contents[2 * depth, clusters] = columns.indices
+    contents[2 * depth + 1, clusters] = columns.data
+    return np.lexsort(contents[::-1])
 
 
 def _signs(matrix: Any, draws: int, seed: int) -> Iterator[Array]:

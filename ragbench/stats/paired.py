@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragbench.errors import DataError, Problem
@@ -13,6 +13,8 @@ _ROUNDING = 2.0**-50
 """Share of the largest score that rounding can move a difference by: a few last digits."""
 
 
+Key = str | int | tuple[str, str]
+"""Of a cluster: the only case of it, a code, or what its cases share."""
 CaseScores = tuple[tuple[float | None, ...], tuple[float | None, ...]]
 """Scores of a case in the candidate and in the baseline, each in the order of its runs; None where
 it was not measured. Larger is better."""
@@ -43,7 +45,7 @@ class PairedSample:
     differences: tuple[float, ...]
     """Candidate minus baseline, a case; the sign is turned for metrics where lower is better, so
     a negative difference is always a loss."""
-    clusters: tuple[int, ...]
+    clusters: Sequence[int]
     """Cluster code a case: equal codes mean that the cases are not independent."""
     left_out: LeftOut
     labels: tuple[str | None, ...] = ()
@@ -55,14 +57,12 @@ class PairedSample:
     repeats: tuple[CaseScores, ...] = ()
     """The scores behind each difference, where a case was scored more than once; else empty."""
 
-    def keys(self) -> tuple[tuple[str, str | int], ...]:
-        """The cluster of each case under a name that other samples of the same cases share."""
+    def key(self, place: int) -> Key:
+        """The cluster of a case under a name that other samples of the same cases share."""
         if not self.labels:
-            return tuple(("code", code) for code in self.clusters)
-        return tuple(
-            ("case", case) if label is None else ("cluster", label)
-            for case, label in zip(self.case_ids, self.labels, strict=True)
-        )
+            return self.clusters[place]
+        label = self.labels[place]
+        return self.case_ids[place] if label is None else ("cluster", label)
 
     @property
     def gained(self) -> int:

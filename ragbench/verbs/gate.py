@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError, MissingExtraError, RunMismatchError
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
-from ragbench.gate.runs import read_run
+from ragbench.gate.runs import questions, read_run
 from ragbench.ledger.folder import path_of, run_around
 from ragbench.metrics.matching import Matching
 
@@ -59,7 +59,10 @@ def gate_run(
     age = None if baseline is None else age_note(run, baseline)
     if age is not None:
         notes.append(age)
-    return gate(run, baseline, config, notes=notes)
+    found_now = gate(run, baseline, config, notes=notes)
+    asked = questions(path, {case.id for case in found_now.lost_cases})
+    lost = (replace(case, query=asked.get(case.id)) for case in found_now.lost_cases)
+    return replace(found_now, lost_cases=tuple(lost))
 
 
 def _lacking(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
