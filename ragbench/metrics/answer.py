@@ -16,6 +16,10 @@ from ragbench.text.tokens import multilingual_tokens, squad_tokens
 
 _SQUAD = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; official evaluation script"
 _SQUAD2 = "Rajpurkar, Jia and Liang 2018, SQuAD 2.0, arXiv:1806.03822; official evaluation script"
+_Normalise = Annotated[
+    Literal["multilingual", "squad"],
+    "how texts become tokens: for any script, or exactly as SQuAD's script does",
+]
 _TOKENS = {"multilingual": multilingual_tokens, "squad": squad_tokens}
 
 
@@ -38,15 +42,7 @@ def exact_match(
 
 
 @metric(group="generator", abstains=True, aliases=("F1",), cite=_SQUAD)
-def token_f1(
-    response: str,
-    reference: str,
-    *,
-    normalise: Annotated[
-        Literal["multilingual", "squad"],
-        "how texts become tokens: for any script, or exactly as SQuAD's script does",
-    ] = "multilingual",
-) -> float:
+def token_f1(response: str, reference: str, *, normalise: _Normalise = "multilingual") -> float:
     """F1 of the tokens that answer and reference share; characters in Chinese."""
     if response == reference:
         return 1.0
@@ -63,12 +59,6 @@ def token_f1(
         return 0.0
     precision, recall = shared / len(given), shared / len(wanted)
     return 2 * precision * recall / (precision + recall)
-
-
-_Normalise = Annotated[
-    Literal["multilingual", "squad"],
-    "how texts become tokens: for any script, or exactly as SQuAD's script does",
-]
 
 
 @metric(group="overall", aliases=("squad2_em",), cite=_SQUAD2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -110,19 +110,19 @@ def calibrate(
             raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
     _check_enough(labelled)
     queries = [_scored(one) for one in labelled]
-    of_chunks = [row.positive for one in queries for row in one.chunks]
+    before = [row for one in queries for row in one.chunks]
+    of_chunks = [row.positive for row in before]
     has_chunks = min(sum(of_chunks), len(of_chunks) - sum(of_chunks)) >= _FEWEST
     learn = _learner(precision, error, has_chunks=has_chunks)
     learned = learn(queries)
     answers, chunks = _crossed(queries, learn, seed)
     after = _quality(answers)
-    notes = _notes(after, precision) if error is None else _error_notes(after, error)
+    notes = list(_notes(after, precision, error))
     if of_chunks and not has_chunks:
         notes.append(
             f"labels of chunks: {sum(of_chunks)} relevant, {len(of_chunks) - sum(of_chunks)} not. "
             f"At least {_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
         )
-    before = [row for one in queries for row in one.chunks]
     return CalibrationReport(
         calibration=Calibration(
             validator=validator,
@@ -347,21 +347,16 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
     )
 
 
-def _notes(after: Quality, precision: float) -> list[str]:
-    low, _ = after.precision_interval
-    if low >= precision:
-        return []
-    return [
-        f"the precision may lie below {precision:.0%}: its 95 % interval begins at {low:.0%}. "
-        "More labels narrow it"
-    ]
-
-
-def _error_notes(after: Quality, error: float) -> list[str]:
-    absent = after.count - after.positive
-    if math.floor(error * (absent + 1)) >= 1:
-        return []
-    return [
-        f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
-        f"{math.ceil(1 / error) - 1} are needed, and until then nothing is called Yes"
-    ]
+def _notes(after: Quality, precision: float, error: float | None) -> Iterator[str]:
+    """What the labels cannot show."""
+    low, absent = after.precision_interval[0], after.count - after.positive
+    if error is None and low < precision:
+        yield (
+            f"the precision may lie below {precision:.0%}: its 95 % interval begins at {low:.0%}. "
+            "More labels narrow it"
+        )
+    if error is not None and math.floor(error * (absent + 1)) < 1:
+        yield (
+            f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
+            f"{math.ceil(1 / error) - 1} are needed, and until then nothing is called Yes"
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,14 +20,10 @@ from ragbench.text.question import (
 )
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, windows_of
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
-from ragbench.validators.calibration import (
-    LearnedValidator,
-    LinearModel,
-    shipped_rarity,
-)
+from ragbench.validators.calibration import LearnedValidator, LinearModel, shipped_rarity
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.objections import object_to, without_echo
-from ragbench.validators.parts import Part, ScoredPool, split_query
+from ragbench.validators.parts import NAME, Part, ScoredPool, split_query
 from ragbench.validators.verdict import Finding, best_sentences
 
 LEXICAL_FEATURES: tuple[str, ...] = (
@@ -49,7 +44,6 @@ LEXICAL_FEATURES: tuple[str, ...] = (
 )
 """Names of the numbers that `read_pool` gives a chunk, in order; each in [0, 1]."""
 
-_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 _TYPE_BONUS = 0.15
 """What a thing of the asked kind is worth beside coverage, when sentences are ranked."""
 
@@ -93,7 +87,7 @@ class _Sentence(NamedTuple):
 
 def ask(query: str, rarity: Callable[[str], float]) -> Asked:
     question = parse_question(query)
-    names = {token for word in _NAME.findall(query) for token in tokenise(word)}
+    names = {token for word in NAME.findall(query) for token in tokenise(word)}
     return Asked(
         question=question,
         weights={token: rarity(token) for token in question.tokens},

@@ -20,7 +20,7 @@ _ASKS = (
 _JOINT = re.compile(
     rf"\?\s+(?=\S)|[？]\s*(?=\S)|[,;]?\s+(?:and|und|et|y)\s+(?={_ASKS}\b)", re.IGNORECASE
 )
-_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
+NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 _ASKING = re.compile(rf"\b{_ASKS}\b", re.IGNORECASE)
 _FEWEST_WORDS = 3
 _MOST_PARTS = 8
@@ -56,7 +56,7 @@ def split_query(query: str) -> tuple[str, ...]:
     ]
     if not 2 <= len(pieces) <= _MOST_PARTS or asking != pieces:
         return (query,)
-    names = list(dict.fromkeys(_NAME.findall(query)))
+    names = list(dict.fromkeys(NAME.findall(query)))
     return tuple(_named(piece, names) for piece in pieces)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ragbench.core.outcome import Cell
 from ragbench.metrics.operational import token_counts
-from tests.unit.metrics.builders import answered, cell, cells, generated, retrieved, trace
+from tests.unit.metrics.builders import answered, cell, cells, generated, trace
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,3 @@ def test_reported_tokens_are_measured_and_others_skipped() -> None:
     row = cells("response_tokens, prompt_tokens, total_tokens", one)[0]
     unknown = Cell.skipped("generation reported no token usage")
     assert row == (Cell.measured(5.0), unknown, unknown)
-
-
-def test_times_are_those_of_the_stages() -> None:
-    one = trace(retrieval=retrieved("a", seconds=0.5), generation=generated("x", seconds=1.5))
-    row = cells("retrieval_latency, generation_latency", one)[0]
-    assert [c.value for c in row] == [0.5, 1.5]

@@ -416,25 +416,3 @@ def test_a_place_without_a_metric_is_reported(here: Path, text: str, shown: str)
     with pytest.raises(ConfigError) as error:
         parse_metric(text)
     assert shown in str(error.value)
-
-
-def test_an_edited_formula_is_another_metric(here: Path) -> None:
-    first = parse_metric("mine.py:stop_share")
-    assert parse_metric("mine.py:stop_share") == first
-    text = FILE.replace("/ len(words)", "/ 4")
-    (here / "mine.py").write_text(text, encoding="utf-8")
-    second = parse_metric("mine.py:stop_share")
-    assert second.name == first.name and second.identity != first.identity
-    one = trace(generation=generated("the cat"))
-    assert [cells([each], one)[0][0].value for each in (first, second)] == [0.5, 0.25]
-
-
-def test_an_edited_helper_makes_it_another_metric_in_the_next_process(here: Path) -> None:
-    first = parse_metric("mine.py:stop_share")
-    (here / "words.py").write_text("WORDS = {'cat'}\n", encoding="utf-8")
-    # This process goes on with the words that it has imported.
-    assert parse_metric("mine.py:stop_share").identity == first.identity
-    for name in ("mine", "words"):
-        del sys.modules[name]
-    second = parse_metric("mine.py:stop_share")
-    assert second.identity != first.identity

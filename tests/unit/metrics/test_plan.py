@@ -13,7 +13,7 @@ from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.metrics.plan import Plan
-from tests.unit.metrics.builders import answered, cell, cells, failed, generated, retrieved, trace
+from tests.unit.metrics.builders import answered, cell, cells, failed, generated, trace
 
 CALLED: list[int] = []
 
@@ -150,13 +150,6 @@ def test_a_failure_without_a_record_is_still_a_failure() -> None:
     one = trace(gold=["a"], retrieval=Outcome(status=Status.FAILED))
     found = cell("recall@5", one).failure
     assert found == Failure(type="Failure", message="the cause was not recorded", stage="retrieval")
-
-
-def test_post_retrieval_is_what_is_scored_where_there_is_one() -> None:
-    one = trace(gold=["a"], retrieval=retrieved("a"))
-    filtered = replace(one, post_retrieval=retrieved("b"))
-    assert cell("recall@1", one) == Cell.measured(1.0)
-    assert cell("recall@1", filtered) == Cell.measured(0.0)
 
 
 def test_an_alternative_reference_alone_is_a_reference() -> None:

@@ -14,6 +14,7 @@ from ragbench.text.tokens import normalise, tokenise
         ("", []),
         ("  ...!?", []),
         ("The cats' toys", ["the", "cat", "toy"]),
+        ("founded founding founds", ["found", "found", "found"]),
         ("Straße STRASSE", ["strass", "strass"]),
         ("ＡＢＣ １２", ["abc", "12"]),
         ("l'été", ["l", "été"]),
@@ -33,10 +34,6 @@ from ragbench.text.tokens import normalise, tokenise
 )
 def test_tokens_by_script(text: str, tokens: list[str]) -> None:
     assert tokenise(text) == tokens
-
-
-def test_english_endings_are_removed_so_that_forms_of_a_word_meet() -> None:
-    assert tokenise("founded founding founds") == ["found"] * 3
 
 
 @given(st.text())

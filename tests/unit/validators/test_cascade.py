@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ragbench import Chunk, build_validator
+from ragbench import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.validators.validator import CascadeValidator
 
@@ -40,9 +40,3 @@ def test_only_the_unsure_band_goes_on(probability: float, chunks: int, escalated
     verdict = cascade.validate("q?", [Chunk(id="a", text="x")] * chunks)
     assert dear.asked == verdict.details["escalated"] == escalated
     assert verdict.validator == ("cascade: dear" if escalated else "cascade: cheap")
-
-
-def test_it_is_built_from_settings_with_validators_within() -> None:
-    strict = {"name": "lexical", "absence": "siblings"}
-    built = build_validator({"name": "cascade", "first": "lexical", "second": strict, "high": 0.8})
-    assert built.identity.startswith("cascade:0.05:0.8:(lexical:")
