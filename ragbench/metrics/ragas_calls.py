@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from ragbench.core.chat import Message
@@ -117,15 +118,13 @@ def _schema(
     if known is None:
         plain = schema_of(model)
         definition = cast("dict[str, Any]", _narrowed(plain.definition, allowed))
-        known = _SCHEMAS[key] = replace(
-            plain, definition=definition, check=_within(plain.check, allowed)
-        )
+        known = _SCHEMAS[key] = replace(plain, definition=definition)
     counts = {
         field: len(given[source])
         for field, source in (("statements", "statements"), ("answers", "questions"))
         if field in model.model_fields and isinstance(given.get(source), list)
     }
-    return replace(known, check=_complete(known.check, counts)) if counts else known
+    return replace(known, check=partial(_checked, known.check, allowed, counts))
 
 
 def _narrowed(schema: object, allowed: Mapping[str, Sequence[int]], name: str = "") -> object:
@@ -148,15 +147,19 @@ def _narrowed(schema: object, allowed: Mapping[str, Sequence[int]], name: str = 
     }
 
 
-def _within(
-    check: Callable[[object], Any], allowed: Mapping[str, Sequence[int]]
-) -> Callable[[object], Any]:
-    def checked(value: object) -> Any:
-        found = check(value)
-        _check_values(found.model_dump(mode="json"), allowed)
-        return found
-
-    return checked
+def _checked(
+    check: Callable[[object], Any],
+    allowed: Mapping[str, Sequence[int]],
+    counts: Mapping[str, int],
+    value: object,
+) -> Any:
+    found = check(value)
+    _check_values(found.model_dump(mode="json"), allowed)
+    for field, count in counts.items():
+        length = len(getattr(found, field))
+        if length != count:
+            raise ValueError(f"{field} must hold one entry for each of {count}, not {length}")
+    return found
 
 
 def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:
@@ -169,18 +172,6 @@ def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:
                 known = ", ".join(map(str, allowed[name]))
                 raise ValueError(f"{name} must be one of {known}, not {inner}")
             _check_values(inner, allowed)
-
-
-def _complete(check: Callable[[object], Any], counts: Mapping[str, int]) -> Callable[[object], Any]:
-    def checked(value: object) -> Any:
-        found = check(value)
-        for field, count in counts.items():
-            length = len(getattr(found, field))
-            if length != count:
-                raise ValueError(f"{field} must hold one entry for each of {count}, not {length}")
-        return found
-
-    return checked
 
 
 def input_of(prompt: str) -> Mapping[str, Any]:

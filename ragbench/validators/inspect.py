@@ -39,10 +39,6 @@ class InspectedChunks:
     chunks: tuple[Chunk, ...]
     found: tuple[DumpWarning, ...]
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple(warning.message for warning in self.found)
-
 
 def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
     """Gives every chunk an id of its own and says what is wrong with the retrieval.

@@ -252,18 +252,18 @@ class LexicalValidator(LearnedValidator):
         asked = ask(query, shipped_rarity())
         texts = [without_echo(query, chunk.text) or chunk.text for chunk in chunks]
         scored = read_in_windows(asked, texts, self.weights.chunk)
-        pairs = zip(chunks, scored, strict=True)
-        return Part(text=query, findings=[self._finding(query, *pair) for pair in pairs])
-
-    def _finding(self, query: str, chunk: Chunk, scored: ChunkReading) -> Finding:
-        spans = best_sentences(scored.sentences, scored.scores)
-        return Finding(
-            chunk=chunk,
-            probability=self.weights.probability(scored.logit),
-            spans=spans,
-            reason=_reason(scored),
-            objection=object_to(query, chunk.text, spans[0]) if spans else None,
-        )
+        weights, findings = self.weights, list[Finding]()
+        for chunk, one in zip(chunks, scored, strict=True):
+            spans = best_sentences(one.sentences, one.scores)
+            finding = Finding(
+                chunk=chunk,
+                probability=weights.probability(one.logit),
+                spans=spans,
+                reason=_reason(one),
+                objection=object_to(query, chunk.text, spans[0]) if spans else None,
+            )
+            findings.append(finding)
+        return Part(text=query, findings=findings)
 
 
 def _reason(scored: ChunkReading) -> str:

@@ -282,7 +282,7 @@ def decide(
         message=message_for(quality, named, open_questions),
         validator=validator,
         reasons=(*reasons, about, *about_chunks),
-        warnings=(*intake.warnings, *warnings),
+        warnings=(*(one.message for one in intake.found), *warnings),
         inspection=intake.found,
         conflicts=find_conflicts(query, evidence),
         details=dict(details or {}),
