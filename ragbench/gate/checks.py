@@ -139,25 +139,20 @@ def coverage_check(
     names = [demand.column.name for demand in demands]
     failed = sum(_has_failed(case, names) for case in run.cases)
     share = failed / len(run.cases) if run.cases else 0.0
-    return _share_check(
-        "error rate", share, config.max_error_rate, "max", len(run.cases), "cases failed"
-    )
+    return _limit_check(
+        CheckKind.COVERAGE, "error rate", share, config.max_error_rate, "max", len(run.cases),
+        counted="cases failed", unit="share",
+    )  # fmt: skip
 
 
 def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCheck:
     """Whether enough of the baseline's cases are in the run, unchanged, to speak for it."""
     count = len(baseline.cases)
     share = common / count if count else 0.0
-    counted = "cases of the baseline are in this run, unchanged"
-    return _share_check("cases in common", share, config.min_common, "min", count, counted)
-
-
-def _share_check(
-    subject: str, share: float, limit: float, bound: str, count: int, counted: str
-) -> GateCheck:
     return _limit_check(
-        CheckKind.COVERAGE, subject, share, limit, bound, count, counted=counted, unit="share"
-    )
+        CheckKind.COVERAGE, "cases in common", share, config.min_common, "min", count,
+        counted="cases of the baseline are in this run, unchanged", unit="share",
+    )  # fmt: skip
 
 
 def _limit_check(

@@ -217,7 +217,7 @@ def _cases(
     db: sqlite3.Connection, path: Path, metrics: Sequence[Metric], ended: _Ended
 ) -> tuple[list[ScoredCase], list[Sequence[str]]]:
     repeats = [_repeat(folder, metrics) for folder in repeat_folders(path)]
-    shown = [one.name for one in metrics if _is_shown(one)]
+    shown = [one.name for one in metrics if one.definition.deterministic]
     shared: dict[tuple[Cell, ...], dict[str, Cell]] = {}
     cases: list[ScoredCase] = []
     gold: list[Sequence[str]] = []
@@ -237,8 +237,8 @@ def _cases(
                 cluster=facts.cluster,
                 tags=facts.tags,
                 language=facts.language,
-                query=facts.query if ended.with_texts else None,
-                response=response,
+                query=intern(facts.query) if ended.with_texts else None,
+                response=None if response is None else intern(response),
                 retrieved_ids=None if ids is None else tuple(map(intern, json.loads(ids))),
                 stages=stages,
                 cause=None if row.cause is None else Cause(row.cause),
@@ -246,10 +246,6 @@ def _cases(
             )
         )  # fmt: skip
     return cases, gold
-
-
-def _is_shown(metric: Metric) -> bool:
-    return metric.definition.deterministic
 
 
 def _rows(db: sqlite3.Connection, metrics: Sequence[Metric]) -> Iterator[_Row]:

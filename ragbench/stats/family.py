@@ -147,24 +147,11 @@ class _Joint:
     @classmethod
     def of(cls, totals: Sequence[_Totals], *, two_sided: bool) -> _Joint:
         import numpy as np
-        from scipy.sparse import coo_matrix
 
-        numbers: dict[Key, int] = {}
-        places: list[Any] = []
-        parts: list[Array] = []
-        for keys, sums in totals:
-            parts.append(to_fixed_point(sums, len(sums))[0])
-            found = (numbers.setdefault(key, len(numbers)) for key in keys)
-            places.append(np.fromiter(found, dtype=np.int64, count=len(keys)))
-        rows = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        shape = (len(totals), len(numbers))
+        parts = [to_fixed_point(sums, len(sums))[0] for _, sums in totals]
         if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
             parts = [-part for part in parts]  # all of them: two runs that are swapped
-        matrix: Any = coo_matrix(
-            (np.concatenate(parts), (rows, np.concatenate(places))), shape=shape
-        ).tocsr()
-        matrix = matrix[:, _canonical(matrix)]
-        matrix.sort_indices()
+        matrix = _matrix([keys for keys, _ in totals], parts)
         norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
         whole = np.array([math.fsum(part) for part in parts])
         statistics = (np.abs(whole) if two_sided else -whole) / norms
@@ -235,6 +222,25 @@ def _summed(sample: PairedSample) -> tuple[Sequence[float], Sequence[int], Seque
     groups = members.values()
     sums = [math.fsum(sample.differences[place] for place in group) for group in groups]
     return sums, [len(group) for group in groups], [group[0] for group in groups]
+
+
+def _matrix(keys: Sequence[Sequence[Key]], parts: Sequence[Array]) -> Any:
+    """A row a test, a column a cluster."""
+    import numpy as np
+    from scipy.sparse import csr_matrix
+
+    numbers: dict[Key, int] = {}
+    ends = np.cumsum([0, *map(len, parts)])
+    found = (numbers.setdefault(key, len(numbers)) for row in keys for key in row)
+    places = np.fromiter(found, dtype=np.int32, count=int(ends[-1]))
+    shape = (len(parts), len(numbers))
+    matrix: Any = csr_matrix((np.concatenate(parts), places, ends), shape=shape)
+    del numbers  # large where there are many cases
+    order = _canonical(matrix)
+    matrix.indices = np.argsort(order).astype(np.int32)[matrix.indices]
+    matrix.has_sorted_indices = False
+    matrix.sort_indices()
+    return matrix
 
 
 def _canonical(matrix: Any) -> Any:
