@@ -120,20 +120,6 @@ def validator_maker(
         yield lambda: made, False
 
 
-def chosen_engine(engine: str, *, may_be_many: bool) -> str:
-    """The engine that an option names; this process for a validator that asks a language model."""
-    from ragbench.workers.engines import check_engine
-
-    kind = check_engine(engine)
-    if may_be_many:
-        return engine
-    if kind == "ray":
-        console.say(
-            "the language model is asked from this machine: one rate limit and one budget hold"
-        )
-    return "local"
-
-
 def _asks_language_model(given: object) -> bool:
     if isinstance(given, Mapping):
         settings = cast("Mapping[str, object]", given)
@@ -219,6 +205,7 @@ class Judging(NamedTuple):
 def judging(
     choice: ValidatorChoice, path: str, read: DumpChoice, engine: str, *, quiet: bool
 ) -> Generator[Judging]:
+    from ragbench.workers.engines import check_engine
     from ragbench_cli.console import progress
 
     with (
@@ -228,5 +215,10 @@ def judging(
         opened(path, read, quiet=quiet) as source,
         progress(shown=not quiet) as bars,
     ):
-        where = chosen_engine(engine, may_be_many=may_be_many)
+        if check_engine(engine) == "ray" and not may_be_many:
+            console.say(
+                "the language model is asked from this machine: one rate limit and one budget hold"
+            )
+        # A validator that asks a language model is asked in this process.
+        where = engine if may_be_many else "local"
         yield Judging(source, make, where, may_be_many, stopped, bars)

@@ -101,9 +101,13 @@ class DoctorTally:
 
     def result(self) -> RetrievalDoctor:
         ranks = {name: self.ranks[name] for name in (*(name for name, _ in _RANKS), _NEVER)}
+        scores = sorted(self.scores, reverse=True)
         return RetrievalDoctor(
             answer_ranks=ranks,
-            cutoffs=tuple(self._cutoffs()),
+            cutoffs=tuple(
+                ScoreCutoff(keeps=keeps, score=scores[math.ceil(keeps * len(scores)) - 1])
+                for keeps in (_KEEPS if scores else ())
+            ),
             duplicates=share_of(self.duplicates, self.chunks),
             sources=tuple(
                 SourceCount(source=name, chunks=count, relevant=self.relevant[name])
@@ -115,12 +119,6 @@ class DoctorTally:
             findings=tuple(self._findings(ranks)),
             compared=self._compared(),
         )
-
-    def _cutoffs(self) -> Iterator[ScoreCutoff]:
-        scores = sorted(self.scores, reverse=True)
-        for keeps in _KEEPS if scores else ():
-            score = scores[math.ceil(keeps * len(scores)) - 1]
-            yield ScoreCutoff(keeps=keeps, score=score)
 
     def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
         total = sum(ranks.values())

@@ -11,9 +11,9 @@ import pytest
 
 from ragbench import Case, metric, parse_metrics
 from ragbench.core.outcome import Cell, Failure, Status
-from ragbench.core.report import Interval, Slice, Summary
+from ragbench.core.report import Slice, Summary
+from ragbench.metrics.registry import MetricLike
 from ragbench.metrics.summary import SummaryBuilder
-from ragbench.stats.mean import proportion_interval
 
 FAILED = Cell.failed(Failure(type="ValueError", message="x 1", stage="generate"))
 
@@ -25,9 +25,9 @@ def case(
 
 
 def summarised(
-    cells: Sequence[Cell], cases: Sequence[Case] = (), name: str = "token_f1"
+    cells: Sequence[Cell], cases: Sequence[Case] = (), name: MetricLike = "token_f1"
 ) -> Summary:
-    builder = SummaryBuilder(parse_metrics(name))
+    builder = SummaryBuilder(parse_metrics([name]))
     for number, cell in enumerate(cells):
         builder.add(cases[number] if cases else case(), [cell])
     (summary,) = builder.summaries()
@@ -54,53 +54,39 @@ def test_only_measured_cells_enter_the_mean_and_all_are_counted() -> None:
     assert (nothing.score, nothing.interval, nothing.measured) == (None, None, 0)
 
 
-def test_the_interval_of_a_mean_computed_by_hand() -> None:
-    # mean 0.4, s = 0.158114, n = 5, t(0.975; 4) = 2.776445
-    found = summarised(measured(0.2, 0.3, 0.4, 0.5, 0.6)).interval
-    assert found is not None
-    reach = 2.7764451051977987 * math.sqrt(0.025 / 5)
-    assert (found.low, found.high) == pytest.approx((0.4 - reach, 0.4 + reach))
-    assert found.level == 0.95
+@metric(low=None, high=1.0)
+def signed(response: str) -> float:
+    return 1.0
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high"), [(1.0, 0.025**0.25, 1.0), (0.0, 0.0, 1 - 0.025**0.25)]
+    ("metric", "values", "low", "high"),
+    [
+        # mean 0.4, s = 0.158114, n = 5, t(0.975; 4) = 2.776445: 0.4 +- 0.196324
+        ("token_f1", [0.2, 0.3, 0.4, 0.5, 0.6], 0.2036757, 0.5963243),
+        # Clopper and Pearson's, as a gate prints it
+        ("token_f1", [1.0] * 4, 0.025**0.25, 1.0),
+        ("token_f1", [0.0] * 4, 0.0, 1 - 0.025**0.25),
+        # It stays in the metric's range.
+        ("token_f1", [1.0, 1.0, 0.9], None, 1.0),
+        ("retrieval_latency", [0.1, 4.0], 0.0, None),
+        # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
+        (signed, [1.0, 1.0, 1.0, 0.6], 0.9 - 0.3182446, 1.0),
+    ],
 )
-def test_four_of_four_and_none_of_four_have_the_interval_that_a_gate_prints(
-    value: float, low: float, high: float
+def test_intervals_of_means(
+    metric: MetricLike, values: list[float], low: float | None, high: float | None
 ) -> None:
-    found = summarised(measured(*[value] * 4)).interval
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((low, high))
-    alone = proportion_interval(int(value) * 4, 4)
-    assert (found.low, found.high) == pytest.approx(alone)
-    clustered = summarised(measured(*[value] * 4), [case(cluster="one")] * 4).interval
+    found = summarised(measured(*values), name=metric).interval
+    assert found is not None and found.level == 0.95
+    assert low is None or found.low == pytest.approx(low)
+    assert high is None or found.high == pytest.approx(high)
+    clustered = summarised(measured(*values), [case(cluster="one")] * len(values), metric).interval
     assert clustered is None or clustered.high - clustered.low > 0.9
 
 
-def test_an_interval_stays_in_the_metrics_range() -> None:
-    found = summarised(measured(1.0, 1.0, 0.9)).interval
-    assert found is not None and found.high == 1.0
-    seconds = summarised(measured(0.1, 4.0), name="retrieval_latency").interval
-    assert seconds is not None and seconds.low == 0.0 and seconds.high > 4.0
-
-
-def test_a_scale_with_one_end_cuts_the_interval_there_alone() -> None:
-    @metric(low=None, high=1.0)
-    def signed(response: str) -> float:
-        return 1.0
-
-    def interval(*values: float) -> Interval | None:
-        builder = SummaryBuilder(parse_metrics([signed]))
-        for each in values:
-            builder.add(case(), [Cell.measured(each)])
-        return builder.summaries()[0].interval
-
-    # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
-    found = interval(1.0, 1.0, 1.0, 0.6)
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((0.9 - 0.3182446305284263, 1.0))
-    assert interval(1.0, 1.0, 1.0) is None
+def test_no_spread_on_a_scale_without_ends_is_no_interval() -> None:
+    assert summarised(measured(1.0, 1.0, 1.0), name=signed).interval is None
 
 
 def test_the_ten_most_frequent_reasons_are_listed_and_equal_ones_by_name() -> None:
