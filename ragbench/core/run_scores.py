@@ -47,9 +47,20 @@ class MetricColumn:
         return f"{self.name} v{self.version}{f' {self.digest}' if self.digest else ''}"
 
     @property
+    def no_mean(self) -> str:
+        """Why no mean of its cases' values can be compared; empty where it can be."""
+        if not self.has_cells:
+            return "a report holds no per-case values of it"
+        return "" if self.aggregate is None else "its figure is not a mean over cases"
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
     def scale(self) -> float | None:
         """Largest change that one case can show; None when unbounded."""
-        return None if self.low is None or self.high is None else self.high - self.low
+        return None if self.bounds is None else self.bounds[1] - self.bounds[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -108,10 +108,8 @@ def _of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | Non
 
 
 def _unusable(column: MetricColumn) -> str:
-    if not column.has_cells:
-        return "a report holds no per-case values of it"
-    if column.aggregate is not None:
-        return "its figure is not a mean over cases"
+    if column.no_mean:
+        return column.no_mean
     if column.direction is Direction.NEITHER:
         return "neither of its sides is better"
     return "" if column.scale else "its scale has no end"

@@ -107,10 +107,8 @@ def _impossible(demand: MetricDemand) -> Iterator[str]:
 
 
 def _why_no_drop(column: MetricColumn) -> str:
-    if not column.has_cells:
-        return "a report holds no per-case values of it"
-    if column.aggregate is not None:
-        return "its figure is not a mean over cases; give min or max"
+    if column.no_mean:
+        return f"{column.no_mean}; give min or max" if column.has_cells else column.no_mean
     if column.direction is Direction.NEITHER:
         return "neither of its sides is better; give min or max"
     return ""
@@ -271,7 +269,7 @@ def _figure(
         values,
         [case.cluster for case in measured],
         _CONFIDENCE,
-        bounds=None if column.low is None or column.high is None else (column.low, column.high),
+        bounds=column.bounds,
     )
     if found.low is None or found.high is None:
         return found.mean, None, len(measured)

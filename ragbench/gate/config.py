@@ -285,98 +285,84 @@ def with_options(
     max_tokens: Iterable[str] = (),
 ) -> GateConfig:
     """The configuration with limits from the command line, which override those of the file."""
-    problems: list[Problem] = []
+    given = _Options()
     metrics = dict(config.metrics)
-    seen: set[tuple[str, str]] = set()
     for option, field_name, entries in (
         ("--min", "minimum", minimum),
         ("--max", "maximum", maximum),
         ("--max-drop", "max_drop", max_drop),
     ):
-        for entry in entries:
-            found = _assignment(entry, option, "recall@5=0.8", problems)
-            if found is not None:
-                name, number = found
-                _once(option, name, seen, problems)
-                if option == "--max-drop" and number < 0:
-                    problems.append(Problem(path=option, message=f"{entry}: give 0 or more"))
-                known = metrics.get(name, MetricGate())
-                metrics[name] = replace(known, limits=replace(known.limits, **{field_name: number}))
-    budgets = {(budget.stage, budget.figure): budget for budget in config.latency}
-    for entry in max_latency:
-        budget = _budget(entry, problems)
-        if budget is not None:
-            _once("--max-latency", f"{budget.stage}:{budget.figure}", seen, problems)
-            budgets[budget.stage, budget.figure] = budget
-    cost = _budgets("--max-cost", config.max_cost, max_cost, problems)
-    tokens = _budgets("--max-tokens", config.max_tokens, max_tokens, problems)
-    if problems:
-        raise DataError(problems)
-    return replace(
+        for entry, name, number in given.numbers(option, entries, "recall@5=0.8"):
+            if option == "--max-drop" and number < 0:
+                given.wrong(option, f"{entry}: give 0 or more")
+            known = metrics.get(name, MetricGate())
+            metrics[name] = replace(known, limits=replace(known.limits, **{field_name: number}))
+    found = replace(
         config,
         metrics=metrics,
-        latency=tuple(budgets.values()),
-        max_cost=cost,
-        max_tokens=tokens,
+        latency=given.latency(config.latency, max_latency),
+        max_cost=given.extents("--max-cost", config.max_cost, max_cost),
+        max_tokens=given.extents("--max-tokens", config.max_tokens, max_tokens),
     )
-
-
-def _budgets(
-    option: str, known: Mapping[str, float], entries: Iterable[str], problems: list[Problem]
-) -> dict[str, float]:
-    """Budgets by extent; those of the command line take precedence."""
-    found, seen = dict(known), set[tuple[str, str]]()
-    for entry in entries:
-        named = _assignment(entry, option, "all=5", problems)
-        if named is None:
-            continue
-        extent, number = named
-        _once(option, extent, seen, problems)
-        if extent not in EXTENTS or number <= 0:
-            message = f"'{entry}' is not understood: expected case=NUMBER or all=NUMBER, above 0"
-            problems.append(Problem(path=option, message=message))
-        found[extent] = number
+    if given.problems:
+        raise DataError(given.problems)
     return found
 
 
-def _once(option: str, name: str, seen: set[tuple[str, str]], problems: list[Problem]) -> None:
-    """Notes a limit that was given twice: neither may silently win."""
-    key = (option, name.casefold())
-    if key in seen:
-        problems.append(
-            Problem(path=option, message=f"{name} is given more than once: give it once")
-        )
-    seen.add(key)
+class _Options:
+    """Entries such as ``recall@5=0.8``; what is wrong with any of them is noted."""
 
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
 
-def _assignment(
-    entry: str, option: str, example: str, problems: list[Problem]
-) -> tuple[str, float] | None:
-    """The name and the number; the last equals sign parts them, since a name may hold one."""
-    name, equals, text = entry.rpartition("=")
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not equals or not name.strip() or not math.isfinite(number):
-        message = f"'{entry}' is not understood: expected NAME=NUMBER, such as '{example}'"
-        problems.append(Problem(path=option, message=message))
-        return None
-    return name.strip(), number
+    def wrong(self, option: str, message: str) -> None:
+        self.problems.append(Problem(path=option, message=message))
 
+    def numbers(
+        self, option: str, entries: Iterable[str], example: str
+    ) -> Iterator[tuple[str, str, float]]:
+        """Each entry with its name and number; the last equals sign parts them.
 
-def _budget(entry: str, problems: list[Problem]) -> LatencyBudget | None:
-    option, example = "--max-latency", "generate:p95=2.5"
-    found = _assignment(entry, option, example, problems)
-    if found is None:
-        return None
-    name, seconds = found
-    stage, colon, figure = name.partition(":")
-    if not colon or not stage or figure not in FIGURES or seconds <= 0:
-        message = (
-            f"'{entry}' is not understood: expected STAGE:FIGURE=SECONDS, such as '{example}'; "
-            f"figures are {', '.join(FIGURES)}"
-        )
-        problems.append(Problem(path=option, message=message))
-        return None
-    return LatencyBudget(stage=stage, figure=figure, seconds=seconds)
+        A name may hold one. Of two limits of one name neither may silently win.
+        """
+        seen: set[str] = set()
+        for entry in entries:
+            name, equals, text = entry.rpartition("=")
+            name = name.strip()
+            try:
+                number = float(text)
+            except ValueError:
+                number = math.nan
+            if not equals or not name or not math.isfinite(number):
+                expected = f"expected NAME=NUMBER, such as '{example}'"
+                self.wrong(option, f"'{entry}' is not understood: {expected}")
+                continue
+            if name.casefold() in seen:
+                self.wrong(option, f"{name} is given more than once: give it once")
+            seen.add(name.casefold())
+            yield entry, name, number
+
+    def extents(
+        self, option: str, known: Mapping[str, float], entries: Iterable[str]
+    ) -> dict[str, float]:
+        found = dict(known)
+        for entry, extent, number in self.numbers(option, entries, "all=5"):
+            if extent not in EXTENTS or number <= 0:
+                expected = "expected case=NUMBER or all=NUMBER, above 0"
+                self.wrong(option, f"'{entry}' is not understood: {expected}")
+            found[extent] = number
+        return found
+
+    def latency(
+        self, known: Iterable[LatencyBudget], entries: Iterable[str]
+    ) -> tuple[LatencyBudget, ...]:
+        option, example = "--max-latency", "generate:p95=2.5"
+        found = {(budget.stage, budget.figure): budget for budget in known}
+        for entry, name, seconds in self.numbers(option, entries, example):
+            stage, _, figure = name.partition(":")
+            if not stage or figure not in FIGURES or seconds <= 0:
+                expected = f"expected STAGE:FIGURE=SECONDS, such as '{example}'"
+                figures = f"figures are {', '.join(FIGURES)}"
+                self.wrong(option, f"'{entry}' is not understood: {expected}; {figures}")
+            found[stage, figure] = LatencyBudget(stage=stage, figure=figure, seconds=seconds)
+        return tuple(found.values())

@@ -78,10 +78,8 @@ def metric_comparisons(
 
 
 def _untested(column: MetricColumn, runs: Sequence[tuple[str, RunScores]]) -> str | None:
-    if not column.has_cells:
-        return "a report holds no per-case values of it"
-    if column.aggregate is not None:
-        return "its figure is not a mean over cases"
+    if column.no_mean:
+        return column.no_mean
     others = [run.column(column.name) for _, run in runs]
     known = [other for other in others if other is not None]
     if len({other.version for other in known}) > 1:
@@ -188,12 +186,12 @@ def _figure(
     own = run.column(metric)
     values = {id_: c.value for id_, c in cells.items() if c is not None and c.value is not None}
     score, interval = None, None
-    if own is not None and own.has_cells and own.aggregate is None:
+    if own is not None and not own.no_mean:
         found = mean_interval(
             list(values.values()),
             [clusters.get(id_) for id_ in values],
             CONFIDENCE,
-            bounds=None if own.low is None or own.high is None else (own.low, own.high),
+            bounds=own.bounds,
         )
         score = found.mean
         if found.low is not None and found.high is not None:
