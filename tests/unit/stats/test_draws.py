@@ -12,15 +12,6 @@ def test_the_stream_is_the_same_on_every_machine_and_version() -> None:
     assert counts.tolist() == [[0.0, 2.0, 1.0, 1.0, 1.0], [3.0, 0.0, 0.0, 1.0, 1.0]]
 
 
-def test_every_resample_draws_as_many_clusters_as_there_are() -> None:
-    counts = np.concatenate(list(resample_counts(3, 30_000, 7)))
-    assert counts.shape == (30_000, 7)
-    assert set(counts.sum(axis=1)) == {7.0}
-    assert counts.mean(axis=0) == pytest.approx(np.ones(7), abs=0.03)
-    # Multinomial: variance n p (1 - p) = 6/7.
-    assert counts.var(axis=0) == pytest.approx(np.full(7, 6 / 7), abs=0.03)
-
-
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e99])
 def test_whole_numbers_add_up_exactly_in_any_order(scale: float) -> None:
     values = np.random.default_rng(5).normal(size=1000) * scale

@@ -82,20 +82,10 @@ def test_equal_metrics_are_one_test(metrics: int, cases: int) -> None:
     assert (found.size, found.resolution) == (metrics, 0.0)
 
 
-def test_small_tests_cost_a_large_one_nothing() -> None:
-    """Twelve losses of twelve reach sqrt(12); five can reach sqrt(5), and only the reverse."""
-    able, small = sample([-1.0] * 12), sample([-1.0] * 5, first=12)
-    found = family_test([able, small], null_means=[0.0, 0.0], resamples=20_000)
-    assert found.size == 2
-    assert found.p_values[0] == pytest.approx(2**-12, abs=2**-12)
-    assert found.p_values[1] == pytest.approx(2**-5, abs=0.02)
-    assert family_test([small], null_means=[0.0]).p_values == (1 / 32,)
-
-
-@pytest.mark.parametrize("tags", [25, pytest.param(130, marks=pytest.mark.nightly)])
-def test_a_collapse_of_one_slice_is_found_among_any_number(tags: int) -> None:
+@pytest.mark.nightly
+def test_a_collapse_of_one_slice_is_found_among_any_number() -> None:
     """Four metrics by so many slices of eight cases, the last of them of forty that all fell."""
-    draw = np.random.default_rng(7)
+    draw, tags = np.random.default_rng(7), 130
     questions: list[RegressionQuestion] = []
     for tag in range(tags):
         size = 40 if tag == tags - 1 else 8

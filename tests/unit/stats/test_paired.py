@@ -28,12 +28,6 @@ def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> N
     assert sample.totals() == ClusterTotals(sums=(-0.75,), sizes=(2,), rounding=2.0**-50)
 
 
-def test_cases_without_a_cluster_stand_alone() -> None:
-    scores = {"a": 0.0, "b": 1.0, "c": 1.0}
-    sample = pair(scores, scores, clusters={"b": None})
-    assert list(sample.clusters) == [0, 1, 2]
-
-
 def test_all_scores_that_are_no_numbers_are_named() -> None:
     with pytest.raises(DataError) as caught:
         pair({"a": float("nan"), "b": 1.0}, {"b": float("inf")})

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
-import numpy as np
 import pytest
 
 from ragbench.errors import ConfigError, InputError
@@ -27,18 +23,6 @@ def test_by_hand() -> None:
 
 def test_case_means_count_a_case_once() -> None:
     assert case_means({"a": [0.0, 1.0], "b": [0.5], "c": []}) == {"a": 0.5, "b": 0.5, "c": None}
-
-
-def test_it_is_the_analysis_of_variance_of_scipy() -> None:
-    stats: Any = importlib.import_module("scipy.stats")
-    draw = np.random.default_rng(2)
-    scores = {str(case): [float(x) for x in draw.normal(case, 2, 5)] for case in range(8)}
-    parts = variance_components(scores)
-    assert parts.within is not None
-    assert parts.between is not None
-    ratio = (parts.within + 5 * parts.between) / parts.within
-    expected = stats.f_oneway(*scores.values())
-    assert ratio == pytest.approx(float(expected.statistic))
 
 
 def test_without_repeats_nothing_is_known_of_the_noise() -> None:

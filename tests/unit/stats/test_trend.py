@@ -24,14 +24,6 @@ def test_five_runs_that_only_fall_are_two_of_their_120_orders() -> None:
     assert [found.before, found.after] == pytest.approx([0.5, 0.1])
 
 
-def test_a_step_is_found_where_it_is() -> None:
-    found = one([0.8, 0.8, 0.8, 0.6, 0.6, 0.6])
-    # Three high ones and three low ones: 20 ways, of which two are perfect steps.
-    assert found.p_value == pytest.approx(2 / 20)
-    assert found.step == 3
-    assert [found.before, found.after] == pytest.approx([0.8, 0.6])
-
-
 def test_what_does_not_vary_has_not_changed() -> None:
     for figures in ([0.1 + 0.2] * 4 + [0.3] * 4, [0.7] * 5):
         assert (one(figures).p_value, one(figures).step) == (1.0, None)
