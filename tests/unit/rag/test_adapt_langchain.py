@@ -23,7 +23,7 @@ from langchain_core.runnables import (
 )
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from ragbench import as_rag
+from ragbench import RetrievalResult, as_rag
 from ragbench.errors import InterfaceError
 
 pytestmark = pytest.mark.extra("dev", package="langchain-core")
@@ -50,25 +50,18 @@ def model() -> FakeListChatModel:
 PROMPT = ChatPromptTemplate.from_template("{context} {question}")
 
 
-def rag_of(*arguments: Any, **options: Any) -> Any:
-    return as_rag(*arguments, **options)
+rag_of: Any = as_rag
 
 
-def test_a_retriever() -> None:
+def test_a_retriever_is_cut_and_never_pretends_to_more() -> None:
     rag = rag_of(Fixed())
     assert rag.families == {"retrieval"}
-    result = rag.retrieve_with_metadata("q")
-    assert result.contexts == ["q 0", "q 1", "q 2"]
-    assert result.context_ids == ["q0", "q1", "q2"]
-    assert result.scores is None
-    assert result.context_metadata == [{"page": 0}, {"page": 1}, {"page": 2}]
-    assert [r.contexts[0] for r in rag.batch_retrieve_with_metadata(["a", "b"])] == ["a 0", "b 0"]
-
-
-def test_top_k_cuts_a_retriever_of_fixed_size_and_never_pretends_to_more() -> None:
-    rag = rag_of(Fixed())
-    cut = rag.retrieve_with_metadata("q", top_k=1)
-    assert (cut.contexts, cut.context_ids) == (["q 0"], ["q0"])
+    assert rag.retrieve_with_metadata("q") == RetrievalResult(
+        ["q 0", "q 1", "q 2"],
+        context_ids=["q0", "q1", "q2"],
+        context_metadata=[{"page": 0}, {"page": 1}, {"page": 2}],
+    )
+    assert rag.retrieve("q", top_k=1) == ["q 0"]
     with pytest.raises(InterfaceError, match="built to return 3 contexts and cannot be asked for"):
         rag.batch_retrieve(["q"], top_k=4)
 
@@ -144,10 +137,6 @@ def test_a_chain_that_takes_more_than_the_query_is_refused() -> None:
         as_rag(generate=ChatPromptTemplate.from_template("{language}") | model())
 
 
-def first(documents: list[Document]) -> list[Document]:
-    return documents[:1]
-
-
 def test_a_retriever_in_disguise_is_distinguished_when_it_answers() -> None:
     chain = Fixed() | RunnableLambda(lambda documents: documents[:1])  # pyright: ignore[reportIndexIssue]
     with pytest.raises(InterfaceError, match=r"not a list. For a retriever say as_rag\(retrieve="):
@@ -155,29 +144,24 @@ def test_a_retriever_in_disguise_is_distinguished_when_it_answers() -> None:
     assert rag_of(retrieve=chain).retrieve("q") == ["q 0"]
 
 
-class OldChain:
-    """The older chain classes: a mapping in, a mapping out."""
+def test_an_older_chain_gets_a_mapping_and_gives_one() -> None:
+    class OldChain:
+        input_keys = ["question", "chat_history"]  # noqa: RUF012
 
-    input_keys = ["question", "chat_history"]  # noqa: RUF012
+        def invoke(self, value: dict[str, Any]) -> dict[str, Any]:
+            assert value == {"question": "q", "chat_history": []}
+            return {"result": "a", "source_documents": [Document(page_content="c")]}
 
-    def invoke(self, value: dict[str, Any]) -> dict[str, Any]:
-        assert value == {"question": "q", "chat_history": []}
-        return {"result": "a", "source_documents": [Document(page_content="c")]}
-
-
-def test_an_older_chain_gets_a_mapping() -> None:
     rag = rag_of(OldChain())
     assert rag.retrieve("q") == ["c"]
     assert rag.generate("q", ["c"]) == "a"
 
 
-class OnlyAwaited:
-    async def ainvoke(self, query: str, config: RunnableConfig | None = None) -> Any:
-        await asyncio.sleep(0)
-        return {"answer": query, "context": [Document(page_content="c")]}
-
-
 def test_an_object_with_only_ainvoke_is_awaited() -> None:
+    class OnlyAwaited:
+        async def ainvoke(self, query: str, config: RunnableConfig | None = None) -> Any:
+            return {"answer": query, "context": [Document(page_content="c")]}
+
     rag = rag_of(OnlyAwaited())
     assert rag.is_async
     assert asyncio.run(rag.retrieve("q")) == ["c"]

@@ -55,7 +55,6 @@ def recording(name: str, awaited: bool) -> Callable[..., Any]:
         else:
             value = one(name, arguments)
         self.calls.append((name, arguments))
-        self.returned.append(value)
         return value
 
     async def answer_later(self: Any, *arguments: Any) -> Any:
@@ -76,13 +75,11 @@ def build(implemented: frozenset[str], awaited: bool) -> Any:
     )
     rag = cls()
     rag.calls = []
-    rag.returned = []
     return rag
 
 
 def call(rag: Any, name: str, arguments: tuple[Any, ...]) -> Any:
     rag.calls.clear()
-    rag.returned.clear()
     value = getattr(rag, name)(*arguments)
     return asyncio.run(value) if rag.is_async else value
 
@@ -90,43 +87,28 @@ def call(rag: Any, name: str, arguments: tuple[Any, ...]) -> Any:
 def check(rag: Any, name: str, implemented: frozenset[str]) -> None:
     batch = name.startswith("batch_")
     columns = (QUERIES,) if "retrieve" in name else (QUERIES, CONTEXTS)
-    arguments = columns if batch else tuple(column[1] for column in columns)
+    rows = list(zip(*columns, strict=True)) if batch else [tuple(c[1] for c in columns)]
     source = serving(name, implemented)
     if source is None:
         with pytest.raises(InterfaceError, match=name):
-            call(rag, name, arguments)
+            call(rag, name, columns if batch else rows[0])
         return
-    value = call(rag, name, arguments)
-
-    rows = list(zip(*columns, strict=True)) if batch else [arguments]
+    value = call(rag, name, columns if batch else rows[0])
     if source.startswith("batch_"):
         assert rag.calls == [(source, tuple(list(column) for column in zip(*rows, strict=True)))]
-        produced = rag.returned[0]
     else:
         assert rag.calls == [(source, row) for row in rows]
-        produced = rag.returned
-    results = value if batch else [value]
-    assert len(results) == len(rows) == len(produced)
-    for result, made, row in zip(results, produced, rows, strict=True):
-        check_one(result, made, name, source, row)
+    assert (value if batch else [value]) == [expected(name, source, row) for row in rows]
 
 
-def check_one(result: Any, made: Any, name: str, source: str, row: tuple[Any, ...]) -> None:
-    wanted_rich = name.endswith("_with_metadata")
-    made_rich = source.endswith("_with_metadata")
-    main = "contexts" if "retrieve" in name else "response"
-    plain = name.removesuffix("_with_metadata")
-    expected = one(plain, row)
-    if not wanted_rich:
-        assert result == expected
-        assert result is (getattr(made, main) if made_rich else made)
-    elif made_rich:
-        assert result is made
-        assert result.metadata == {"by": source}
-    else:
-        assert getattr(result, main) is made
-        assert getattr(result, main) == expected
-        assert result.metadata is None
+def expected(name: str, source: str, row: tuple[Any, ...]) -> Any:
+    """What the caller of one form is given where another one served it."""
+    plain = one(name.removesuffix("_with_metadata"), row)
+    if not name.endswith("_with_metadata"):
+        return plain
+    by = {"by": source} if source.endswith("_with_metadata") else None
+    result: Any = RetrievalResult if "retrieve" in name else GenerationResult
+    return result(plain, metadata=by)
 
 
 @pytest.mark.parametrize("awaited", [False, True], ids=["plain", "async"])
