@@ -275,7 +275,7 @@ class Latency:
     sharing: int = 1
 
 
-_MAIN = ("token_f1", "exact_match", "nDCG@10", "recall@5")
+_MAIN = ("answer_correct", "token_f1", "exact_match", "nDCG@10", "recall@5")
 
 
 def _none(*_: object) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError
 
 _PREFERRED = {
     "retriever": ("recall", "hit_rate", "ndcg", "mrr"),
-    "generator": ("token_f1", "exact_match"),
+    "generator": ("answer_correct", "token_f1", "exact_match"),
     "overall": ("abstention_accuracy",),
 }
 """The first of these that a run has says whether a case passes, in each group."""

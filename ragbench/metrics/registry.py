@@ -24,7 +24,16 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.identity import described
 from ragbench.ledger.source import compiled, is_own
-from ragbench.metrics import abstention, answer, candidates, operational, ragas, rank, support
+from ragbench.metrics import (
+    abstention,
+    answer,
+    candidates,
+    correct,
+    operational,
+    ragas,
+    rank,
+    support,
+)
 from ragbench.metrics import ragas_judged as judged
 from ragbench.metrics.metric import definition_of, definitions_in
 from ragbench.metrics.spelling import bound, read_spelling, split_metrics
@@ -38,7 +47,7 @@ that with its parameters and cutoff."""
 _BUILT_IN: tuple[MetricDefinition, ...] = (
     *(
         definition
-        for module in (rank, answer, candidates, abstention, operational, ragas)
+        for module in (rank, correct, answer, candidates, abstention, operational, ragas)
         for definition in definitions_in(vars(module))
     ),
     *judged.DEFINITIONS,
@@ -46,9 +55,9 @@ _BUILT_IN: tuple[MetricDefinition, ...] = (
 )
 
 _DEFAULT = (
-    "recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, exact_match, token_f1, "
-    "best_of_n, candidate_agreement, brier, ECE, end_to_end_f1, abstention_accuracy, answer_rate, "
-    "abstention_recall"
+    "recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, answer_correct, exact_match, "
+    "token_f1, best_of_n, candidate_agreement, brier, ECE, end_to_end_f1, abstention_accuracy, "
+    "answer_rate, abstention_recall"
 )
 
 

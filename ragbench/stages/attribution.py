@@ -28,7 +28,8 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.abstention import declined
-from ragbench.metrics.answer import answer_is_right, holds_answer, is_telling
+from ragbench.metrics.answer import holds_answer, is_telling
+from ragbench.metrics.correct import people_agree
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.window import Compared
 from ragbench.post.stage import POST_RETRIEVE
@@ -182,11 +183,8 @@ def _answer(trace: Trace, correctness: Cell | None) -> Answer:
     references = trace.case.references
     if not references:
         return Answer.UNCHECKED
-    response = outcome.value.response
-    found = {answer_is_right(response, reference) for reference in references}
-    if True in found:
-        return Answer.RIGHT
-    return Answer.WRONG if False in found else Answer.UNCHECKED
+    is_right = people_agree(trace.case.query, outcome.value.response, references)
+    return {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}[is_right]
 
 
 def _failed_stage(trace: Trace) -> tuple[str, str] | None:

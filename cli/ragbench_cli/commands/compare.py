@@ -41,7 +41,7 @@ def command(
         option(
             "--main",
             help="Metrics that decide whether a case passes, separated by commas. By default "
-            "one per group: recall, token_f1, abstention_accuracy.",
+            "one per group: recall, answer_correct, abstention_accuracy.",
             metavar="LIST",
         ),
     ] = None,

@@ -111,7 +111,8 @@ def _main(row: CaseRow, metrics: Sequence[Metric]) -> str:
     wanted: dict[str, str] = {}
     for metric, cell in zip(metrics, row.cells, strict=True):
         group = metric.definition.group.value
-        is_first = group not in wanted or metric.name == "token_f1"
+        shown = wanted.get(group, "")
+        is_first = not shown or (metric.name == "token_f1" and "answer_correct" not in shown)
         if cell.value is not None and group in ("retriever", "generator") and is_first:
             wanted[group] = f"{metric.name} {_short(cell.value)}"
     return " · ".join(wanted.values())

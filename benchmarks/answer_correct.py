@@ -1,0 +1,243 @@
+"""Fits the weights of ``answer_correct``, and shows how far it agrees with people.
+
+    python -m benchmarks.answer_correct DATA [--write]
+
+DATA is a folder with ``evouna_tq.json`` (EVOUNA: answers of five systems, each labelled right or
+wrong) and ``mtrag_human_eval.json`` (MTRAG: answers rated 1 to 4 by three people; good where the
+means of faithfulness, completeness and appropriateness are all 3 or more). Figures are of questions
+that the weights were not fitted on (five folds by question). Behind them stand the answers of a
+planted set: references of the bundled dataset, made wrong, or written otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from ragbench.metrics.correct import Compared, probability
+
+ROOT = Path(__file__).resolve().parents[1]
+WEIGHTS = ROOT / "ragbench" / "metrics" / "correct.toml"
+LONG = ("bias", "recall_of_new", "sentences", "precision", "unsure")
+FOLDS = 5
+Floats = npt.NDArray[np.float64]
+
+
+class Labelled(NamedTuple):
+    """An answer that people called right or wrong."""
+
+    query: str
+    response: str
+    references: Sequence[str]
+    is_right: bool
+    system: str
+
+
+def evouna(folder: Path) -> Iterator[Labelled]:
+    for row in json.loads((folder / "evouna_tq.json").read_text("utf-8")):
+        references = [one.strip() for one in row["golden_answer"].split("/") if one.strip()]
+        for system in ("fid", "gpt35", "chatgpt", "gpt4", "newbing"):
+            response = row[f"answer_{system}"]
+            if not row["improper"] and isinstance(response, str) and response.strip():
+                is_right = bool(row[f"judge_{system}"])
+                yield Labelled(row["question"], response, references, is_right, system)
+
+
+def mtrag(folder: Path) -> Iterator[Labelled]:
+    data = json.loads((folder / "mtrag_human_eval.json").read_text("utf-8"))
+    tasks = {task["task_id"]: task for task in data["tasks"]}
+    for row in data["evaluations"]:
+        if row["model_id"] == "reference":
+            continue
+        task = tasks[row["task_id"]]
+        means = [
+            np.mean([float(vote["value"]) for vote in row["annotations"][name].values()])
+            for name in ("faithfulness", "completeness", "appropriateness")
+        ]
+        query, reference = task["input"][-1]["text"], task["targets"][0]["text"]
+        good = bool(min(means) >= 3)
+        yield Labelled(query, row["model_response"], [reference], good, row["model_id"])
+
+
+class Rows(NamedTuple):
+    """Answers with the features of each of their references."""
+
+    labelled: list[Labelled]
+    features: list[Floats]
+    contradicted: list[list[bool]]
+    agreed: list[list[bool]]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Iterable[Labelled], *, long: bool) -> Rows:
+        labelled, features, contradicted, agreed = [], [], [], []
+        names: tuple[str, ...] = ()
+        for one in given:
+            compared = [Compared.of(one.query, one.response, each) for each in one.references]
+            kept = [each for each in compared if each.is_long == long]
+            if not kept:
+                continue
+            found = [each.features() for each in kept]
+            names = LONG if long else tuple(found[0])
+            labelled.append(one)
+            agreed.append([each.agrees() for each in kept])
+            features.append(np.array([[each[name] for name in names] for each in found]))
+            contradicted.append([each.contradiction() is not None for each in kept])
+        return cls(labelled, features, contradicted, agreed, names)
+
+    @property
+    def labels(self) -> npt.NDArray[np.bool_]:
+        return np.array([one.is_right for one in self.labelled])
+
+    @property
+    def folds(self) -> npt.NDArray[np.int64]:
+        return np.array([zlib.crc32(one.query.encode()) % FOLDS for one in self.labelled])
+
+
+def fitted(features: Sequence[Floats], labels: npt.NDArray[np.bool_]) -> Floats:
+    """Weights of the reference that speaks most for each answer, chosen anew six times."""
+    signs = np.where(labels, 1.0, -1.0)
+    picked = [rows[np.argmax(rows.sum(axis=1))] for rows in features]
+    weights = np.zeros(features[0].shape[1])
+    for _ in range(6):
+        matrix = np.array(picked)
+
+        def loss(given: Floats, matrix: Floats = matrix) -> tuple[float, Floats]:
+            margins = signs * (matrix @ given)
+            kept = np.r_[0.0, given[1:]]
+            slopes = -(matrix.T @ (signs / (1 + np.exp(margins)))) + kept
+            return float(np.logaddexp(0, -margins).sum() + kept @ kept / 2), slopes
+
+        weights = minimize(loss, np.zeros(len(weights)), jac=True, method="L-BFGS-B").x
+        picked = [rows[np.argmax(rows @ weights)] for rows in features]
+    return np.asarray(weights)
+
+
+def probabilities(rows: Rows, weights: Floats, chosen: npt.NDArray[np.bool_]) -> Floats:
+    found = []
+    for at in np.flatnonzero(chosen):
+        each = 1 / (1 + np.exp(-(rows.features[at] @ weights)))
+        each = np.where(rows.agreed[at], np.maximum(each, 0.95), each)
+        found.append(np.where(rows.contradicted[at], np.minimum(each, 0.08), each).max())
+    return np.array(found)
+
+
+def held_out(rows: Rows) -> Floats:
+    """The probability of each answer by weights of other questions."""
+    found = np.zeros(len(rows.labelled))
+    for fold in range(FOLDS):
+        inside = rows.folds == fold
+        features = [one for one, skip in zip(rows.features, inside, strict=True) if not skip]
+        found[inside] = probabilities(rows, fitted(features, rows.labels[~inside]), inside)
+    return found
+
+
+def shown(name: str, rows: Rows) -> None:
+    found, labels = held_out(rows), rows.labels
+    systems = np.array([one.system for one in rows.labelled])
+    print(f"{name}: {len(labels)} answers")
+    print(f"{'':24}{'people':>8}{'mean p':>8}{'agree':>8}{'sure':>8}{'sure agree':>12}")
+    for system in ("all", *sorted(set(systems))):
+        chosen = systems == system if system != "all" else np.ones(len(labels), bool)
+        p, right = found[chosen], labels[chosen]
+        sure = (p < 0.2) | (p > 0.8)
+        agree = (p > 0.5) == right
+        agreed = agree[sure].mean() if sure.any() else float("nan")
+        print(f"{system:24}{right.mean():8.3f}{p.mean():8.3f}{agree.mean():8.3f}", end="")
+        print(f"{sure.mean():8.3f}{agreed:12.3f}")
+    print("reliability", end=" ")
+    for low in np.arange(0, 1, 0.2):
+        inside = (found >= low) & (found < low + 0.2 + (low > 0.7))
+        if inside.any():
+            print(
+                f"{found[inside].mean():.2f}:{labels[inside].mean():.2f} ({inside.sum()})", end=" "
+            )
+    print()
+
+
+# --- answers made wrong, or written otherwise
+
+
+def _number(match: re.Match[str]) -> str:
+    return str(int(match[0]) + 3)
+
+
+WORDS = {"2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "8": "eight"}
+WRONG: Mapping[str, Callable[[str], str]] = {
+    "another number": lambda text: re.sub(r"\d+", _number, text, count=1),
+    "denied": lambda text: text if re.match("(Yes|No)", text) else f"It is not {text}.",
+    "flipped": lambda text: re.sub(
+        r"^(Yes|No)\b", lambda m: {"Yes": "No", "No": "Yes"}[m[0]], text
+    ),
+    "renamed": lambda text: re.sub(r"^[A-Z]\w+(?= [A-Z]\w+$)", "Bruno", text),
+    "another unit": lambda text: re.sub(r"\bdays\b", "weeks", text, count=1),
+}
+RIGHT: Mapping[str, Callable[[str], str]] = {
+    "in a sentence": lambda text: f"According to the handbook, the answer is {text}.",
+    "in words": lambda text: re.sub(r"^[234568](?= )", lambda m: WORDS[m[0]], text),
+    "sign of a currency": lambda text: re.sub(r"€(\d[\d,]*)", r"\1 EUR", text),
+}
+
+
+def planted() -> None:
+    cases = [json.loads(line) for line in (ROOT / "datasets/pellorin/cases.jsonl").open("rb")]
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for case in cases:
+        reference = case.get("reference")
+        if not reference:
+            continue
+        for kind, ways in (("wrong", WRONG), ("right", RIGHT)):
+            for name, way in ways.items():
+                if (text := way(reference)) != reference:
+                    found[kind, name].append(probability(case["query"], text, reference))
+        for other in case.get("alternative_references", ()):
+            found["right", "other words"].append(probability(case["query"], other, reference))
+    for (kind, name), values in sorted(found.items()):
+        below = np.mean([one < 0.5 for one in values])
+        said = f"not called right {below:.3f}" if kind == "wrong" else f"called wrong {below:.3f}"
+        print(f"planted {kind:6} {name:20} {len(values):4}  {said}")
+
+
+def written(short: Mapping[str, float], long: Mapping[str, float]) -> None:
+    head = WEIGHTS.read_text("utf-8").partition("[weights.short]")[0]
+    parts = [
+        f"[weights.{name}]\n" + "".join(f"{key} = {value:.3f}\n" for key, value in weights.items())
+        for name, weights in (("short", short), ("long", long))
+    ]
+    WEIGHTS.write_text(head + "\n".join(parts), "utf-8")
+
+
+def main(arguments: Sequence[str]) -> Any:
+    folder = Path(arguments[0])
+    short, long = Rows.of(evouna(folder), long=False), Rows.of(mtrag(folder), long=True)
+    shown("EVOUNA, TriviaQA part", short)
+    shown("MTRAG, long references", long)
+    if "--write" in arguments:
+        written(
+            *(
+                dict(zip(rows.names, fitted(rows.features, rows.labels), strict=True))
+                for rows in (short, long)
+            )
+        )
+        return None
+    started = time.process_time()
+    for one in short.labelled:
+        for reference in one.references[:1]:
+            probability(one.query, one.response, reference)
+    print(f"{(time.process_time() - started) / len(short.labelled) * 1e6:.0f} us an answer")
+    return planted()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,349 @@
+"""Whether people would call an answer right, from its words beside a reference."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from ragbench.metrics.metric import metric
+from ragbench.text.amounts import Amount, Wording, wording
+from ragbench.text.tables import table
+
+_CITE = (
+    "logistic regression fitted on people's labels: EVOUNA (Wang et al. 2023, arXiv:2305.12421), "
+    "for long references MTRAG's human evaluation (Katsis et al. 2025, arXiv:2501.03468)"
+)
+
+
+@metric(group="generator", abstains=True, cite=_CITE)
+def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
+    """How likely people would call the answer right, given the references; by its words."""
+    return max(probability(query, response, reference) for reference in references)
+
+
+@lru_cache(maxsize=8192)
+def probability(query: str, response: str, reference: str) -> float:
+    """That people would call an answer right, by one reference: 0 to 1.
+
+    What a reference says in a form that can be compared comes first: an amount, a date, yes or no,
+    a name, a negation. An answer that contradicts it is wrong, whatever else it shares. Otherwise
+    a logistic regression on words decides; the one for references of more than twelve telling
+    words knows little more than how much of them is said, and rarely is sure.
+    """
+    compared = Compared.of(query, response, reference)
+    weights = _model()["long" if compared.is_long else "short"]
+    total = sum(weights.get(name, 0.0) * value for name, value in compared.features().items())
+    found = 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
+    if compared.contradiction():
+        return min(found, _CONTRADICTED)
+    return max(found, _AGREED) if compared.agrees() else found
+
+
+def people_agree(query: str, response: str, references: Sequence[str]) -> bool | None:
+    """Whether an answer is right, where that is nearly sure: from 0.8 on, up to 0.2; else None."""
+    found = max(probability(query, response, reference) for reference in references)
+    return None if _WRONG < found < _RIGHT else found >= _RIGHT
+
+
+_WRONG, _RIGHT = 0.2, 0.8
+_CONTRADICTED, _AGREED = 0.08, 0.95
+_LONG = 12
+"""Telling words from which a reference is no longer one fact."""
+
+
+@cache
+def _model() -> Mapping[str, Mapping[str, float]]:
+    """The weights by the names of the features."""
+    return dict(table("ragbench.metrics", "correct")["weights"])
+
+
+@cache
+def _words(kind: str) -> frozenset[str]:
+    return frozenset(table("ragbench.metrics", "correct")["words"][kind].split())
+
+
+@cache
+def _opposites() -> Mapping[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for row in table("ragbench.metrics", "correct")["words"]["opposites"]:
+        one, other = (frozenset(side.split()) for side in row.split("|"))
+        found |= dict.fromkeys(one, other) | dict.fromkeys(other, one)
+    return found
+
+
+_ENDINGS = ("ing", "ies", "es", "ed", "s", "ly")
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+@lru_cache(maxsize=4096)
+def _telling(text: str) -> tuple[str, ...]:
+    """The words of a text that say something; all where none does."""
+    tokens, common = wording(text).tokens, _words("common")
+    return tuple([one for one in tokens if one not in common]) or tokens
+
+
+class Compared(NamedTuple):
+    """An answer beside a reference."""
+
+    query: str
+    response: str
+    reference: str
+    given: tuple[str, ...]
+    """The telling words of the answer."""
+    wanted: tuple[str, ...]
+    new: tuple[str, ...]
+    """Those of the reference that the question does not hold; all where it holds them all."""
+    asked: Wording
+    said: Wording
+    right: Wording
+
+    @classmethod
+    def of(cls, query: str, response: str, reference: str) -> Compared:
+        asked, said, right = wording(query), wording(response), wording(reference)
+        wanted = _telling(reference)
+        known = set(asked.tokens)
+        new = tuple([one for one in wanted if one not in known]) or wanted
+        return cls(query, response, reference, _telling(response), wanted, new, asked, said, right)
+
+    @property
+    def is_long(self) -> bool:
+        return len(self.wanted) > _LONG
+
+    # --- what a model weighs
+
+    def features(self) -> dict[str, float]:
+        """By name, each about 0 to 1."""
+        from rapidfuzz import fuzz
+
+        given, wanted, new = set(self.given), self.wanted, self.new
+        stems = {_stem(one) for one in given}
+        recall = _share(one in given for one in wanted)
+        recall_of_new = _share(one in given or _stem(one) in stems for one in new)
+        precision = _share(one in set(wanted) for one in self.given)
+        f1 = 2 * recall * precision / (recall + precision) if recall + precision else 0.0
+        phrase, whole = " ".join(wanted), " ".join(self.given)
+        size = min(len(wanted), 10) / 10
+        found = {
+            "bias": 1.0,
+            "recall": recall,
+            "recall_of_new": recall_of_new,
+            "precision": precision,
+            "f1": f1,
+            "size": size,
+            "recall_by_size": recall * size,
+            "length": min(len(self.given), 60) / 60,
+            "unsure": float(_UNSURE.search(self.response.lower()) is not None),
+            **self._of_amounts(),
+        }
+        if self.is_long:
+            return found | {"sentences": self._of_sentences(stems)}
+        near = [_nearest(one, given, fuzz.ratio) for one in new]
+        return found | {
+            "phrase": float(f" {phrase} " in f" {whole} "),
+            "near_phrase": fuzz.partial_ratio(phrase, whole) / 100 if phrase and whole else 0.0,
+            "near": sum(near) / max(len(near), 1),
+            "least_near": min(near, default=0.0),
+            "first": float(bool(wanted) and wanted[0] in given),
+            "last": float(bool(wanted) and wanted[-1] in given),
+            "in_question": float(len(new) < len(wanted)),
+            "equal": float(self.said.tokens == self.right.tokens),
+            "turned": float(self._is_turned()),
+        }
+
+    def _of_amounts(self) -> dict[str, float]:
+        held = [any(one.equals(other) for other in self.said.amounts) for one in self._amounts()]
+        more = {a.number for a in self.said.amounts} - {
+            a.number for a in (*self.right.amounts, *self.asked.amounts)
+        }
+        return {
+            "amounts": float(bool(held) and all(held)),
+            "amounts_missing": float(bool(held) and not all(held)),
+            "amounts_held": sum(held) / len(held) if held else 0.0,
+            "other_amounts": min(len(more), 5) / 5,
+        }
+
+    def _amounts(self) -> tuple[Amount, ...]:
+        """Those of the reference that the question does not name."""
+        new = tuple(one for one in self.right.amounts if one not in self.asked.amounts)
+        return new or self.right.amounts
+
+    def _of_sentences(self, stems: set[str]) -> float:
+        """Share of the reference's sentences of which most is said."""
+        common = _words("common")
+        parts = [
+            [one for one in wording(part).tokens if one not in common]
+            for part in re.split(r"(?<=[.!?;])\s+|\n+", self.reference)
+        ]
+        return _share(_share(_stem(one) in stems for one in part) >= 0.6 for part in parts if part)
+
+    # --- what can be compared
+
+    def contradiction(self) -> str | None:
+        """What an answer says otherwise than the reference; None where nothing is seen.
+
+        Beside a long reference nothing is: on MTRAG's answers, people called most of what looked
+        like an opposite or another amount right.
+        """
+        if self.is_long or self.said.tokens == self.right.tokens:
+            return None
+        checks = (
+            (self._other_side, "yes for no, or no for yes"),
+            (self._other_amount, "another amount"),
+            (self._other_date, "another date"),
+            (self._other_person, "another person of that family name"),
+            (self._is_denied, "the answer is denied"),
+            (self._opposite, "the opposite"),
+        )
+        return next((what for check, what in checks if check()), None)
+
+    def _other_side(self) -> bool:
+        right, said = _side(self.right.tokens), _side(self.said.tokens)
+        return right * said < 0
+
+    def _other_amount(self) -> bool:
+        """One of the reference lacks, and another of its kind stands there."""
+        wanted = [one for one in self.right.amounts if one not in self.asked.amounts]
+        known = (*self.right.amounts, *self.asked.amounts, *_years(self.right))
+        given = [
+            one
+            for one in (*self.said.amounts, *_years(self.said))
+            if not any(one.equals(other) for other in known)
+        ]
+        if not wanted or not given or self._is_between(wanted, given):
+            return False
+        held = (*self.said.amounts, *_years(self.said))
+        lacking = [one for one in wanted if not any(one.equals(other) for other in held)]
+        kinds = {one.dimension for one in lacking if one.dimension}
+        if any(one.dimension in kinds for one in given):
+            return True
+        # Whoever says much names other numbers, too.
+        brief = len(self.given) <= 2 * len(self.wanted) + 4 or len(lacking) == len(wanted)
+        return brief and any(not one.dimension for one in (*lacking, *given)) and bool(lacking)
+
+    def _is_between(self, wanted: Sequence[Amount], given: Sequence[Amount]) -> bool:
+        """Beside "1135-1154": what lies between is meant, too."""
+        low, high = (limit(one.number for one in wanted) for limit in (min, max))
+        bare = len(wanted) == 2 and not any(one.dimension for one in wanted)
+        return bare and any(low < one.number < high for one in given)
+
+    def agrees(self) -> bool:
+        """Whether the reference is nothing but amounts and dates, and the answer has them all."""
+        if not self.right.is_typed:
+            return False
+        said = (*self.said.amounts, *_years(self.said))
+        return all(any(a.equals(b) for b in said) for a in self.right.amounts) and all(
+            any(a.equals(b) for b in self.said.dates) for a in self.right.dates
+        )
+
+    def _other_date(self) -> bool:
+        if self.right.dates and self.said.dates:
+            return not any(a.equals(b) for a in self.right.dates for b in self.said.dates)
+        right, said = self.right.years - self.asked.years, self.said.years - self.asked.years
+        if len(right) == 2 and any(min(right) < year < max(right) for year in said):
+            return False
+        return bool(right and said and not right & said)
+
+    def _other_person(self) -> bool:
+        """Another first name stands before the family name, and the right one nowhere."""
+        names = _CAPITAL.findall(self.reference)
+        if not 2 <= len(names) <= 3 or " ".join(names) != self.reference.strip(" ."):
+            return False
+        first, family = names[0], names[-1]
+        found = list(_CAPITAL.finditer(self.response))
+        words = [one[0] for one in found]
+        if family not in words or any(w == first or w[0] + "." == first for w in words):
+            return False
+        before = {
+            words[at - 1]
+            for at, word in enumerate(words)
+            if word == family and at and found[at - 1].end() + 1 >= found[at].start()
+        }
+        known = {*names, *_CAPITAL.findall(self.query)}
+        return bool(before) and not any(
+            one in known
+            or first.startswith(one.rstrip("."))
+            or one.startswith(first)
+            or one.lower().rstrip(".") in _words("before_names")
+            for one in before
+        )
+
+    def _is_turned(self) -> bool:
+        """Whether one of both denies something and the other does not."""
+        denials = _words("denials")
+        return any(w in denials for w in self.said.tokens) != any(
+            w in denials for w in self.right.tokens
+        )
+
+    def _is_denied(self) -> bool:
+        """Every clause that holds the right words denies them: "is not X"."""
+        denials = _words("denials")
+        if denials & {*self.right.tokens, *self.asked.tokens}:
+            return False
+        wanted = {_stem(one) for one in self.new if one}
+        if not wanted or not wanted <= {_stem(one) for one in self.said.tokens}:
+            return False
+        for parts in (_CLAUSE, _SENTENCE):
+            clauses = [wording(part).tokens for part in parts.split(self.response)]
+            holding = [one for one in clauses if wanted <= {_stem(word) for word in one}]
+            if holding:
+                break
+        return bool(holding) and all(_denies(one, wanted, denials) for one in holding)
+
+    def _opposite(self) -> bool:
+        given, asked = set(self.said.tokens), set(self.asked.tokens)
+        for word in self.right.tokens:
+            other = _opposites().get(word)
+            if other and word not in given | asked and other & given and not other & asked:
+                return True
+        return False
+
+
+_CAPITAL = re.compile(r"[A-Z][\w'’-]*\.?")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_CLAUSE = re.compile(r"[.;!?\n]\s+|, |\bbut\b")
+_UNSURE = re.compile(
+    r"\b(?:unknown|unclear|unable|sorry|do(?:es)? not (?:know|mention|state|specify|provide)"
+    r"|(?:cannot|could not|couldn.t) (?:find|determine|answer)"
+    r"|not (?:sure|certain|known|clear|specified|mentioned|available)"
+    r"|no (?:information|evidence|record|mention|answer)|as an ai)\b"
+)
+
+
+def _years(found: Wording) -> tuple[Amount, ...]:
+    return tuple(Amount("", one.year, one.year) for one in found.dates if one.year)
+
+
+def _share(found: Any) -> float:
+    values = list(found)
+    return sum(values) / len(values) if values else 0.0
+
+
+def _nearest(word: str, given: set[str], ratio: Any) -> float:
+    """How alike the most similar word is, 0 to 1; a number is itself or not."""
+    if word in given:
+        return 1.0
+    if word[0].isdigit():
+        return 0.0
+    return max((ratio(word, one) for one in given if not one[0].isdigit()), default=0.0) / 100
+
+
+def _side(tokens: Sequence[str]) -> int:
+    """1 for a yes at the beginning, -1 for a no, else 0."""
+    first = tokens[0] if tokens else ""
+    return int(first in _words("yes")) - int(first in _words("no"))
+
+
+def _denies(clause: Sequence[str], wanted: set[str], denials: frozenset[str]) -> bool:
+    """Whether a denial stands at most four words before the first of the right words."""
+    first = next(at for at, word in enumerate(clause) if _stem(word) in wanted)
+    return any(word in denials for word in clause[max(first - 4, 0) : first])

@@ -1,0 +1,262 @@
+"""The numbers, quantities and dates that a text names, however they are written.
+
+"two years" and "24 months", "€110" and "110 EUR", "12 March 2024" and "2024-03-12", "1.5 million"
+and "1,500,000" are each one thing. The words are in ``amounts.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from ragbench.text.tables import table
+
+_TOLERANCES = {"seconds": 0.015, "metres": 0.002, "grams": 0.002}
+"""A month is no exact number of days; miles and kilometres are rounded."""
+
+
+class Amount(NamedTuple):
+    """A number with what it counts."""
+
+    dimension: str
+    """A base unit (``seconds``), a currency, ``percent``; empty for a number alone."""
+    value: float
+    """In the base unit."""
+    number: float
+    """As it is written."""
+
+    def equals(self, other: Amount) -> bool:
+        """Whether both may be the same: a number alone equals whatever has that number."""
+        if self.dimension and other.dimension:
+            near = _TOLERANCES.get(self.dimension, 1e-6) * abs(self.value)
+            return self.dimension == other.dimension and abs(self.value - other.value) <= near
+        return abs(self.number - other.number) <= 1e-6 * abs(self.number)
+
+
+class Date(NamedTuple):
+    """A day, month or year, as far as it is named."""
+
+    year: int | None
+    month: int
+    day: int | None
+
+    def equals(self, other: Date) -> bool:
+        """Whether nothing that both name differs."""
+        pairs = zip(self, other, strict=True)
+        return all(one is None or two is None or one == two for one, two in pairs)
+
+
+class Wording(NamedTuple):
+    """A text as it is compared."""
+
+    tokens: tuple[str, ...]
+    """Words in small letters without accents; numbers in one form, and so the names of months."""
+    amounts: tuple[Amount, ...]
+    dates: tuple[Date, ...]
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it names amounts and dates, and nothing else."""
+        words = _words()
+        plain = {one for one in self.tokens if not one[0].isdigit()}
+        rest = plain - words.units.keys() - set(words.month_names) - _FILLING
+        return bool(self.amounts or self.dates) and not rest
+
+    @property
+    def years(self) -> frozenset[int]:
+        bare = {int(one.number) for one in self.amounts if not one.dimension}
+        named = {one.year for one in self.dates if one.year}
+        return frozenset({year for year in bare if 1000 <= year <= 2100} | named)
+
+
+@lru_cache(maxsize=4096)
+def wording(text: str) -> Wording:
+    """How a text is worded, with the amounts and dates in it."""
+    return _Reading(_TOKEN.findall(_ORDINAL.sub(r"\1", _plain(text)))).wording()
+
+
+_HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+_TOKEN = re.compile(rf"\d+(?:\.\d+)?|[{_HAN}]|[^\W\d_{_HAN}]+")
+_HAN_NUMBER = re.compile(
+    r"(?:(百分之)(?=[〇零一二两三四五六七八九十百千万]))?"
+    r"([〇零一二两三四五六七八九十百千万]+)(?(1)|(?=[年月日天个元人次倍分小%]))"
+)
+_HAN_DIGITS = {sign: at for at, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
+_ORDINAL = re.compile(r"(?<=\d)()(?:st|nd|rd|th)\b")
+_GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
+_EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?!\d)")
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d,])")
+_ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
+_THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
+_FILLING = frozenset({"a", "an", "the", "of", "in", "on", "per", "about", "around", "up", "to"})
+_BETWEEN = frozenset({"of", "in", "and", "or", "to", "at", "on", "a", "per", "by"})
+_SYMBOLS = {"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "}
+
+
+def _plain(text: str) -> str:
+    """In small letters without accents; signs of currencies as words, numbers without groups."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("ß", "ss"))
+        text = "".join([char for char in text if not unicodedata.combining(char)])
+        text = _HAN_NUMBER.sub(_han_number, text)
+    text = text.lower()
+    for sign, word in _SYMBOLS.items():
+        if sign in text:
+            text = text.replace(sign, word)
+    if "-" in text:
+        text = _ISO.sub(_day_of_iso, text)
+    if "," in text:
+        text = _EUROPEAN.sub(lambda m: m[1].replace(".", "") + "." + m[2], text)
+        text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
+    return text.replace("'s ", " ").replace("'", "")
+
+
+def _han_number(match: re.Match[str]) -> str:
+    total, digit = 0, 0
+    for sign in match[2]:
+        if (scale := _HAN_SCALES.get(sign)) is None:
+            digit = _HAN_DIGITS[sign]
+        elif scale == 10000:
+            total, digit = (total + digit) * scale, 0
+        else:
+            total, digit = total + (digit or 1) * scale, 0
+    return f" {total + digit}{' percent' if match[1] else ''} "
+
+
+def _day_of_iso(match: re.Match[str]) -> str:
+    year, month, day = match.groups()
+    names = _words().month_names
+    return f" {int(day)} {names[int(month) - 1]} {year} " if 1 <= int(month) <= 12 else match[0]
+
+
+class _Words(NamedTuple):
+    months: dict[str, int]
+    ambiguous: frozenset[str]
+    month_names: list[str]
+    numbers: dict[str, float]
+    ordinals: dict[str, float]
+    scales: dict[str, float]
+    short_scales: dict[str, float]
+    """Letters that are a scale behind a currency's number: £50m."""
+    units: dict[str, tuple[str, float]]
+    currencies: frozenset[str]
+
+
+@cache
+def _words() -> _Words:
+    known = table("ragbench.text", "amounts")
+    months = {word: at for at, row in enumerate(known["months"], 1) for word in row.split()}
+    numbers, ordinals, scales, short = (
+        {word: float(row.split()[0]) for row in known[kind] for word in row.split()[1:]}
+        for kind in ("numbers", "ordinals", "scales", "short_scales")
+    )
+    units = {
+        word: (dimension, float(row.split()[0]))
+        for dimension, rows in known["units"].items()
+        for row in rows
+        for word in row.split()[1:]
+    }
+    names = [row.split()[0] for row in known["months"]]
+    ambiguous = frozenset(known["ambiguous_months"].split())
+    return _Words(
+        months, ambiguous, names, numbers, ordinals, scales, short, units,
+        frozenset(known["currencies"].split()),
+    )  # fmt: skip
+
+
+class _Reading:
+    """Goes through the tokens of a text."""
+
+    def __init__(self, raw: list[str]) -> None:
+        self.raw = raw
+        self.words = _words()
+        self.tokens = list[str]()
+        self.amounts = list[Amount]()
+        self.dates = list[Date]()
+
+    def wording(self) -> Wording:
+        at, words = 0, self.words
+        while at < len(self.raw):
+            token = self.raw[at]
+            if token[0].isdigit() or token in words.numbers or token in words.ordinals:
+                at = self._number(at)
+            else:
+                if token in words.months and self._is_month(at):
+                    token = words.month_names[words.months[token] - 1]
+                    self.dates.append(self._date(at, words.months[self.raw[at]]))
+                self.tokens.append(token)
+                at += 1
+        return Wording(tuple(self.tokens), tuple(self.amounts), tuple(self.dates))
+
+    def _number(self, at: int) -> int:
+        """Reads a number with what it counts, and gives where the text goes on."""
+        raw, words, start = self.raw, self.words, at
+        token = raw[at]
+        at += 1
+        if token in words.ordinals:
+            number = words.ordinals[token]
+        elif token in words.numbers:
+            number = words.numbers[token]
+            after = raw[at] if at < len(raw) else ""
+            unit = words.numbers.get(after, words.ordinals.get(after, 0))
+            if number >= 20 and 0 < unit < 10:
+                number, at = number + unit, at + 1
+        else:
+            number = float(token[:300])
+        while at < len(raw) and raw[at] in words.scales:
+            number, at = number * words.scales[raw[at]], at + 1
+        dimension, factor = self._unit(at)
+        before = raw[start - 1] if start else ""
+        if before in words.currencies:
+            if (scale := words.short_scales.get(raw[at] if at < len(raw) else "")) is not None:
+                number, at = number * scale, at + 1
+            dimension, factor = before, 1.0
+        if dimension in words.currencies and _THOUSANDS.fullmatch(token):
+            number *= 1000  # "5.000 €": no currency has three decimals
+        self.amounts.append(Amount(dimension, number * factor, number))
+        self.tokens.append(f"{number:.12g}")
+        return at
+
+    def _unit(self, at: int) -> tuple[str, float]:
+        """What a number before this place counts; a word may stand between: "ten working days"."""
+        units = self.words.units
+        after = self.raw[at : at + 2]
+        if after and (found := units.get(after[0])) is not None:
+            return found
+        if len(after) == 2 and after[0].isalpha() and after[0] not in _BETWEEN:
+            found = units.get(after[1])
+            if found is not None and found[0] == "seconds":
+                return found
+        return "", 1.0
+
+    def _is_month(self, at: int) -> bool:
+        if self.raw[at] not in self.words.ambiguous:
+            return True
+        return any(one.isdigit() for one in self.raw[max(at - 1, 0) : at + 2])
+
+    def _date(self, at: int, month: int) -> Date:
+        """The date around the name of a month."""
+        raw, day, year = self.raw, None, None
+        before = at - 2 if at > 1 and raw[at - 1] in ("of", "de", "di") else at - 1
+        if before >= 0 and (day := _day(raw[before])) is not None:
+            self._forget(raw[before])
+        after = at + 1
+        if after < len(raw) and raw[after] in ("of", "de", "di"):
+            after += 1
+        if day is None and after < len(raw) and (day := _day(raw[after])) is not None:
+            after += 1
+        if after < len(raw) and len(raw[after]) == 4 and raw[after].isdigit():
+            year = int(raw[after])
+        return Date(year, month, day)
+
+    def _forget(self, number: str) -> None:
+        """A day is no amount."""
+        if self.amounts and self.amounts[-1].number == float(number):
+            self.amounts.pop()
+
+
+def _day(token: str) -> int | None:
+    return int(token) if token.isdigit() and len(token) < 3 and 1 <= int(token) <= 31 else None
