@@ -123,22 +123,20 @@ class Compared(NamedTuple):
 
     def features(self) -> dict[str, float]:
         """By name, each about 0 to 1."""
-        from rapidfuzz import fuzz
-
         given, wanted, new = set(self.given), self.wanted, self.new
-        stems = {_stem(one) for one in given}
-        recall = _share(one in given for one in wanted)
-        recall_of_new = _share(one in given or _stem(one) in stems for one in new)
-        precision = _share(one in set(wanted) for one in self.given)
-        f1 = 2 * recall * precision / (recall + precision) if recall + precision else 0.0
-        phrase, whole = " ".join(wanted), " ".join(self.given)
+        lacking = [one for one in new if one not in given]
+        stems = {_stem(one) for one in given} if lacking or self.is_long else set[str]()
+        recall = sum([one in given for one in wanted]) / max(len(wanted), 1)
+        unlike = sum([_stem(one) not in stems for one in lacking])
+        right = set(wanted)
+        precision = sum([one in right for one in self.given]) / max(len(self.given), 1)
         size = min(len(wanted), 10) / 10
         found = {
             "bias": 1.0,
             "recall": recall,
-            "recall_of_new": recall_of_new,
+            "recall_of_new": 1 - unlike / len(new) if new else 0.0,
             "precision": precision,
-            "f1": f1,
+            "f1": 2 * recall * precision / (recall + precision) if recall + precision else 0.0,
             "size": size,
             "recall_by_size": recall * size,
             "length": min(len(self.given), 60) / 60,
@@ -147,20 +145,29 @@ class Compared(NamedTuple):
         }
         if self.is_long:
             return found | {"sentences": self._of_sentences(stems)}
-        near = [_nearest(one, given, fuzz.ratio) for one in new]
-        return found | {
+        return found | self._of_a_phrase(given)
+
+    def _of_a_phrase(self, given: set[str]) -> dict[str, float]:
+        """How much of a short reference stands in the answer as it is, or nearly."""
+        from rapidfuzz import fuzz
+
+        wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
+        near = [_nearest(one, given, fuzz.ratio) for one in self.new]
+        return {
             "phrase": float(f" {phrase} " in f" {whole} "),
             "near_phrase": fuzz.partial_ratio(phrase, whole) / 100 if phrase and whole else 0.0,
             "near": sum(near) / max(len(near), 1),
             "least_near": min(near, default=0.0),
             "first": float(bool(wanted) and wanted[0] in given),
             "last": float(bool(wanted) and wanted[-1] in given),
-            "in_question": float(len(new) < len(wanted)),
+            "in_question": float(len(self.new) < len(wanted)),
             "equal": float(self.said.tokens == self.right.tokens),
             "turned": float(self._is_turned()),
         }
 
     def _of_amounts(self) -> dict[str, float]:
+        if not self.right.amounts and not self.said.amounts:
+            return _NO_AMOUNTS
         held = [any(one.equals(other) for other in self.said.amounts) for one in self._amounts()]
         more = {a.number for a in self.said.amounts} - {
             a.number for a in (*self.right.amounts, *self.asked.amounts)
@@ -212,6 +219,8 @@ class Compared(NamedTuple):
 
     def _other_amount(self) -> bool:
         """One of the reference lacks, and another of its kind stands there."""
+        if not self.right.amounts:
+            return False
         wanted = [one for one in self.right.amounts if one not in self.asked.amounts]
         known = (*self.right.amounts, *self.asked.amounts, *_years(self.right))
         given = [
@@ -248,6 +257,8 @@ class Compared(NamedTuple):
     def _other_date(self) -> bool:
         if self.right.dates and self.said.dates:
             return not any(a.equals(b) for a in self.right.dates for b in self.said.dates)
+        if not self.right.amounts and not self.right.dates:
+            return False
         right, said = self.right.years - self.asked.years, self.said.years - self.asked.years
         if len(right) == 2 and any(min(right) < year < max(right) for year in said):
             return False
@@ -255,6 +266,8 @@ class Compared(NamedTuple):
 
     def _other_person(self) -> bool:
         """Another first name stands before the family name, and the right one nowhere."""
+        if self.reference.count(" ") not in (1, 2):
+            return False
         names = _CAPITAL.findall(self.reference)
         if not 2 <= len(names) <= 3 or " ".join(names) != self.reference.strip(" ."):
             return False
@@ -280,14 +293,15 @@ class Compared(NamedTuple):
     def _is_turned(self) -> bool:
         """Whether one of both denies something and the other does not."""
         denials = _words("denials")
-        return any(w in denials for w in self.said.tokens) != any(
-            w in denials for w in self.right.tokens
-        )
+        return denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
 
     def _is_denied(self) -> bool:
         """Every clause that holds the right words denies them: "is not X"."""
         denials = _words("denials")
-        if denials & {*self.right.tokens, *self.asked.tokens}:
+        if denials.isdisjoint(self.said.tokens) or denials & {
+            *self.right.tokens,
+            *self.asked.tokens,
+        }:
             return False
         wanted = {_stem(one) for one in self.new if one}
         if not wanted or not wanted <= {_stem(one) for one in self.said.tokens}:
@@ -300,10 +314,12 @@ class Compared(NamedTuple):
         return bool(holding) and all(_denies(one, wanted, denials) for one in holding)
 
     def _opposite(self) -> bool:
-        given, asked = set(self.said.tokens), set(self.asked.tokens)
-        for word in self.right.tokens:
-            other = _opposites().get(word)
-            if other and word not in given | asked and other & given and not other & asked:
+        known = _opposites()
+        words = [word for word in self.right.tokens if word in known]
+        given, asked = set(self.said.tokens if words else ()), set(self.asked.tokens)
+        for word in words:
+            other = known[word]
+            if word not in given | asked and other & given and not other & asked:
                 return True
         return False
 
@@ -321,6 +337,11 @@ _UNSURE = re.compile(
 
 def _years(found: Wording) -> tuple[Amount, ...]:
     return tuple(Amount("", one.year, one.year) for one in found.dates if one.year)
+
+
+_NO_AMOUNTS: dict[str, float] = dict.fromkeys(
+    ("amounts", "amounts_missing", "amounts_held", "other_amounts"), 0.0
+)
 
 
 def _share(found: Any) -> float:

@@ -74,7 +74,10 @@ class Wording(NamedTuple):
 @lru_cache(maxsize=4096)
 def wording(text: str) -> Wording:
     """How a text is worded, with the amounts and dates in it."""
-    return _Reading(_TOKEN.findall(_ORDINAL.sub(r"\1", _plain(text)))).wording()
+    plain = _plain(text)
+    if _DIGIT.search(plain) is None and _words().special.isdisjoint(raw := _TOKEN.findall(plain)):
+        return Wording(tuple(raw), (), ())
+    return _Reading(_TOKEN.findall(_ORDINAL.sub(r"\1", plain))).wording()
 
 
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -85,6 +88,7 @@ _HAN_NUMBER = re.compile(
 )
 _HAN_DIGITS = {sign: at for at, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
+_DIGIT = re.compile(r"\d")
 _ORDINAL = re.compile(r"(?<=\d)()(?:st|nd|rd|th)\b")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?!\d)")
@@ -93,7 +97,8 @@ _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
 _FILLING = frozenset({"a", "an", "the", "of", "in", "on", "per", "about", "around", "up", "to"})
 _BETWEEN = frozenset({"of", "in", "and", "or", "to", "at", "on", "a", "per", "by"})
-_SYMBOLS = {"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "}
+_SYMBOL = re.compile("[€$£%¥]")
+_SYMBOLS = str.maketrans({"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "})
 
 
 def _plain(text: str) -> str:
@@ -103,9 +108,8 @@ def _plain(text: str) -> str:
         text = "".join([char for char in text if not unicodedata.combining(char)])
         text = _HAN_NUMBER.sub(_han_number, text)
     text = text.lower()
-    for sign, word in _SYMBOLS.items():
-        if sign in text:
-            text = text.replace(sign, word)
+    if _SYMBOL.search(text):
+        text = text.translate(_SYMBOLS)
     if "-" in text:
         text = _ISO.sub(_day_of_iso, text)
     if "," in text:
@@ -143,6 +147,8 @@ class _Words(NamedTuple):
     """Letters that are a scale behind a currency's number: £50m."""
     units: dict[str, tuple[str, float]]
     currencies: frozenset[str]
+    special: frozenset[str]
+    """The words of which a text without digits must hold one to name anything."""
 
 
 @cache
@@ -163,7 +169,7 @@ def _words() -> _Words:
     ambiguous = frozenset(known["ambiguous_months"].split())
     return _Words(
         months, ambiguous, names, numbers, ordinals, scales, short, units,
-        frozenset(known["currencies"].split()),
+        frozenset(known["currencies"].split()), frozenset({*months, *numbers, *ordinals}),
     )  # fmt: skip
 
 
