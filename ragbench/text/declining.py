@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tables import Patterns, expression, table
 
-RULES = 2
+RULES = 3
 """Raised whenever another text than before counts as declined: scores of other rules do not
 compare."""
 

@@ -61,12 +61,16 @@ def headline(report: Report) -> str:
     by_cause = {count.cause: count.cases for count in report.causes}
     right = by_cause.get(Cause.RIGHT, 0) + by_cause.get(Cause.RIGHT_WITHOUT, 0)
     losses = [count for count in report.causes if count.cause.is_loss]
-    text = f"{right:,} of {total:,} cases are right ({right / total:.0%})."
+    unknown = by_cause.get(Cause.SHOWN, 0) + by_cause.get(Cause.UNKNOWN, 0)
+    text = f"{right:,} of {total:,} cases are right ({right / total:.0%})"
+    text += f"; of {unknown:,} ({unknown / total:.0%}) it is not known." if unknown else "."
     if not losses:
         return text
     worst = max(losses, key=lambda count: count.cases)
-    lost = f"{worst.cases:,} ({worst.cases / total:.0%})"
-    return f"{text} Most are lost as “{worst.cause.label}”: {lost}."
+    is_most = 2 * worst.cases > sum(count.cases for count in losses)
+    lost = f"{worst.cases:,} ({worst.cases / total:.0%}{', estimated' * bool(worst.estimated)})"
+    who = "Most are" if is_most else "The largest group is"
+    return f"{text} {who} lost as “{worst.cause.label}”: {lost}."
 
 
 def detail_sections(report: Report) -> tuple[Section, ...]:

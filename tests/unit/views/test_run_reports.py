@@ -12,11 +12,13 @@ import jsonschema
 import pytest
 
 from ragbench import Case, report_of
+from ragbench.core.attribution import Cause, CauseCount
 from ragbench.core.outcome import Failure, Status
 from ragbench.core.report import CaseRow, FailureGroup, Report
 from ragbench.errors import InterruptedRunError
 from ragbench.metrics.matching import Matching
 from ragbench.views.report import case_object
+from ragbench.views.run_document import headline
 from ragbench.views.write import write_reports
 from tests.behaviour.rags import NotingRAG, cases, run
 from tests.cli.runs import cases_of, schema
@@ -263,3 +265,27 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
     reason = failed["scores"]["exact_match"]["reason"]
     assert reason == "generate: ValueError: no words for mute b"
     assert report_of(tmp_path / "run").summaries[0].measured == 0
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ({}, "No case."),
+        ({Cause.RIGHT: (4, 0)}, "4 of 4 cases are right (100%)."),
+        (
+            {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
+            "3 of 10 cases are right (30%); of 5 (50%) it is not known. Most are lost as “shown, "
+            "declined”: 2 (20%).",
+        ),
+        (
+            {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
+            "0 of 4 cases are right (0%). The largest group is lost as “not retrieved”: 2 (50%, "
+            "estimated).",
+        ),
+    ],
+)
+def test_the_headline_counts_what_is_not_known_apart(
+    counts: dict[Cause, tuple[int, int]], text: str
+) -> None:
+    causes = [CauseCount(cause=c, cases=n, estimated=e) for c, (n, e) in counts.items()]
+    assert headline(replace(report_with([]), causes=tuple(causes))) == text
