@@ -23,7 +23,7 @@ from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Section
 
 _HEADLINE = (
-    *("recall@5", "MRR@10", "nDCG@10", "answer_correct", "token_f1"),
+    *("recall@5", "nDCG@10", "answer_correct", "token_f1"),
     *("end_to_end_f1", "abstention_recall"),
 )
 """Of the default metrics, those that a short screen shows."""
