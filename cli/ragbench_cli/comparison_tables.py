@@ -116,10 +116,10 @@ def _pairs(comparison: Comparison, console: Console, cases: int) -> Iterator[Ren
             found = [case for case in mine if case.kind is kind]
             if cases:
                 yield from _spelled_out(kind, found, cases, console)
-            elif found and len(comparison.pairs) == 1:
+            elif found and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
                 ids = ", ".join(shown_line(case.id, longest=_LONGEST_ID) for case in found[:_FEW])
                 more = f" and {len(found) - _FEW:,} more" if len(found) > _FEW else ""
-                yield styled("  ", (_TITLES.get(kind, kind.value), _STYLES[kind]), f": {ids}{more}")
+                yield styled("  ", (kind.value, _STYLES[kind]), f": {ids}{more}")
 
 
 def _behind(comparison: Comparison) -> Iterator[RenderableType]:
