@@ -12,6 +12,8 @@ class Cause(StrEnum):
 
     NOT_IN_CORPUS = "not_in_corpus"
     NOT_RETRIEVED = "not_retrieved"
+    NOT_SEEN = "not_seen"
+    """Only a reference answer is known, and no chunk seems to hold it; the answer is not right."""
     DROPPED = "dropped"
     """It was retrieved, and post-retrieval dropped it."""
     NOT_USED = "not_used"
@@ -40,6 +42,7 @@ class Cause(StrEnum):
 _LABELS = {
     Cause.NOT_IN_CORPUS: "not in the corpus",
     Cause.NOT_RETRIEVED: "not retrieved",
+    Cause.NOT_SEEN: "not seen in the chunks, by words",
     Cause.DROPPED: "retrieved, then dropped",
     Cause.NOT_USED: "shown, answered wrongly",
     Cause.DECLINED: "shown, declined",
@@ -54,6 +57,7 @@ _LOSSES = frozenset(
     {
         Cause.NOT_IN_CORPUS,
         Cause.NOT_RETRIEVED,
+        Cause.NOT_SEEN,
         Cause.DROPPED,
         Cause.NOT_USED,
         Cause.DECLINED,

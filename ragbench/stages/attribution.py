@@ -212,7 +212,8 @@ def _by_gold(
     )
     if found.shown_count:
         return _of_shown(trace, found, known)
-    if answer is Answer.RIGHT:
+    is_by_words = found.basis is Basis.REFERENCE
+    if answer is Answer.RIGHT and not is_by_words:
         detail = "The answer is right, and the gold was not among the shown chunks."
         return replace(known, cause=Cause.RIGHT_WITHOUT, detail=detail)
     rank = _best_rank(found.retrieved)
@@ -226,11 +227,24 @@ def _by_gold(
     fate = None if trace.location is None else trace.location.value
     if fate is not None and fate.cause in _LOST:
         return _located(known, fate.nearest, is_in_corpus=corpus is not None)
+    if is_by_words:
+        cause, rest = _BY_WORDS[answer]
+        detail = f"No shown chunk seems to hold the reference, by its words; {rest}."
+        return replace(known, cause=cause, detail=detail)
     size = 0 if trace.retrieval.value is None else len(trace.retrieval.value)
     where = "The corpus holds it; it" if corpus is not None else "It"
     detail = f"{where} is not among the {size:,} retrieved chunks."
     return replace(known, cause=Cause.NOT_RETRIEVED, stage="retrieve", detail=detail)
 
+
+_BY_WORDS = {
+    Answer.RIGHT: (Cause.RIGHT, "the answer is right"),
+    Answer.WRONG: (Cause.NOT_SEEN, "the answer is wrong"),
+    Answer.DECLINED: (Cause.NOT_SEEN, "the system declined"),
+    Answer.UNCHECKED: (Cause.UNKNOWN, "the answer cannot be checked by words"),
+    Answer.NONE: (Cause.UNKNOWN, "there is no answer to check"),
+}
+"""Other words may say the same: that retrieval missed it is not known."""
 
 _LOST = {
     GoldCause.RANKED_LOWER: ("ranking", "The same search has it at rank {rank}."),

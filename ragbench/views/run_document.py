@@ -67,10 +67,10 @@ def headline(report: Report) -> str:
     if not losses:
         return text
     worst = max(losses, key=lambda count: count.cases)
-    is_most = 2 * worst.cases > sum(count.cases for count in losses)
-    lost = f"{worst.cases:,} ({worst.cases / total:.0%}{', estimated' * bool(worst.estimated)})"
-    who = "Most are" if is_most else "The largest group is"
-    return f"{text} {who} lost as “{worst.cause.label}”: {lost}."
+    lost = sum(count.cases for count in losses)
+    most = "most" if 2 * worst.cases > lost else "the largest group"
+    share = f"{worst.cases:,} ({worst.cases / total:.0%}{', estimated' * bool(worst.estimated)})"
+    return f"{text} {lost:,} are lost, {most} as “{worst.cause.label}”: {share}."
 
 
 def detail_sections(report: Report) -> tuple[Section, ...]:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ragbench.core.report import CaseRow, Report
 
 CAUSES = (
-    "not_in_corpus", "not_retrieved", "dropped", "not_used", "declined", "answered_without",
-    "failed", "cannot_tell", "shown", "right_without_evidence", "right",
+    "not_in_corpus", "not_retrieved", "not_seen", "dropped", "not_used", "declined",
+    "answered_without", "failed", "cannot_tell", "shown", "right_without_evidence", "right",
 )  # fmt: skip
 
 

@@ -102,6 +102,12 @@ def declined(found: Trace) -> Trace:
         (trace("12", case=SPANS), {}, Cause.NOT_USED, "generate", Basis.TEXTS),
         (trace("12", case=SPANS, gold_at=None), {}, Cause.NOT_RETRIEVED, "retrieve", Basis.TEXTS),
         (trace("12", case=REFERENCE), {}, Cause.NOT_USED, "generate", Basis.REFERENCE),
+        # by words alone it is not known what retrieval missed, nor that right answers lack it
+        (trace("12", case=REFERENCE, gold_at=None), {}, Cause.NOT_SEEN, None, Basis.REFERENCE),
+        (declined(trace(case=REFERENCE, gold_at=None)), {}, Cause.NOT_SEEN, None, Basis.REFERENCE),
+        (trace("27 days", case=REFERENCE, gold_at=None), {}, Cause.RIGHT, None, Basis.REFERENCE),
+        (replace(trace(case=REFERENCE, gold_at=None), generation=NOTHING), {}, Cause.UNKNOWN, None,
+         Basis.REFERENCE),
         (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
         (trace("12", gold_at=None, validation=judged(True)), {}, Cause.NOT_RETRIEVED, "retrieve",
          Basis.IDS),
@@ -181,7 +187,7 @@ LETTER = Case(id="q", query="Which?", reference="B")
         (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT, Basis.VALIDATOR),
         (REFERENCE, "12 weeks", 1, False, Cause.NOT_USED, Basis.REFERENCE),  # its words are there
         (REFERENCE, "12 weeks", None, True, Cause.NOT_USED, Basis.VALIDATOR),  # in other words
-        (REFERENCE, "12 weeks", None, False, Cause.NOT_RETRIEVED, Basis.REFERENCE),
+        (REFERENCE, "12 weeks", None, False, Cause.NOT_SEEN, Basis.REFERENCE),
         (LETTER, "A", 1, True, Cause.NOT_USED, Basis.VALIDATOR),
         (LETTER, "B", 1, True, Cause.RIGHT, Basis.VALIDATOR),
         (LETTER, "B", 1, False, Cause.RIGHT_WITHOUT, Basis.VALIDATOR),

@@ -274,13 +274,13 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
         ({Cause.RIGHT: (4, 0)}, "4 of 4 cases are right (100%)."),
         (
             {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
-            "3 of 10 cases are right (30%); of 5 (50%) it is not known. Most are lost as “shown, "
-            "declined”: 2 (20%).",
+            "3 of 10 cases are right (30%); of 5 (50%) it is not known. 2 are lost, most as "
+            "“shown, declined”: 2 (20%).",
         ),
         (
             {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
-            "0 of 4 cases are right (0%). The largest group is lost as “not retrieved”: 2 (50%, "
-            "estimated).",
+            "0 of 4 cases are right (0%). 4 are lost, the largest group as “not retrieved”: 2 "
+            "(50%, estimated).",
         ),
     ],
 )
