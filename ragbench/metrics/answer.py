@@ -12,6 +12,7 @@ from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.metrics.metric import metric
 from ragbench.plugins import require
+from ragbench.text.amounts import wording
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
 
 _SQUAD = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; official evaluation script"
@@ -211,7 +212,11 @@ def is_telling(answer: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def holds_answer(chunk: str, answer: str) -> bool:
-    """Whether a chunk holds an answer, both normalised: a short one verbatim, a long one mostly."""
+    """Whether a chunk holds an answer, both normalised.
+
+    A short one stands there verbatim, or, where it is amounts and dates, in another form; a long
+    one mostly.
+    """
     plain = answer.rstrip(".")
     at = chunk.find(plain)
     while at >= 0:
@@ -219,6 +224,9 @@ def holds_answer(chunk: str, answer: str) -> bool:
         if not (before.isalnum() and plain[:1].isalnum()) and not after.isdigit():
             return True
         at = chunk.find(plain, at + 1)
+    right = wording(answer)
+    if right.is_typed:
+        return right.is_named_by(wording(chunk))
     wanted = set(multilingual_tokens(answer))
     if len(wanted) <= _SHORT:
         return False

@@ -247,12 +247,7 @@ class Compared(NamedTuple):
 
     def agrees(self) -> bool:
         """Whether the reference is nothing but amounts and dates, and the answer has them all."""
-        if not self.right.is_typed:
-            return False
-        said = (*self.said.amounts, *_years(self.said))
-        return all(any(a.equals(b) for b in said) for a in self.right.amounts) and all(
-            any(a.equals(b) for b in self.said.dates) for a in self.right.dates
-        )
+        return self.right.is_typed and self.right.is_named_by(self.said)
 
     def _other_date(self) -> bool:
         if self.right.dates and self.said.dates:

@@ -64,6 +64,16 @@ class Wording(NamedTuple):
         rest = plain - words.units.keys() - set(words.month_names) - _FILLING
         return bool(self.amounts or self.dates) and not rest
 
+    def is_named_by(self, other: Wording) -> bool:
+        """Whether the other text names all amounts and dates of this one."""
+        held = (
+            *other.amounts,
+            *(Amount("", one.year, one.year) for one in other.dates if one.year),
+        )
+        return all(any(one.equals(each) for each in held) for one in self.amounts) and all(
+            any(one.equals(each) for each in other.dates) for one in self.dates
+        )
+
     @property
     def years(self) -> frozenset[int]:
         bare = {int(one.number) for one in self.amounts if not one.dimension}
