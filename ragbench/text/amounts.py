@@ -47,6 +47,10 @@ class Date(NamedTuple):
         pairs = zip(self, other, strict=True)
         return all(one is None or two is None or one == two for one, two in pairs)
 
+    def is_within(self, other: Date) -> bool:
+        """Whether the other date says all that this one does."""
+        return all(one is None or one == two for one, two in zip(self, other, strict=True))
+
 
 class Wording(NamedTuple):
     """A text as it is compared."""
@@ -71,7 +75,7 @@ class Wording(NamedTuple):
             *(Amount("", one.year, one.year) for one in other.dates if one.year),
         )
         return all(any(one.equals(each) for each in held) for one in self.amounts) and all(
-            any(one.equals(each) for each in other.dates) for one in self.dates
+            any(one.is_within(each) for each in other.dates) for one in self.dates
         )
 
     @property

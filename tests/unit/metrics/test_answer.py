@@ -239,6 +239,7 @@ LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kappa lim
         ("firefox", "fox", False),
         ("it opened on may 29, 2020, at noon", "may 29 2020", True),
         ("it opened on 2020-05-30", "may 29 2020", False),
+        ("it opened in may 2020", "may 29 2020", False),
         ("it lasts 24 months", "two years", True),
         ("it lasts 25 months", "two years", False),
         ("fox and more", "fox", True),
