@@ -232,7 +232,6 @@ def shipped_rarity() -> Callable[[str], float]:
 class CalibratedValidator(ABC):
     """A validator whose probabilities become a verdict by thresholds that can be set."""
 
-    name: ClassVar[str]
     calibration: str | None = None
     """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
     relevant: float | None = None
@@ -242,6 +241,10 @@ class CalibratedValidator(ABC):
 
     def __post_init__(self) -> None:
         _ = self.limits
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
 
     @property
     @abstractmethod

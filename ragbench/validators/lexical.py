@@ -235,8 +235,11 @@ class LexicalValidator(LearnedValidator):
     right things without answering. docs/validators.md holds its figures.
     """
 
-    name: ClassVar[str] = "lexical"
     features: ClassVar[tuple[str, ...]] = LEXICAL_FEATURES
+
+    @property
+    def name(self) -> str:
+        return "lexical"
 
     @property
     def identity(self) -> str:

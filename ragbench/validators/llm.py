@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
@@ -212,12 +212,15 @@ class LlmValidator(CalibratedValidator):
     precision.
     """
 
-    name: ClassVar[str] = "llm"
     chat: ChatModel
     """The language model; with a cache, the same input gives the same verdict."""
     characters: int = 24_000
     """How much text one question to the model holds; more chunks than that are asked about in
     several, and longer chunks in windows."""
+
+    @property
+    def name(self) -> str:
+        return "llm"
 
     def __post_init__(self) -> None:
         if self.characters < 200:

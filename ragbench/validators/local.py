@@ -83,7 +83,6 @@ class LocalValidator(LearnedValidator):
     words alone, with a warning.
     """
 
-    name: ClassVar[str] = "local"
     features: ClassVar[tuple[str, ...]] = LOCAL_FEATURES
     reader: str | None = None
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
@@ -98,6 +97,10 @@ class LocalValidator(LearnedValidator):
     `ragbench show embedders`, None for words alone, ``auto`` for ``multilingual`` where the extra
     ``embeddings`` is installed."""
     threads: int = 2
+
+    @property
+    def name(self) -> str:
+        return "local"
 
     def __post_init__(self) -> None:
         if min(self.read, self.threads) < 1 or self.max_length < 64:
