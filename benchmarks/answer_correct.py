@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from ragbench.metrics.correct import Compared, probability
+from ragbench.metrics.correct import AGREED, CONTRADICTED, AnswerBeside, probability
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "ragbench" / "metrics" / "correct.toml"
@@ -84,7 +84,7 @@ class Rows(NamedTuple):
         labelled, features, contradicted, agreed = [], [], [], []
         names: tuple[str, ...] = ()
         for one in given:
-            compared = [Compared.of(one.query, one.response, each) for each in one.references]
+            compared = [AnswerBeside.of(one.query, one.response, each) for each in one.references]
             kept = [each for each in compared if each.is_long == long]
             if not kept:
                 continue
@@ -128,8 +128,8 @@ def probabilities(rows: Rows, weights: Floats, chosen: npt.NDArray[np.bool_]) ->
     found = []
     for at in np.flatnonzero(chosen):
         each = 1 / (1 + np.exp(-(rows.features[at] @ weights)))
-        each = np.where(rows.agreed[at], np.maximum(each, 0.95), each)
-        found.append(np.where(rows.contradicted[at], np.minimum(each, 0.08), each).max())
+        each = np.where(rows.agreed[at], np.maximum(each, AGREED), each)
+        found.append(np.where(rows.contradicted[at], np.minimum(each, CONTRADICTED), each).max())
     return np.array(found)
 
 

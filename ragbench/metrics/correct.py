@@ -18,7 +18,7 @@ _CITE = (
 )
 
 
-@metric(group="generator", abstains=True, cite=_CITE)
+@metric(group="generator", abstains=True, cite=_CITE, version=2)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
     return max(probability(query, response, reference) for reference in references)
@@ -33,13 +33,14 @@ def probability(query: str, response: str, reference: str) -> float:
     a logistic regression on words decides; the one for references of more than twelve telling
     words knows little more than how much of them is said, and rarely is sure.
     """
-    compared = Compared.of(query, response, reference)
+    compared = AnswerBeside.of(query[:_LONGEST], response[:_LONGEST], reference[:_LONGEST])
+    features = compared.features()
     weights = _model()["long" if compared.is_long else "short"]
-    total = sum(weights.get(name, 0.0) * value for name, value in compared.features().items())
+    total = sum(weight * features[name] for name, weight in weights.items())
     found = 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
     if compared.contradiction():
-        return min(found, _CONTRADICTED)
-    return max(found, _AGREED) if compared.agrees() else found
+        return min(found, CONTRADICTED)
+    return max(found, AGREED) if compared.agrees() else found
 
 
 def people_agree(query: str, response: str, references: Sequence[str]) -> bool | None:
@@ -49,7 +50,12 @@ def people_agree(query: str, response: str, references: Sequence[str]) -> bool |
 
 
 _WRONG, _RIGHT = 0.2, 0.8
-_CONTRADICTED, _AGREED = 0.08, 0.95
+CONTRADICTED, AGREED = 0.08, 0.95
+"""At most and at least, where what can be compared says so."""
+_LONGEST = 20_000
+"""Characters of a text that are read: nobody answers at such a length."""
+_LONGEST_PHRASE = 300
+"""Characters that are compared letter by letter, which takes the product of both lengths."""
 _LONG = 12
 """Telling words from which a reference is no longer one fact."""
 
@@ -92,7 +98,7 @@ def _telling(text: str) -> tuple[str, ...]:
     return tuple([one for one in tokens if one not in common]) or tokens
 
 
-class Compared(NamedTuple):
+class AnswerBeside(NamedTuple):
     """An answer beside a reference."""
 
     query: str
@@ -108,7 +114,7 @@ class Compared(NamedTuple):
     right: Wording
 
     @classmethod
-    def of(cls, query: str, response: str, reference: str) -> Compared:
+    def of(cls, query: str, response: str, reference: str) -> AnswerBeside:
         asked, said, right = wording(query), wording(response), wording(reference)
         wanted = _telling(reference)
         known = set(asked.tokens)
@@ -153,9 +159,10 @@ class Compared(NamedTuple):
 
         wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
         near = [_nearest(one, given, fuzz.ratio) for one in self.new]
+        alike = fuzz.partial_ratio(phrase[:_LONGEST_PHRASE], whole) if phrase and whole else 0.0
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
-            "near_phrase": fuzz.partial_ratio(phrase, whole) / 100 if phrase and whole else 0.0,
+            "near_phrase": alike / 100,
             "near": sum(near) / max(len(near), 1),
             "least_near": min(near, default=0.0),
             "first": float(bool(wanted) and wanted[0] in given),
@@ -348,9 +355,10 @@ def _nearest(word: str, given: set[str], ratio: Any) -> float:
     """How alike the most similar word is, 0 to 1; a number is itself or not."""
     if word in given:
         return 1.0
-    if word[0].isdigit():
+    if word[-1].isdecimal():
         return 0.0
-    return max((ratio(word, one) for one in given if not one[0].isdigit()), default=0.0) / 100
+    others = (one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal())
+    return max((ratio(word[:_LONGEST_PHRASE], one) for one in others), default=0.0) / 100
 
 
 def _side(tokens: Sequence[str]) -> int:

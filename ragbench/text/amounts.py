@@ -64,8 +64,8 @@ class Wording(NamedTuple):
     def is_typed(self) -> bool:
         """Whether it names amounts and dates, and nothing else."""
         words = _words()
-        plain = {one for one in self.tokens if not one[0].isdigit()}
-        rest = plain - words.units.keys() - set(words.month_names) - _FILLING
+        plain = {one for one in self.tokens if not _is_number(one)}
+        rest = plain - words.units.keys() - set(words.month_names) - words.filling
         return bool(self.amounts or self.dates) and not rest
 
     def is_named_by(self, other: Wording) -> bool:
@@ -80,9 +80,9 @@ class Wording(NamedTuple):
 
     @property
     def years(self) -> frozenset[int]:
-        bare = {int(one.number) for one in self.amounts if not one.dimension}
+        bare = (one.number for one in self.amounts if not one.dimension)
         named = {one.year for one in self.dates if one.year}
-        return frozenset({year for year in bare if 1000 <= year <= 2100} | named)
+        return frozenset({int(number) for number in bare if 1000 <= number <= 2100} | named)
 
 
 @lru_cache(maxsize=4096)
@@ -95,7 +95,7 @@ def wording(text: str) -> Wording:
 
 
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_TOKEN = re.compile(rf"\d+(?:\.\d+)?|[{_HAN}]|[^\W\d_{_HAN}]+")
+_TOKEN = re.compile(rf"(?:(?<![^\s(])-)?\d+(?:\.\d+)?|[{_HAN}]|[^\W\d_{_HAN}]+")
 _HAN_NUMBER = re.compile(
     r"(?:(百分之)(?=[〇零一二两三四五六七八九十百千万]))?"
     r"([〇零一二两三四五六七八九十百千万]+)(?(1)|(?=[年月日天个元人次倍分小%]))"
@@ -103,14 +103,15 @@ _HAN_NUMBER = re.compile(
 _HAN_DIGITS = {sign: at for at, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _HAN_SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10000}
 _DIGIT = re.compile(r"\d")
+_LONGEST, _MOST = 300, 1e300
+"""Digits of a number that are read, and the largest one."""
 _ORDINAL = re.compile(r"(?<=\d)()(?:st|nd|rd|th)\b")
 _GROUPS = re.compile(r"(?<=\d)[,'’\u2009\u202f](?=\d{3}(?!\d))")
 _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?!\d)")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d,])")
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
-_FILLING = frozenset({"a", "an", "the", "of", "in", "on", "per", "about", "around", "up", "to"})
-_BETWEEN = frozenset({"of", "in", "and", "or", "to", "at", "on", "a", "per", "by"})
+_PLAIN = str.maketrans({"’": "'", "−": "-", "ß": "ss"})
 _SYMBOL = re.compile("[€$£%¥]")
 _SYMBOLS = str.maketrans({"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "})
 
@@ -118,7 +119,7 @@ _SYMBOLS = str.maketrans({"€": " eur ", "$": " usd ", "£": " gbp ", "%": " pe
 def _plain(text: str) -> str:
     """In small letters without accents; signs of currencies as words, numbers without groups."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("ß", "ss"))
+        text = unicodedata.normalize("NFKD", text.translate(_PLAIN))
         text = "".join([char for char in text if not unicodedata.combining(char)])
         text = _HAN_NUMBER.sub(_han_number, text)
     text = text.lower()
@@ -138,7 +139,7 @@ def _han_number(match: re.Match[str]) -> str:
         if (scale := _HAN_SCALES.get(sign)) is None:
             digit = _HAN_DIGITS[sign]
         elif scale == 10000:
-            total, digit = (total + digit) * scale, 0
+            total, digit = (total + digit or 1) * scale, 0
         else:
             total, digit = total + (digit or 1) * scale, 0
     return f" {total + digit}{' percent' if match[1] else ''} "
@@ -161,6 +162,8 @@ class _Words(NamedTuple):
     """Letters that are a scale behind a currency's number: £50m."""
     units: dict[str, tuple[str, float]]
     currencies: frozenset[str]
+    between: frozenset[str]
+    filling: frozenset[str]
     special: frozenset[str]
     """The words of which a text without digits must hold one to name anything."""
 
@@ -183,7 +186,8 @@ def _words() -> _Words:
     ambiguous = frozenset(known["ambiguous_months"].split())
     return _Words(
         months, ambiguous, names, numbers, ordinals, scales, short, units,
-        frozenset(known["currencies"].split()), frozenset({*months, *numbers, *ordinals}),
+        *(frozenset(known[kind].split()) for kind in ("currencies", "between", "filling")),
+        special=frozenset({*months, *numbers, *ordinals}),
     )  # fmt: skip
 
 
@@ -201,7 +205,7 @@ class _Reading:
         at, words = 0, self.words
         while at < len(self.raw):
             token = self.raw[at]
-            if token[0].isdigit() or token in words.numbers or token in words.ordinals:
+            if _is_number(token) or token in words.numbers or token in words.ordinals:
                 at = self._number(at)
             else:
                 if token in words.months and self._is_month(at):
@@ -225,9 +229,9 @@ class _Reading:
             if number >= 20 and 0 < unit < 10:
                 number, at = number + unit, at + 1
         else:
-            number = float(token[:300])
+            number = float(token[:_LONGEST])
         while at < len(raw) and raw[at] in words.scales:
-            number, at = number * words.scales[raw[at]], at + 1
+            number, at = min(number * words.scales[raw[at]], _MOST), at + 1
         dimension, factor = self._unit(at)
         before = raw[start - 1] if start else ""
         if before in words.currencies:
@@ -242,20 +246,15 @@ class _Reading:
 
     def _unit(self, at: int) -> tuple[str, float]:
         """What a number before this place counts; a word may stand between: "ten working days"."""
-        units = self.words.units
-        after = self.raw[at : at + 2]
-        if after and (found := units.get(after[0])) is not None:
-            return found
-        if len(after) == 2 and after[0].isalpha() and after[0] not in _BETWEEN:
-            found = units.get(after[1])
-            if found is not None and found[0] == "seconds":
-                return found
-        return "", 1.0
+        words, after = self.words, self.raw[at : at + 2]
+        if len(after) == 2 and after[0] in words.between:
+            after = after[1:]
+        return words.units.get(after[0], ("", 1.0)) if after else ("", 1.0)
 
     def _is_month(self, at: int) -> bool:
         if self.raw[at] not in self.words.ambiguous:
             return True
-        return any(one.isdigit() for one in self.raw[max(at - 1, 0) : at + 2])
+        return any(map(_is_number, self.raw[max(at - 1, 0) : at + 2]))
 
     def _date(self, at: int, month: int) -> Date:
         """The date around the name of a month."""
@@ -268,7 +267,7 @@ class _Reading:
             after += 1
         if day is None and after < len(raw) and (day := _day(raw[after])) is not None:
             after += 1
-        if after < len(raw) and len(raw[after]) == 4 and raw[after].isdigit():
+        if after < len(raw) and len(raw[after]) == 4 and raw[after].isdecimal():
             year = int(raw[after])
         return Date(year, month, day)
 
@@ -278,5 +277,9 @@ class _Reading:
             self.amounts.pop()
 
 
+def _is_number(token: str) -> bool:
+    return token[-1].isdecimal()
+
+
 def _day(token: str) -> int | None:
-    return int(token) if token.isdigit() and len(token) < 3 and 1 <= int(token) <= 31 else None
+    return int(token) if token.isdecimal() and len(token) < 3 and 1 <= int(token) <= 31 else None
