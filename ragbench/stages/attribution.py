@@ -333,7 +333,7 @@ _BY_PRESENT = {
     Answer.RIGHT: (Cause.RIGHT, "the answer is right"),
     Answer.WRONG: (Cause.NOT_USED, "the answer is wrong"),
     Answer.DECLINED: (Cause.DECLINED, "the system declined"),
-    Answer.UNCHECKED: (Cause.SHOWN, "there is no reference"),
+    Answer.UNCHECKED: (Cause.SHOWN, "the answer cannot be checked by words"),
     Answer.NONE: (Cause.SHOWN, "there is no answer to check"),
 }
 _BY_ABSENT = {
@@ -366,7 +366,7 @@ def _without_gold(answer: Answer) -> Attribution:
     detail = {
         Answer.WRONG: "The answer is wrong; where its evidence stands is unknown.",
         Answer.DECLINED: "The system declined; whether there is an answer is unknown.",
-        Answer.UNCHECKED: "Neither a reference nor gold is known.",
+        Answer.UNCHECKED: "The answer cannot be checked by words, and no gold is known.",
         Answer.NONE: "Neither an answer nor gold is known.",
     }[answer]
     return Attribution(cause=Cause.UNKNOWN, basis=Basis.NONE, answer=answer, detail=detail)
