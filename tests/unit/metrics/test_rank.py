@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.core.matched import Match, Matched, MatchedBy
 from ragbench.core.outcome import Cell
 from ragbench.metrics.matching import Matching
+from ragbench.metrics.rank import UNJUDGED, Ranking, ranking_of
 from ragbench.metrics.registry import definitions, parse_metric
 from tests.unit.metrics.builders import cell, cells, ranked, retrieved, trace, value
 
@@ -103,14 +105,6 @@ def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -
     chunks = ["Nothing of it.", f"{first} Once.", f"Twice. {first}", second]
     one = trace(gold_texts=[first, second], retrieval=retrieved(*"0123", texts=chunks))
     assert value(name, one, matching=Matching.TEXT) == pytest.approx(expected)
-
-
-def test_a_grade_below_zero_counts_as_not_judged_where_that_is_left_out() -> None:
-    # A chunk of c is relevant by itself, so that both chunks of a keep their places.
-    grades, ids = {"a": 2, "b": -1, "c#1": 1}, ("a#0", "b#0", "c#1", "a#1")
-    for one in (ranked(ids, grades), ranked(ids[1:], grades)):
-        assert value("precision(judged_only=true)@2", one, matching=Matching.DOCUMENT_ID) == 1.0
-        assert value("precision@2", one, matching=Matching.DOCUMENT_ID) == 1 / 2
 
 
 def test_a_grade_too_high_for_exponential_gain_fails_alone() -> None:
@@ -211,3 +205,40 @@ def test_metrics_equal_ir_measures_to_the_last_bit(ids: list[str], grades: dict[
             assert "rel=2" in name and max(grades.values()) < 2
         else:
             assert found.value == wanted[str(measure)], name
+
+
+def graded(*slots: tuple[int, ...], grades: tuple[int, ...]) -> Ranking:
+    """A ranking by what each chunk holds: positions in the grades."""
+    return ranking_of(
+        Matched(
+            golds=tuple(f"g{at}" for at in range(len(grades))),
+            grades=grades,
+            is_by_id=False,
+            chunks=len(slots),
+            matches=tuple(
+                Match(rank=rank, gold=at, by=MatchedBy.TEXT)
+                for rank, slot in enumerate(slots, 1)
+                for at in slot
+            ),
+        )
+    )
+
+
+def test_a_chunk_counts_with_the_highest_grade_that_it_holds_and_gains_all() -> None:
+    found = graded((0, 1), (), (1,), (2,), grades=(1, 2, 0, 3))
+    assert found.grades == (2, UNJUDGED, 2, 0)
+    assert found.gains == (3, UNJUDGED, UNJUDGED, 0)
+    assert (found.golds, found.ideal) == ((3, 2, 1, 0), (3, 3, 0))
+    assert (found.relevant(), found.relevant(2), found.relevant(4)) == (3, 2, 0)
+    assert (found.found(), found.found(1), found.found(level=2), found.found(0)) == (2, 2, 1, 0)
+    # What is judged as not relevant stays, what nobody judged goes.
+    kept = found.judged()
+    assert (kept.grades, kept.gains) == ((2, 2, 0), (3, UNJUDGED, 0))
+    assert kept.ranks == ((1, 1), (2, 1), (0, 3))
+
+
+def test_a_grade_below_zero_counts_as_not_judged_where_that_is_left_out() -> None:
+    found = graded((0, 1), (2,), (1,), grades=(1, 1, -1))
+    assert found.grades == (1, -1, 1)
+    assert found.judged().grades == (1, 1)
+    assert found.judged().ranks == ((1, 1), (1, 1))

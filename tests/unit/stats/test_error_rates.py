@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ragbench import RegressionQuestion, decide, pair
 from ragbench.stats.decide import ChangeKind, decide_family
+from ragbench.stats.power import Spread, detectable
 
 pytestmark = pytest.mark.nightly
 
@@ -30,9 +32,19 @@ def rate(questions: list[RegressionQuestion], change: ChangeKind) -> float:
     return sum(each.change is change for each in decisions) / len(decisions)
 
 
+def noisy(draw: np.random.Generator, cases: int, drop: float) -> Array:
+    return draw.normal(-drop, 0.15, cases).clip(-1.0, 1.0)
+
+
 def noisy_documents(draw: np.random.Generator, cases: int, drop: float) -> Array:
     shared = np.repeat(draw.normal(-drop, 0.14, -(-cases // 5)), 5)[:cases]
     return (shared + draw.normal(0.0, 0.08, cases)).clip(-1.0, 1.0)
+
+
+def mostly_ties(draw: np.random.Generator, cases: int, drop: float) -> Array:
+    """Nine of ten do not move; what is lost or gained are whole answers."""
+    moves = draw.choice([-1.0, -0.5, 0.5, 1.0], cases) * (draw.random(cases) < 0.1)
+    return np.where(draw.random(cases) < abs(drop), -math.copysign(1.0, drop), moves)
 
 
 def flips(draw: np.random.Generator, cases: int, _: float) -> Array:
@@ -88,6 +100,17 @@ def test_how_often_a_world_is_called_changed(
     assert least <= rate(questions, change) <= most
 
 
+def test_the_detectable_drop_is_detected_as_often_as_promised() -> None:
+    draw = np.random.default_rng(4)
+    drop = detectable(Spread(per_cluster=0.15, cluster_size=1.0), 30)
+    assert drop is not None
+    found = rate(
+        [question(draw.normal(-0.02 - drop, 0.15, 30), tolerance=0.02) for _ in range(TRIALS)],
+        ChangeKind.WORSE,
+    )
+    assert abs(found - 0.8) <= 4 * (0.8 * 0.2 / TRIALS) ** 0.5
+
+
 def test_eight_correlated_metrics_block_no_more_often_than_one() -> None:
     draw = np.random.default_rng(5)
     blocks = single = 0
@@ -99,3 +122,24 @@ def test_eight_correlated_metrics_block_no_more_often_than_one() -> None:
         single += any(each.test.p_value <= 0.05 for each in decisions)
     assert blocks / (TRIALS // 2) <= 0.11
     assert single / (TRIALS // 2) > 0.15
+
+
+@pytest.mark.parametrize(
+    ("world", "size", "cases"),
+    [(noisy, 1, 50), (noisy_documents, 5, 100), (mostly_ties, 1, 50)],
+)
+def test_following_the_advice_settles_an_unchanged_system_in_four_of_five(
+    world: Draw, size: int, cases: int
+) -> None:
+    draw = np.random.default_rng(4)
+
+    def asked(count: int) -> RegressionQuestion:
+        return question(world(draw, count, 0.0), size=size, tolerance=0.02)
+
+    settled: list[bool] = []
+    while len(settled) < 120:
+        needed = decide(asked(cases), resamples=500).needed
+        if needed is not None:
+            again = decide(asked(-(-needed // size) * size), resamples=500)
+            settled.append(again.change is ChangeKind.NOT_WORSE)
+    assert 0.69 <= sum(settled) / len(settled) <= 0.97

@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ragbench import pair
+from ragbench import RegressionQuestion, decide, pair
+from ragbench.stats.decide import ChangeKind
 from ragbench.stats.exchange import exchange_p_values
 from ragbench.stats.paired import PairedSample
 
@@ -35,6 +36,12 @@ def sample_of(
             for name, now, before in zip(names, present, earlier, strict=True)
         },
     )
+
+
+def test_one_case_among_three_runs_is_the_lowest_with_a_chance_of_one_in_three() -> None:
+    sample = sample_of([[0.1]], [[0.5, 0.9]])
+    (p_value,) = exchange_p_values([sample], null_means=[0.0], resamples=20_000)
+    assert p_value == pytest.approx(1 / 3, abs=0.02)
 
 
 def test_the_direction_and_what_is_tolerated() -> None:
@@ -66,6 +73,18 @@ def test_a_second_metric_that_is_the_same_costs_nothing_and_the_seed_decides() -
     assert exchange_p_values([sample, sample], null_means=[0.0, 0.0]) == (alone, alone)
     assert exchange_p_values([sample], null_means=[0.0]) == (alone,)
     assert exchange_p_values([sample], null_means=[0.0], seed=1) != (alone,)
+
+
+def test_an_unchanged_system_that_is_rarely_right_is_not_blocked() -> None:
+    """Flips of signs alone block 21% of these pairs; see benchmarks/gate_baseline.py."""
+    rng = np.random.default_rng(8)
+    blocked = 0
+    for _ in range(100):
+        scores = (rng.random((20, 11)) < 0.05).astype(float)
+        sample = sample_of(scores[:, :1].tolist(), scores[:, 1:].tolist())
+        question = RegressionQuestion(sample=sample, tolerance=0.02, largest_drop=1.0)
+        blocked += decide(question, resamples=400).change is ChangeKind.WORSE
+    assert blocked <= 5
 
 
 def written_out(tests: Sequence[np.ndarray], null_means: Sequence[float]) -> list[float]:

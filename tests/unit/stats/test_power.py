@@ -13,6 +13,7 @@ from scipy.stats import nct
 from ragbench.errors import ConfigError
 from ragbench.stats.clusters import ClusterTotals
 from ragbench.stats.power import (
+    SampleSize,
     Spread,
     cases_to_settle,
     clusters_to_detect,
@@ -33,6 +34,13 @@ def test_it_is_the_power_of_the_t_test(clusters: int, alpha: float, power: float
     )
     found = detectable(UNIT, clusters, alpha=alpha, power=power)
     assert found == pytest.approx(float(expected), rel=1e-4)
+
+
+@pytest.mark.parametrize(("cases", "drop"), [(50, 0.105), (100, 0.075), (200, 0.053), (500, 0.033)])
+def test_known_rows(cases: int, drop: float) -> None:
+    # One-sided 5%, 80% power, spread 0.30 of the differences.
+    spread = Spread(per_cluster=0.30, cluster_size=1.0)
+    assert detectable(spread, cases) == pytest.approx(drop, abs=0.003)
 
 
 def test_too_few_clusters_can_show_nothing() -> None:
@@ -86,6 +94,24 @@ def test_no_sample_settles_a_distance_of_nothing() -> None:
     assert clusters_to_rule_out(0.0, UNIT, reach=1.0) is None
     assert clusters_to_rule_out(-0.1, UNIT) is None
     assert clusters_to_detect(1e-9, UNIT) is None
+
+
+def test_ruling_out_takes_three_over_the_tolerance_at_least() -> None:
+    still = Spread(per_cluster=1e-6, cluster_size=1.0)
+    needed = clusters_to_rule_out(0.05, still, reach=0.95)
+    assert needed is not None
+    # Exactly 59 (0.95^59 < 0.05); the approximation may be off by a few.
+    assert 50 <= needed.clusters <= 62
+
+
+def test_with_noise_ruling_out_takes_little_more_than_the_t_test() -> None:
+    noisy = Spread(per_cluster=0.6, cluster_size=2.0)
+    bounded, student = (clusters_to_rule_out(0.05, noisy, reach=each) for each in (0.95, None))
+    # (1.645 + 0.842)^2 * (0.6 / 0.05)^2 = 890 clusters of two.
+    assert student == SampleSize(clusters=892, cases=1784)
+    assert student is not None
+    assert bounded is not None
+    assert student.clusters < bounded.clusters < 1.1 * student.clusters
 
 
 def test_out_of_range_is_refused() -> None:

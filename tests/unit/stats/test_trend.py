@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,14 @@ def test_five_runs_that_only_fall_are_two_of_their_120_orders() -> None:
     assert [found.before, found.after] == pytest.approx([0.5, 0.1])
 
 
+def test_a_step_is_found_where_it_is() -> None:
+    found = one([0.8, 0.8, 0.8, 0.6, 0.6, 0.6])
+    # Three high ones and three low ones: 20 ways, of which two are perfect steps.
+    assert found.p_value == pytest.approx(2 / 20)
+    assert found.step == 3
+    assert [found.before, found.after] == pytest.approx([0.8, 0.6])
+
+
 def test_what_does_not_vary_has_not_changed() -> None:
     for figures in ([0.1 + 0.2] * 4 + [0.3] * 4, [0.7] * 5):
         assert (one(figures).p_value, one(figures).step) == (1.0, None)
@@ -43,6 +52,29 @@ def test_the_direction_does_not_matter_and_a_copy_costs_nothing() -> None:
     falling = one(figures)
     assert one([1.0 - figure for figure in figures]).p_value == falling.p_value
     assert trends([figures, figures]) == (falling, falling)
+
+
+def test_unchanged_noisy_runs_are_seldom_marked() -> None:
+    """12 merges, 8 correlated metrics: at most one in twenty has any mark."""
+    rng = np.random.default_rng(4)
+    marked = 0
+    for _ in range(200):
+        shared = rng.normal(0.0, 0.02, 12)
+        series = [(0.7 + shared + rng.normal(0.0, 0.01, 12)).tolist() for _ in range(8)]
+        marked += any(t is not None and t.p_value <= 0.05 for t in trends(series, resamples=400))
+    assert marked <= 16  # 5% of 200, and two standard errors
+
+
+def test_a_slow_decline_over_ten_of_twelve_merges_is_seen() -> None:
+    rng = np.random.default_rng(5)
+    loss = 0.01 * np.minimum(np.arange(12), 10)
+    seen = 0
+    for _ in range(50):
+        noise = rng.normal(0.0, math.sqrt(1 / 6 / 400), 12)  # 400 questions of 0 or 1
+        (found,) = trends([(0.6 - loss + noise).tolist()], resamples=400)
+        assert found is not None
+        seen += found.p_value <= 0.05
+    assert seen >= 45
 
 
 def strongest(series: np.ndarray) -> np.ndarray:
