@@ -122,7 +122,10 @@ class SettingsFile:
         value = self.file.value
         for part in place:
             if isinstance(value, Mapping):
-                value = cast("Mapping[Any, Any]", value).get(part)
+                entries = cast("Mapping[Any, Any]", value)
+                # YAML takes some keys for numbers or dates; their places name them as texts.
+                by_text = {str(key): item for key, item in entries.items()}
+                value = entries.get(part, by_text.get(str(part)))
             elif isinstance(value, list) and isinstance(part, int):
                 value = cast("list[Any]", value)[part]
             else:

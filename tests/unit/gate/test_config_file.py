@@ -35,6 +35,7 @@ gate:
       max: 0.9
       slices:
         language:zh: {min: 0.5, max_drop: 0.1}
+    42: {max: 0.5}
 """
 
 
@@ -75,6 +76,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
                     ),
                 ),
             ),
+            "42": MetricGate(limits=FigureLimits(maximum=0.5)),
         },
     )
 
