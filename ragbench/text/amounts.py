@@ -184,10 +184,13 @@ def _words() -> _Words:
     }
     names = [row.split()[0] for row in known["months"]]
     ambiguous = frozenset(known["ambiguous_months"].split())
+    currencies, between, filling = (
+        frozenset(known[kind].split()) for kind in ("currencies", "between", "filling")
+    )
+    special = frozenset({*months, *numbers, *ordinals})
     return _Words(
-        months, ambiguous, names, numbers, ordinals, scales, short, units,
-        *(frozenset(known[kind].split()) for kind in ("currencies", "between", "filling")),
-        special=frozenset({*months, *numbers, *ordinals}),
+        months, ambiguous, names, numbers, ordinals, scales, short, units, currencies, between,
+        filling, special,
     )  # fmt: skip
 
 
