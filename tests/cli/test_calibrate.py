@@ -70,13 +70,6 @@ def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
     assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
 
 
-def test_labels_that_say_nothing_of_answers_are_refused(ragbench: Ragbench) -> None:
-    ragbench("calibrate", written([{"query": "a b", "chunks": []}]), "-q").refused(
-        "no query says whether its answer is present"
-    )
-    assert not Path("calibration.json").exists()
-
-
 def test_a_score_is_no_label(ragbench: Ragbench) -> None:
     records, name = labelled(40), "relevance"
     for record in records:

@@ -91,23 +91,6 @@ def test_no_model_no_key_and_no_endpoint_are_reported(
     assert "no answer from m at http://127.0.0.1:9/v1" in nobody["llm answers"][1]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("llm: [1]\n", "must hold settings"),
-        ("llm:\n  modell: m\n", "there is no setting 'modell'"),
-        ("llm:\n  model: m\n  temperature: hot\n", "llm.temperature must be a number"),
-        ("- 1\n", "must hold sections"),
-    ],
-)
-def test_a_wrong_configuration_is_reported_with_its_place(
-    ragbench: Ragbench, text: str, shown: str
-) -> None:
-    Path("ragbench.yaml").write_text(text)
-    state, detail = checks(ragbench("doctor", "--llm", "--json"))["llm settings"]
-    assert state == "failed" and "ragbench.yaml" in detail and shown in detail
-
-
 def test_the_model_for_embeddings_is_asked_where_one_is_named(
     ragbench: Ragbench, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,11 +205,6 @@ def test_what_asks_nothing_is_named_before_answers_are_replaced(ragbench: Ragben
     assert "those, asking nothing: ragbench eval run -m ..." in ragbench(*PLAIN).err
 
 
-def test_a_field_has_one_place(ragbench: Ragbench) -> None:
-    done = ragbench("eval", "office", "--field", "query=a", "--field", "query=b")
-    assert (done.code, done.err) == (2, "Error: --field says twice where query is found: a and b\n")
-
-
 def test_options_come_from_the_environment(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,46 +217,6 @@ def test_options_come_from_the_environment(
     # What is said on the command line counts more.
     found = json.loads(ragbench("eval", "office", "--limit", "1").out)
     assert found["manifest"]["dataset"]["cases"] == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (["nope.jsonl"], "nope.jsonl: no such file or folder"),
-        (["office", "-m", "nDGC@10"], "unknown metric 'nDGC'. Did you mean nDCG?"),
-        (["office", "-m", "recall"], "'recall' needs a cutoff, as in recall@10"),
-        (["office", "-m", ""], "--metrics names no metric"),
-        (["office", "--rag", "nope:X"], "there is no module 'nope'"),
-        (["office", "--rag", "rags.py:Plein"], "Did you mean Plain?"),
-        (["office", "--rag", "rags"], "is not of the form"),
-        (["office", "--rag-args", "{"], "--rag-args is not JSON"),
-        (["office", "--rag-args", "3"], "--rag-args must be a JSON object"),
-        (["office", "--rag-args", '{"top": 3}'], "the baseline RAG has no setting top. It has b,"),
-        (["office", "--rag-args", '{"top_k": "x"}'], "--rag-args: a setting has the wrong type"),
-        (["office", "--rag", "rags.py:Plain", "--corpus", "x"], "--corpus is for the baseline"),
-        (["office", "--limit", "0"], "--limit must be at least 1, not 0"),
-        (["office", "--max-error-rate", "7"], "--max-error-rate must be between 0 and 1, not 7"),
-        (["office", "--limit", "1", "--sample", "1"], "--limit and --sample exclude each other"),
-        (["office", "--timeout", "0"], "--timeout must be more than 0 seconds, not 0"),
-        (["office", "--timeout", "nan"], "--timeout must be more than 0 seconds, not nan"),
-        (["office", "--matching", "ids"], "--matching must be one of auto, id, document_id, text"),
-        (["office", "--format", "xml"], "unknown name 'xml' among formats"),
-        (["office", "--field", "query"], "expected TARGET=SOURCE"),
-        (["office", "--out", "rags.py"], "rags.py is a file. Choose a folder with --out"),
-        (["office", "--out", "office"], "office is not empty and is not a run folder"),
-    ],
-)
-def test_what_the_user_can_mend_is_printed_without_a_traceback(
-    ragbench: Ragbench, arguments: list[str], error: str
-) -> None:
-    done = ragbench("eval", *arguments).refused()
-    assert done.out == ""
-    before, _, after = done.err.partition("Error: ")
-    # How the dataset is read may be known, and printed, before what is wrong is met.
-    assert before == "" or before.startswith("read office as ragbench: id, query, ")
-    assert error in after
-    assert "Traceback" not in done.err
-    assert not Path("reports").exists()
 
 
 def test_all_bad_lines_are_named_at_once(ragbench: Ragbench) -> None:

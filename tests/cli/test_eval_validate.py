@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -117,16 +116,6 @@ def test_the_same_command_again_judges_and_calls_nothing(
     assert (again["summaries"], again["validation"]) == (first["summaries"], first["validation"])
 
 
-def test_runs_are_compared_with_and_without_a_validator(ragbench: Ragbench, dataset: str) -> None:
-    assert evaluated(ragbench, dataset, "-o", "plain").code == 0
-    assert evaluated(ragbench, dataset, "-o", "judged", "--validate", "lexical").code == 0
-    done = ragbench("compare", "plain", "judged", "--json").ok()
-    drop = ("--max-drop", "answer_rate=0.5")
-    done = ragbench("gate", "judged", "--baseline", "plain", *drop, "--json")
-    assert done.code in (0, 1, 3), done.err
-    assert json.loads(done.out)["refusals"] == []
-
-
 def test_what_post_retrieval_leaves_is_judged(ragbench: Ragbench, dataset: str) -> None:
     stage = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
     Path("top.yaml").write_text(stage, encoding="utf-8")
@@ -136,15 +125,6 @@ def test_what_post_retrieval_leaves_is_judged(ragbench: Ragbench, dataset: str) 
     # Other chunks, other verdicts: those from before are not taken.
     assert evaluated(ragbench, dataset, *options).code == 0
     assert len(cases_of()[0]["validation"]["relevance"]) == 2
-
-
-def test_bad_options_are_refused(ragbench: Ragbench, dataset: str) -> None:
-    for options, error in (
-        (("--validate", "nobody"), "unknown name 'nobody'"),
-        (("--calibration", "c.json"), "name one with --validate"),
-    ):
-        done = evaluated(ragbench, dataset, *options)
-        assert (done.code, error in done.err) == (2, True)
 
 
 def test_cases_csv_says_of_each_query_what_was_judged_and_why(ragbench: Ragbench) -> None:

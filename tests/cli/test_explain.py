@@ -90,20 +90,3 @@ def test_cases_by_cause_tag_and_metric(ragbench: Ragbench, run: str) -> None:
     found = json.loads(ragbench("cases", run, "--worst", "token_f1", "--json").out)
     assert [case["id"] for case in found["cases"]] == ["c2", "c1", "c3"]  # unmeasured last
     assert json.loads(ragbench("cases", run, "--tag", "date", "--json").out)["found"] == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (("cases", "run", "--cause", "lost"), "--cause must be one of not_in_corpus"),
-        (("cases", "run", "--worst", "token_f2"), "Did you mean 'token_f1'?"),
-        (("explain", "run", "c9"), "the run has no case 'c9'"),
-        (("explain", "office"), "is not a run folder"),
-    ],
-)
-def test_what_does_not_exist_is_said_with_the_way_on(
-    ragbench: Ragbench, run: str, arguments: tuple[str, ...], error: str
-) -> None:
-    done = ragbench(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert error in done.err

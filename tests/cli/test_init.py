@@ -60,10 +60,3 @@ def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace
     assert json.loads(done.out) == {"folder": ".", "written": [], "left": list(FILES)}
     assert ragbench("init", "--force").out.splitlines() == list(FILES)
     assert (workplace / "ragbench.yaml").read_text("utf-8") != "mine"
-
-
-def test_a_place_that_cannot_be_written_is_refused(ragbench: Ragbench, workplace: Path) -> None:
-    (workplace / "taken").write_text("", "utf-8")
-    done = ragbench("init", "taken")
-    assert (done.code, done.out) == (2, "")
-    assert "cannot be written" in done.err

@@ -82,25 +82,6 @@ def test_without_arguments_the_help_is_shown(ragbench: Ragbench) -> None:
     assert "Usage: ragbench" in done.out + done.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (["evaluate"], "No such command 'evaluate'"),
-        (["eval"], "Missing argument 'DATASET'"),
-        (["eval", "office", "--limt", "3"], "No such option: --limt"),
-        (["eval", "office", "--limit", "many"], "Invalid value for '--limit'"),
-        (["eval", "office", "--batch-size", "0"], "Invalid value for '--batch-size'"),
-        (["report"], "Missing argument 'RUN'"),
-        (["show", "nothing"], "No such command 'nothing'"),
-    ],
-)
-def test_bad_usage_is_refused(ragbench: Ragbench, arguments: list[str], error: str) -> None:
-    done = ragbench(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert error in done.err
-    assert "Traceback" not in done.err
-
-
 def test_the_version_is_printed(ragbench: Ragbench) -> None:
     assert ragbench("--version").ok().out.startswith("ragbench ")
 

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import parse_metrics
-from ragbench.core.outcome import Cell
-from ragbench.stages.repeated import Repeated
 from tests.cli.runs import Ragbench, cases_of
 
 NOISY = '''
@@ -100,19 +97,6 @@ def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
     assert ragbench("gate", "run", "-b", "ragbench-baseline.json").code == 0
 
 
-@pytest.mark.usefixtures("cases")
-def test_what_cannot_be_repeated_is_refused(ragbench: Ragbench) -> None:
-    for more, message in (
-        (("--rag-repeats", "0"), "--rag-repeats"),
-        (("--rag-repeats", "21"), "give 1 to 20"),
-        (("--rag-repeats", "2", "--dry-run"), "--dry-run"),
-    ):
-        ragbench(*EVAL, *more).refused(message)
-    ragbench("eval", "cases.jsonl", "-q", "-o", "other", "--rag-repeats", "2").refused(
-        "--rag-repeats needs --rag"
-    )
-
-
 WORKING = """
 import time
 from functools import cache
@@ -151,66 +135,3 @@ def test_that_a_system_keeps_its_answers_is_said(ragbench: Ragbench, rag: str, s
     assert len(message) == said
     if said:
         assert "repeats say nothing of its noise. Turn its cache off." in message[0]
-
-
-@pytest.mark.parametrize(
-    ("again", "took", "second", "said"),
-    [
-        (0.02, 0.5, 1.0, True),
-        (0.03, 0.5, 1.0, False),  # more than a twentieth of the time
-        (0.0001, 0.019, 1.0, False),  # so fast that it is no model
-        (0.02, 0.5, 0.0, False),  # another score: it was asked again
-    ],
-)
-def test_when_a_system_seems_to_keep_its_answers(
-    again: float, took: float, second: float, said: bool
-) -> None:
-    later = {"a": (b"1", (Cell.measured(second),))}
-    repeated = Repeated(parse_metrics("token_f1"), [later], {"generate": [again, again, 9.0]})
-    repeated.add("a", b"1", (Cell.measured(1.0),))
-    found = list(repeated.kept_answers({"retrieve": [5.0], "generate": [took, took, 60.0]}))
-    assert len(found) == said
-
-
-MOODY = """
-import pathlib
-from ragbench import RAGInterface
-
-class Moody(RAGInterface):
-    def retrieve(self, query, top_k=None):
-        return ["Everyone has 27 days of paid leave."]
-
-    def generate(self, query, contexts):
-        good = "leave" in query or pathlib.Path("good mood").exists()
-        return "27 days" if "leave" in query else "from 8 to 17" if good else "no idea"
-"""
-MOODY_EVAL = ("eval", "office", "--rag", "moody.py:Moody", "-m", "recall@5,token_f1", "-q", "-o")
-
-
-def test_a_comparison_of_one_system_calls_what_differs_noise(
-    ragbench: Ragbench, workplace: Path
-) -> None:
-    (workplace / "moody.py").write_text(MOODY, encoding="utf-8")
-    for name in ("one", "two"):
-        assert ragbench(*MOODY_EVAL, name).code == 0
-        (workplace / "good mood").touch()
-    out = " ".join(ragbench("compare", "one", "two").out.split())
-    assert "changed nothing that was imported, read or set" in out
-
-
-def test_runs_that_read_another_prompt_are_not_of_one_system(
-    ragbench: Ragbench, workplace: Path
-) -> None:
-    text = MOODY.replace('pathlib.Path("good mood").exists()', 'pathlib.Path("p.txt").read_text()')
-    (workplace / "moody.py").write_text(text, encoding="utf-8")
-    for name, prompt in (("one", "be kind"), ("two", "")):
-        (workplace / "p.txt").write_text(prompt, encoding="utf-8")
-        assert ragbench(*MOODY_EVAL, name).code == 0
-    done = ragbench("baseline", "set", "one", "two", "-o", "b.json")
-    assert (done.code, done.out) == (2, "")
-    assert "one, two are not runs of one unchanged system: p.txt changed" in " ".join(
-        done.err.split()
-    )
-    out = " ".join(ragbench("compare", "one", "two").out.split())
-    assert "p.txt changed" in out
-    assert "noise" not in out

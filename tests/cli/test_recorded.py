@@ -117,29 +117,6 @@ def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.Mo
     ragbench("eval", "-").refused("the baseline RAG needs documents")
 
 
-def test_a_recorded_answer_that_declines_is_as_if_it_had_been_asked_for(ragbench: Ragbench) -> None:
-    rows = [{"query": "a", "response": text} for text in ("27", "", "I do not know.")]
-    done = ragbench("eval", lines("said.jsonl", rows), "-o", "run", "-m", "answer_rate")
-    assert "generate  1 answered, 2 abstained, 3 recorded" in done.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (["--corpus", "office"], "--corpus has no use: said.jsonl has answers recorded"),
-        (["--rag-args", '{"top_k": 1}'], "--rag-args has no use: answers are recorded"),
-        (["--answers-format", "ragas"], "name it with --answers"),
-        (["--field", "answers.response=x"], "there is no file of answers"),
-        (["--field", "respons=x"], "no field 'respons' to map to. Did you mean 'response'?"),
-        (["--answers", "nowhere.jsonl"], "nowhere.jsonl: no such file or folder"),
-        (["--encoding", "klingon"], "no text encoding 'klingon'"),
-        (["--field", "response=nothing"], "no record has the field that the mapping response="),
-    ],
-)
-def test_what_has_no_use_is_said(ragbench: Ragbench, arguments: list[str], error: str) -> None:
-    ragbench("eval", lines("said.jsonl", SAID), "-o", "run", *arguments).refused(error)
-
-
 def test_a_run_is_not_written_over_while_it_is_read(ragbench: Ragbench) -> None:
     ragbench("eval", "office", "-o", "run", "-q")
     before = Path("run/report.json").read_bytes()

@@ -53,12 +53,6 @@ def test_a_page_shows_each_case_beside_that_of_another_run(ragbench: Ragbench, r
         assert html.escape(response) in re.sub(r"</?u>", "", page)
 
 
-def test_a_run_to_compare_with_needs_a_page(ragbench: Ragbench, run: str) -> None:
-    done = ragbench("report", "run", "--against", "run")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == "Error: --against shows cases in a page: name it with --html FILE\n"
-
-
 def test_an_export_names_what_it_wrote_and_where(ragbench: Ragbench, run: str) -> None:
     done = ragbench("export", "run", "--to", "jsonl", "-o", "all.jsonl")
     assert (done.code, done.out, done.err) == (0, "all.jsonl\n", "3 cases written\n")

@@ -82,9 +82,3 @@ def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:
     text = ragbench("validate", str(PELLORIN), *options)
     assert "no answer: right is a No" in text.out
     assert "says-unknown" in text.out
-
-
-def test_what_says_nothing_of_answers_is_refused(ragbench: Ragbench, tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text(json.dumps({"id": "a", "text": "Rain."}) + "\n", encoding="utf-8")
-    ragbench("validate", str(corpus), "--self-test").refused("no near misses can be made of it")

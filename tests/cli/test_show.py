@@ -71,12 +71,6 @@ def test_a_metric_is_found_by_alias_and_with_its_cutoff(ragbench: Ragbench) -> N
     assert ragbench("show", "metric", "F1").out.startswith("token_f1: ")
 
 
-def test_an_unknown_metric_brings_close_ones(ragbench: Ragbench) -> None:
-    done = ragbench("show", "metric", "recal")
-    assert (done.code, done.out) == (2, "")
-    assert "Did you mean recall or set_recall?" in done.err
-
-
 @pytest.mark.parametrize("kind", LISTED)
 def test_every_name_is_listed_with_its_summary_and_settings(ragbench: Ragbench, kind: str) -> None:
     data = json.loads(ragbench("show", kind, "--json").out)
@@ -90,13 +84,6 @@ def test_every_name_is_listed_with_its_summary_and_settings(ragbench: Ragbench, 
     for one in data:
         for name in one.get("settings", {}).get("properties", {}):
             assert f" {name} " in flat
-
-
-def test_options_come_from_the_environment(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAGBENCH_SHOW_EXPORTS_JSON", "1")
-    assert json.loads(ragbench("show", "exports").out)
 
 
 def test_a_setting_is_listed_with_its_type_and_default(ragbench: Ragbench) -> None:

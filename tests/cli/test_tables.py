@@ -109,13 +109,6 @@ def test_the_whole_picture(printed: Any) -> None:
     )
 
 
-def test_times_stand_in_their_own_table_alone(printed: Any) -> None:
-    latency = Latency(stage="retrieve", count=10, mean=0.1, p50=0.1, p95=0.1, longest=0.1)
-    out = printed(report([summary("retrieval_latency", score=0.1)], latencies=[latency]))
-    assert "retrieval_latency" not in out
-    assert "  retrieve     10  100.0 ms  100.0 ms  100.0 ms  100.0 ms\n" in out
-
-
 def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> None:
     shared = Latency(
         stage="retrieve", count=10, mean=0.1, p50=None, p95=None, longest=None, sharing=8
@@ -132,12 +125,6 @@ def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> Non
 
 def test_counts_of_tokens_are_not_shown_as_shares(printed: Any) -> None:
     assert "1,234.5" in printed(report([summary("prompt_tokens", score=1234.5)]))
-
-
-def test_texts_of_the_user_are_never_markup(printed: Any) -> None:
-    hostile = "[bold]x[/nothing] :smile: [link=a]"
-    out = printed(report([], [failure(hostile)], notes=[hostile], name=hostile), 200)
-    assert out.count(hostile) == 3
 
 
 def test_failures_of_one_type_share_a_line(printed: Any) -> None:

@@ -165,13 +165,10 @@ def test_an_edge_case_gets_a_verdict_and_its_warning(verdicts: Verdicts, name: s
     assert all(any(piece["text"] in text for text in texts) for piece in verdict["evidence"])
 
 
-@pytest.mark.parametrize(
-    ("query", "kind"),
-    [("?!", "empty_query"), ("it", "unclear_query"), ("stuff about the thing", "")],
-)
+@pytest.mark.parametrize(("query", "kind"), [("?!", "empty_query"), ("it", "unclear_query")])
 def test_unclear_queries_get_a_verdict(verdicts: Verdicts, query: str, kind: str) -> None:
     (verdict,) = verdicts(asked(query=query))
-    assert not kind or kind in kinds(verdict)
+    assert kind in kinds(verdict)
 
 
 # --- what cannot be read
@@ -202,45 +199,6 @@ def test_chunks_written_as_json_in_a_text_are_opened(ragbench: Ragbench) -> None
     for options in ((), ("--map", "chunks=output")):
         done = ragbench("validate", written(logged), "--json", "-q", *options).ok()
         assert json.loads(done.out)["relevant_chunk_ids"] == ["leave"]
-
-
-def test_strict_refuses_them(ragbench: Ragbench) -> None:
-    ragbench("validate", written(asked(1), "{oops", asked(3)), "-o", "v.jsonl", "--strict").refused(
-        "dump.jsonl:2: not valid JSON"
-    )
-    assert ragbench("validate", written(asked(1)), "--strict", "-q").code == 0
-
-
-GOOD = '{"query": "a b", "chunks": []}\n'
-NESTED = '{"question": "a b", "text": "c", "output": {"docs": []}}\n'
-ELSEWHERE = "no chunks are recognised under 'output.passages'"
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "said"),
-    [
-        ("", (), "the file is empty"),
-        ("{oops\n", (), "not valid JSON"),
-        ("1\n2\n", (), "no chunks are recognised; the record is the number 1"),
-        ('{"question": "a b"}\n', (), "no chunks are recognised"),
-        ('["a b", 7, "text", 0.9]\n', ("--query", "a b"), "no chunks are recognised"),
-        (NESTED, ("--map", "chunks=output.passages"), ELSEWHERE),
-        (GOOD, ("--format", "qdrnt"), "no dump format 'qdrnt'"),
-        (GOOD, ("--map", "txt=x"), "no such field"),
-        (GOOD, ("--map", "text"), "expected TARGET=SOURCE"),
-        (GOOD, ("--scores", "up"), "--scores must be one of"),
-        (GOOD, ("--validator", "no"), "unknown name 'no'"),
-        (GOOD, ("--min-quality", "Best"), "--min-quality Best"),
-        (GOOD, ("--min-answer-present", "7"), "share from 0 to 1"),
-        (GOOD, ("-o", "dump.jsonl"), "is the dump itself"),
-        (GOOD, ("-o", "dump.jsonl/v.jsonl"), "cannot be written"),
-    ],
-)
-def test_bad_input_is_one_clear_error(
-    ragbench: Ragbench, content: str, options: tuple[str, ...], said: str
-) -> None:
-    Path("dump.jsonl").write_text(content, encoding="utf-8")
-    assert ragbench("validate", "dump.jsonl", "-q", *options).refused(said).out == ""
 
 
 # --- the mapping
@@ -542,11 +500,3 @@ def test_a_page_shows_which_queries_another_retriever_won_and_lost(ragbench: Rag
     assert "here, leave Employees get 27 days of paid leave a year." in won
     # A curve of each: here a relevant chunk for two of three queries at rank 1, as before.
     assert page.count('class="line before"') == page.count('class="line"') == 1
-
-
-def test_a_page_against_what_is_no_file_of_verdicts_is_refused(ragbench: Ragbench) -> None:
-    Path("old.jsonl").write_text('{"query_id": "q1", "answer_present": true}\n', "utf-8")
-    ragbench("validate", written(asked()), "--against", "old.jsonl", "--html", "page.html").refused(
-        "old.jsonl:1: expected a verdict of ragbench validate -o"
-    )
-    assert not Path("page.html").exists()

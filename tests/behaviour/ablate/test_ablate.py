@@ -27,7 +27,6 @@ from ragbench.post.filter import TopK
 from ragbench.post.operator import OperatorInput, RankedChunk
 from ragbench.post.rerank import Rerank, ScoreStore
 from ragbench.post.rerankers.semantic import SemanticReranker
-from ragbench.stages.trial import percentile
 from ragbench.views.ablation import ablation_object
 from tests.behaviour.rags import NotingRAG, cases, run
 from tests.unit.post.builders import Paid
@@ -225,14 +224,6 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
     run(cases("lost a"), NotingRAG(), tmp_path / "lost", metrics="hit_rate@1")
     with pytest.raises(RunMismatchError, match="no retrieval to replay"):
         ablate(tmp_path / "lost", [variant("all")])
-
-
-def test_percentiles_are_values_that_were_measured() -> None:
-    """Nearest rank: of 20 values the 10th, the 19th and the 20th."""
-    values = [float(at) for at in range(20, 0, -1)]
-    assert [percentile(values, share) for share in (0.5, 0.95, 0.96, 1.0)] == [10, 19, 20, 20]
-    assert [percentile([3.0], share) for share in (0.0, 0.5, 0.95)] == [3.0, 3.0, 3.0]
-    assert percentile([], 0.5) == 0.0
 
 
 # --- comparisons that hold together

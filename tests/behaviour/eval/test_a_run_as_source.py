@@ -17,7 +17,6 @@ from ragbench import (
     evaluate,
     open_source,
     open_traces,
-    read_cases,
 )
 from ragbench.errors import DataError, RunMismatchError
 from ragbench.stages.stored import entries
@@ -68,25 +67,6 @@ def test_every_outcome_of_a_run_is_recorded(run: Path) -> None:
             assert recorded.seconds == outcome.seconds
     assert found["2"].recorded["generate"].status is Status.ABSTAINED
     assert str(found["3"].recorded["generate"].failure) == "retrieve: ConnectionError: no index"
-
-
-def test_a_run_evaluated_again_gives_the_same_cases_and_outcomes(run: Path, tmp_path: Path) -> None:
-    with open_source(run) as source:
-        assert source.info.form == "run"
-        report = evaluate(source, None, out=tmp_path / "again", metrics=[])
-    first = [traced.trace for traced in open_traces(run)]
-    second = [traced.trace for traced in open_traces(tmp_path / "again")]
-    assert [trace.case for trace in first] == [trace.case for trace in second]
-    for one, other in zip(first, second, strict=True):
-        assert (one.generation.status, one.generation.value) == (
-            other.generation.status,
-            other.generation.value,
-        )
-    with open_source(run / "report.json") as source:  # the run that it stands in
-        assert source.info.form == "run"
-    third = evaluate(read_cases(run), Moody(), out=tmp_path / "third", metrics=[])
-    one, other = (found.manifest["fingerprints"]["dataset"] for found in (report, third))
-    assert one == other
 
 
 def test_what_was_not_asked_yet_is_not_recorded(tmp_path: Path) -> None:

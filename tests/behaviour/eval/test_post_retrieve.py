@@ -21,9 +21,6 @@ from ragbench.errors import ConfigError
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
 from ragbench.post.operator import ChunkNeighbours, OperatorInput, OperatorOutput
-from ragbench.post.rerank import Rerank
-from ragbench.post.rerankers.semantic import SemanticReranker
-from ragbench.post.stage import post_retrieved, steps_of
 from ragbench.stages.rag import chunk_service
 from tests.behaviour.rags import AsyncRAG, NotingRAG, OnlyGenerates, cases, counts, rows, run
 
@@ -74,22 +71,6 @@ def test_generation_and_metrics_see_what_stands_after_it(tmp_path: Path) -> None
         "post_retrieve",
         "generate",
     ]
-
-
-def test_the_journal_says_which_operator_dropped_which_chunk(tmp_path: Path) -> None:
-    stage = PostRetrieval(operators=(Threshold(min_score=0.15), TopK(k=1), Template()))
-    run(cases("a"), Three(), tmp_path / "run", post_retrieval=stage)
-    outcome = next(open_traces(tmp_path / "run")).trace.post_retrieval
-    assert outcome is not None
-    assert outcome.value is not None
-    steps = steps_of(outcome.value)
-    assert [(step.operator, step.dropped) for step in steps] == [
-        ("filter.threshold", ("x",)),
-        ("filter.top_k", ("d-a",)),
-        ("format.template", ()),
-    ]
-    assert steps[0].given == (("x", 0.1), ("y", 0.2), ("d-a", 0.9))
-    assert steps[1].left == steps[2].given == steps[2].left == (("y", 0.2),)
 
 
 def test_generation_is_given_the_formatted_text(tmp_path: Path) -> None:
@@ -151,17 +132,6 @@ def test_on_error_raise_costs_the_case(tmp_path: Path) -> None:
     assert counts(report)["post_retrieve"] == (0, 0, 0, 1)
     assert counts(report)["generate"] == (0, 0, 0, 1)
     assert rag.generated == []
-
-
-def test_embeddings_are_taken_from_the_metadata() -> None:
-    stage = PostRetrieval(operators=(Rerank(reranker=SemanticReranker()),))
-    given = RetrievalResult(
-        ["far", "near"],
-        context_ids=["f", "n"],
-        context_metadata=[{"embedding": [0.0, 1.0]}, {"embedding": [1.0, 0.0]}],
-        metadata={"query_embedding": [1.0, 0.0]},
-    )
-    assert post_retrieved(stage, "?", given).context_ids == ["n", "f"]
 
 
 def test_async_rags_have_it_too(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from ragbench import (
     Case,
     Entry,
-    EvalSettings,
     GenerationResult,
     Known,
     Outcome,
@@ -22,7 +21,6 @@ from ragbench import (
     parse_metrics,
     report_of,
 )
-from ragbench.errors import ConfigError
 from tests.behaviour.rags import NotingRAG, OnlyGenerates
 
 METRICS = parse_metrics("recall@5, token_f1")
@@ -62,14 +60,6 @@ def test_recorded_answers_are_scored_without_a_rag(tmp_path: Path) -> None:
     ]
     assert report.latencies == ()  # of a recorded answer nothing is known but what the file says
     assert report_of(tmp_path / "run").summaries == report.summaries
-
-
-def test_what_is_missing_is_skipped_and_never_a_zero(tmp_path: Path) -> None:
-    report = scored([entry("x", None, "a"), entry("y", "Paris")], tmp_path / "run")
-    assert figures(report) == {"recall@5": (0.5, 1), "token_f1": (1.0, 1)}
-    reasons = {s.metric.name: s.reasons for s in report.summaries}
-    assert reasons["token_f1"] == (("not recorded", 1),)
-    assert reasons["recall@5"] == (("not recorded", 1),)
 
 
 def test_a_recorded_latency_is_that_of_the_file(tmp_path: Path) -> None:
@@ -113,12 +103,6 @@ def test_a_generator_is_given_the_recorded_contexts_and_nothing_made_up(tmp_path
     assert figures(report)["token_f1"] == (1.0, 1)
     reasons = {s.metric.name: s.reasons for s in report.summaries}
     assert reasons["token_f1"] == (("not recorded", 1),)
-
-
-def test_nothing_recorded_and_nobody_to_ask_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nothing to score in said\.jsonl"):
-        scored([entry("x", None)], tmp_path / "run", settings=EvalSettings(source="said.jsonl"))
-    assert not (tmp_path / "run").exists()
 
 
 def answered(id_: str, response: str | GenerationResult, **said: Any) -> Entry:

@@ -112,14 +112,6 @@ def test_a_growing_limit_asks_only_what_is_new(tmp_path: Path) -> None:
     assert second == (QUERIES[4:7], QUERIES[4:7])
 
 
-def test_a_growing_sample_asks_only_what_is_new(tmp_path: Path) -> None:
-    data = cases(*QUERIES)
-    first, _ = asked(data, tmp_path / "run", selection=Selection(sample=3, seed=5))
-    second, _ = asked(data, tmp_path / "run", selection=Selection(sample=6, seed=5))
-    assert len(first) == len(second) == 3
-    assert not set(first) & set(second)
-
-
 def test_failed_queries_are_asked_again_only_on_request(tmp_path: Path) -> None:
     data = cases("a", "lost b", "mute c")
     asked(data, tmp_path / "run")
@@ -128,23 +120,6 @@ def test_failed_queries_are_asked_again_only_on_request(tmp_path: Path) -> None:
     report = run(data, again, tmp_path / "run", retry_failed=True)
     assert (again.retrieved, again.generated) == (["lost b"], ["mute c"])
     assert counts(report)["retrieve"] == (2, 0, 0, 1)
-
-
-class Recovered(NotingRAG):
-    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-        self.retrieved.append(query)
-        return RetrievalResult([f"text {query}"], context_ids=[f"d-{query}"], scores=[0.5])
-
-
-def test_what_has_recovered_is_scored(tmp_path: Path) -> None:
-    data = cases("a", "lost b")
-    run(data, NotingRAG(), tmp_path / "run")
-    rag = Recovered()
-    report = run(data, rag, tmp_path / "run", retry_failed=True)
-    assert (rag.retrieved, rag.generated) == (["lost b"], ["lost b"])
-    assert counts(report) == {"retrieve": (2, 0, 0, 0), "generate": (2, 0, 0, 0)}
-    assert [summary.score for summary in report.summaries] == [1.0, 1.0]
-    assert report.failures == ()
 
 
 def test_fresh_asks_everything(tmp_path: Path) -> None:

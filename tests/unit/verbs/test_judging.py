@@ -77,22 +77,6 @@ def statuses(report: Report) -> dict[str, list[str]]:
     }
 
 
-def test_judged_and_free_metrics_stand_side_by_side(tmp_path: Path) -> None:
-    server = FaultServer()
-    with judging(tmp_path, server) as judge:
-        report = run(tmp_path, judge)
-        spent = judge.session.receipt()
-    assert {tuple(found) for found in statuses(report).values()} == {("measured",) * 4}
-    assert len(server.calls) == 1 + 4 * (2 + 1 + 2)  # the preflight's, and each metric's
-    row = next(iter(report.rows()))
-    assert [len(judgements) for judgements in row.judgements] == [0, 1, 1, 1]
-    assert report.judging is not None
-    assert [line.answers for line in report.judging.lines] == [8, 4, 8]
-    judged_cost = sum(line.cost or 0 for line in report.judging.lines)
-    before = next(line for line in spent.lines if line.purpose == "preflight")
-    assert spent.cost == judged_cost + (before.cost or 0)
-
-
 def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
     tmp_path: Path,
 ) -> None:

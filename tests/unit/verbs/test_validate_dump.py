@@ -155,21 +155,6 @@ def test_stops_after_any_number_of_verdicts_cost_nothing_twice(stops: list[int])
         assert out.read_bytes() == (place / "whole.jsonl").read_bytes()
 
 
-def test_stopped_workers_finish_and_keep_what_they_have_begun(dump: Path, tmp_path: Path) -> None:
-    log, out = tmp_path / "log", tmp_path / "v.jsonl"
-    seen: list[ValidatedQuery] = []
-    options: dict[str, Any] = {"out": out, "workers": 2}
-    stopping = {"emit": seen.append, "stopped": lambda: len(seen) >= 16}
-    with pytest.raises(InterruptedRunError):
-        judge(dump, partial(Plain, log), **stopping, **options)
-    assert [one.query_id for one in seen] == [f"q{number}" for number in range(16)]
-    assert 16 <= len(asked(log)) <= QUERIES
-    assert judge(dump, partial(Plain, log), **options).queries == QUERIES
-    assert len(asked(log)) == QUERIES
-    judge(dump, Plain, out=tmp_path / "whole.jsonl")
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-
-
 @pytest.mark.parametrize("threads", [1, 4])
 def test_what_was_answered_before_the_money_ran_out_is_kept(tmp_path: Path, threads: int) -> None:
     records = [record(number, "budget" * (number == 20)) for number in range(QUERIES)]
@@ -192,17 +177,6 @@ def test_what_every_query_would_fail_of_ends_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "v.jsonl").exists()
 
 
-def test_a_failed_query_is_tried_again_and_no_other(tmp_path: Path) -> None:
-    dump = written(tmp_path / "dump.jsonl", [record(1), record(2, "raise"), record(3)])
-    log, out = tmp_path / "log", tmp_path / "v.jsonl"
-    summary = judge(dump, Plain, out=out)
-    assert (summary.queries, summary.failed) == (2, 1)
-    assert summary.failures == ("q2: validate: ValueError: cannot read raise",)
-    summary = judge(dump, partial(Plain, log), out=out)
-    assert asked(log) == ["raise"]
-    assert (summary.queries, summary.failed, summary.reused) == (2, 1, 2)
-
-
 def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path) -> None:
     """Ours inspect the chunks themselves; what another package says is its own."""
     found = record(1)
@@ -222,13 +196,3 @@ def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path)
     assert counts == both | {"malformed_chunk": (1, 1), "empty_text": (1, 1)}
     assert summary.details == {"half": 1.0, "seen": 2.0}
     assert (summary.chunks, summary.relevant_chunks) == (4, 2)
-
-
-def test_progress_says_what_was_reused(dump: Path, tmp_path: Path) -> None:
-    events: list[Any] = []
-    out = tmp_path / "v.jsonl"
-    judge(dump, Plain, out=out, limit=30, advance=events.append)
-    assert (sum(e.done for e in events), sum(e.reused for e in events)) == (30, 0)
-    events.clear()
-    judge(dump, Plain, out=out, advance=events.append)
-    assert (sum(e.done for e in events), sum(e.reused for e in events)) == (QUERIES, 30)

@@ -1,0 +1,126 @@
+"""What the user can mend is one clear error with exit code 2: each command line with its words."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runs import Ragbench, lines
+from tests.cli.test_recorded import SAID
+
+FILES = {
+    "empty.jsonl": "",
+    "oops.jsonl": "{oops\n",
+    "numbers.jsonl": "1\n2\n",
+    "bare.jsonl": '{"question": "a b"}\n',
+    "list.jsonl": '["a b", 7, "text", 0.9]\n',
+    "nested.jsonl": '{"question": "a b", "text": "c", "output": {"docs": []}}\n',
+    "good.jsonl": '{"query": "a b", "chunks": []}\n',
+    "half.jsonl": '{"query": "a b", "chunks": []}\n{oops\n',
+    "no_verdicts.jsonl": '{"query_id": "q1", "answer_present": true}\n',
+    "documents.jsonl": '{"id": "a", "text": "Rain."}\n',
+}
+USAGE = {
+    "evaluate": "No such command 'evaluate'",
+    "eval": "Missing argument 'DATASET'",
+    "eval office --limt 3": "No such option: --limt",
+    "eval office --limit many": "Invalid value for '--limit'",
+    "eval office --batch-size 0": "Invalid value for '--batch-size'",
+    "report": "Missing argument 'RUN'",
+    "show nothing": "No such command 'nothing'",
+    "show metric recal": "Did you mean recall or set_recall?",
+    "init rags.py": "cannot be written",
+    "explain office": "is not a run folder",
+    "calibrate good.jsonl -q": "no query says whether its answer is present",
+    "doctor --corpus office": "--corpus",
+}
+EVAL = {
+    "nope.jsonl": "nope.jsonl: no such file or folder",
+    "office -m nDGC@10": "unknown metric 'nDGC'. Did you mean nDCG?",
+    "office -m recall": "'recall' needs a cutoff, as in recall@10",
+    "office -m ''": "--metrics names no metric",
+    "office --rag nope:X": "there is no module 'nope'",
+    "office --rag rags.py:Plein": "Did you mean Plain?",
+    "office --rag rags": "is not of the form",
+    "office --rag-args {": "--rag-args is not JSON",
+    "office --rag-args 3": "--rag-args must be a JSON object",
+    """office --rag-args '{"top": 3}'""": "the baseline RAG has no setting top. It has b,",
+    """office --rag-args '{"top_k": "x"}'""": "--rag-args: a setting has the wrong type",
+    "office --rag rags.py:Plain --corpus x": "--corpus is for the baseline",
+    "office --limit 0": "--limit must be at least 1, not 0",
+    "office --max-error-rate 7": "--max-error-rate must be between 0 and 1, not 7",
+    "office --limit 1 --sample 1": "--limit and --sample exclude each other",
+    "office --timeout 0": "--timeout must be more than 0 seconds, not 0",
+    "office --timeout nan": "--timeout must be more than 0 seconds, not nan",
+    "office --matching ids": "--matching must be one of auto, id, document_id, text",
+    "office --format xml": "unknown name 'xml' among formats",
+    "office --field query": "expected TARGET=SOURCE",
+    "office --field query=a --field query=b": "--field says twice where query is found: a and b",
+    "office --out rags.py": "rags.py is a file. Choose a folder with --out",
+    "office --out office": "office is not empty and is not a run folder",
+    "office --validate nobody": "unknown name 'nobody'",
+    "office --calibration c.json": "name one with --validate",
+    "office --rag-repeats 2": "--rag-repeats needs --rag",
+    "office --rag rags.py:Plain --rag-repeats 0": "--rag-repeats",
+    "office --rag rags.py:Plain --rag-repeats 21": "give 1 to 20",
+    "office --rag rags.py:Plain --rag-repeats 2 --dry-run": "--dry-run",
+    "said.jsonl --corpus office": "--corpus has no use: said.jsonl has answers recorded",
+    """said.jsonl --rag-args '{"top_k": 1}'""": "--rag-args has no use: answers are recorded",
+    "said.jsonl --answers-format ragas": "name it with --answers",
+    "said.jsonl --field answers.response=x": "there is no file of answers",
+    "said.jsonl --field respons=x": "no field 'respons' to map to. Did you mean 'response'?",
+    "said.jsonl --answers nowhere.jsonl": "nowhere.jsonl: no such file or folder",
+    "said.jsonl --encoding klingon": "no text encoding 'klingon'",
+    "said.jsonl --field response=nothing": "no record has the field that the mapping response=",
+}
+VALIDATE = {
+    "empty.jsonl": "the file is empty",
+    "oops.jsonl": "not valid JSON",
+    "half.jsonl --strict": "half.jsonl:2: not valid JSON",
+    "numbers.jsonl": "no chunks are recognised; the record is the number 1",
+    "bare.jsonl": "no chunks are recognised",
+    "list.jsonl --query 'a b'": "no chunks are recognised",
+    "nested.jsonl --map chunks=output.passages": "are recognised under 'output.passages'",
+    "good.jsonl --format qdrnt": "no dump format 'qdrnt'",
+    "good.jsonl --map txt=x": "no such field",
+    "good.jsonl --map text": "expected TARGET=SOURCE",
+    "good.jsonl --scores up": "--scores must be one of",
+    "good.jsonl --validator no": "unknown name 'no'",
+    "good.jsonl --min-quality Best": "--min-quality Best",
+    "good.jsonl --min-answer-present 7": "share from 0 to 1",
+    "good.jsonl -o good.jsonl": "is the dump itself",
+    "good.jsonl -o good.jsonl/v.jsonl": "cannot be written",
+    "good.jsonl --against no_verdicts.jsonl --html p.html": "jsonl:1: expected a verdict",
+    "documents.jsonl --self-test": "no near misses can be made of it",
+}
+OF_A_RUN = {
+    "cases run --cause lost": "--cause must be one of not_in_corpus",
+    "cases run --worst token_f2": "Did you mean 'token_f1'?",
+    "explain run c9": "the run has no case 'c9'",
+    "report run --against run": "--against shows cases in a page: name it with --html FILE",
+}
+COMMANDS = USAGE | {
+    f"{command} {given}": said
+    for command, table in (("eval", EVAL), ("validate", VALIDATE))
+    for given, said in table.items()
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_the_user_can_mend_is_one_clear_error(ragbench: Ragbench, command: str) -> None:
+    lines("said.jsonl", SAID)
+    for name, text in FILES.items():
+        Path(name).write_text(text, "utf-8")
+    there = set(Path().iterdir())
+    done = ragbench(*shlex.split(command)).refused(COMMANDS[command])
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert set(Path().iterdir()) == there  # nothing is left behind
+
+
+def test_of_a_run_it_is_said_what_it_has(ragbench: Ragbench) -> None:
+    ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run", "-q").ok()
+    for command, said in OF_A_RUN.items():
+        assert ragbench(*shlex.split(command)).refused(said).out == ""
