@@ -81,15 +81,3 @@ def test_a_score_is_no_label(ragbench: Ragbench) -> None:
     ragbench("calibrate", written(records), "-q", "--map", f"relevant={name}").refused(
         f"field '{name}': expected a label"
     )
-
-
-def test_chunks_that_are_all_relevant_teach_no_threshold(ragbench: Ragbench) -> None:
-    records = labelled(40)
-    for record in records:
-        for chunk in record["chunks"]:
-            chunk["relevant"] = True
-    done = ragbench("calibrate", written(records), "-o", "c.json", "--json", "-q", "--workers", "1")
-    report = json.loads(done.out)["report"]
-    assert report["chunk_before"] is None
-    assert any("labels of chunks" in note for note in report["notes"])
-    assert json.loads(Path("c.json").read_text())["thresholds"]["relevant"] > 0.1

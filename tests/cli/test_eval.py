@@ -165,16 +165,6 @@ def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
     assert done.err.endswith("Interrupted.\n")
 
 
-def test_cases_come_from_standard_input(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Path("office/cases.jsonl").open(encoding="utf-8") as lines:
-        monkeypatch.setattr("sys.stdin", lines)
-        done = ragbench("eval", "-", "--rag", "rags.py:Plain", "-o", "run")
-    assert done.code == 0
-    assert done.out.startswith("Plain on stdin: 3 cases\n")
-
-
 def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:
     command = ("eval", "office/cases.jsonl", "-m", "recall@5", "-o")
     assert ragbench(*command, "run").code == 0

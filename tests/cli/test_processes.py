@@ -222,12 +222,3 @@ def test_a_shell_completes(typed: str, offered: list[str]) -> None:
         start(_RAGBENCH_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=words)
     )
     assert (code, out.split(), err) == (0, offered, "")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_is_printed(shell: str) -> None:
-    code, out, _ = ended(
-        start("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    )
-    assert code == 0
-    assert "_RAGBENCH_COMPLETE" in out

@@ -37,16 +37,6 @@ def test_recorded_answers_are_scored_and_nobody_is_asked(ragbench: Ragbench) -> 
     assert score("exact_match") == (1.0, 1)  # the one that is missing is not a zero
 
 
-def test_a_rag_is_asked_for_what_is_missing(ragbench: Ragbench) -> None:
-    lines("said.jsonl", SAID)
-    done = ragbench(
-        "eval", "said.jsonl", "--rag", "rags.py:Plain", "-o", "run", "-m", "token_f1"
-    ).ok()
-    assert "asking Plain for generate of 1: what is recorded is taken (--ask-again" in done.err
-    assert "generate  2 answered, 1 recorded" in done.out
-    assert calls() == 0  # every retrieval was recorded
-
-
 def test_the_rag_can_be_asked_for_everything_again(ragbench: Ragbench) -> None:
     command = ("eval", lines("said.jsonl", SAID), "--rag", "rags.py:Plain", "-o", "run")
     done = ragbench(*command, "--ask-again", "-m", "token_f1")

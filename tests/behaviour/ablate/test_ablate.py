@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from ragbench import (
     parse_metrics,
 )
 from ragbench.errors import ConfigError, LLMStoppedError, RunMismatchError
-from ragbench.llm.endpoint import Price
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
 from ragbench.post.operator import OperatorInput, RankedChunk
@@ -356,18 +354,6 @@ def test_declining_is_no_way_to_win(asked: Path) -> None:
     end_to_end = done.variants[1].changes[0]
     assert (end_to_end.score, end_to_end.difference, end_to_end.lost) == (0.0, -1.0, 4)
     assert done.keep == "By end_to_end_f1: keep all; one: not distinguishable from all."
-
-
-def test_tokens_that_are_reported_have_a_cost(asked: Path) -> None:
-    price = Price(input=Decimal(1), output=Decimal(10))
-    done = answered(asked, Reading(), price=price)
-    first, one, _ = done.variants
-    # 200 tokens at 1 and 10 at 10 a million; 100 and 10 for one chunk.
-    assert first.answers.cost == pytest.approx(300e-6)
-    assert one.answers.cost == pytest.approx(200e-6)
-    assert (first.answers.prompt_tokens, first.answers.response_tokens) == (200, 10)
-    assert done.currency == "USD"
-    assert answered(asked, Reading()).variants[0].answers.cost is None
 
 
 def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:

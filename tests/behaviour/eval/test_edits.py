@@ -15,8 +15,10 @@ from unittest import mock
 import pytest
 
 from ragbench import Case, EvalSettings, evaluate, load_rag, metric, parse_metrics
+from ragbench.errors import InterruptedRunError
 from ragbench.ledger.watch import Watch
 from ragbench.stages import spot_check
+from ragbench.stages.reuse import RunVersion, project_of, run_version
 from ragbench.verbs.evaluate import evaluate_entries
 
 CASES = [Case(id=str(n), query=f"q{n}", reference="yes") for n in range(3)]
@@ -130,7 +132,15 @@ def forget() -> None:
         del sys.modules[name]
 
 
-def command(metrics: str = "exact_match", *, source: str = "", **arguments: Any) -> tuple[int, Any]:
+def command(
+    metrics: str = "exact_match",
+    *,
+    source: str = "",
+    out: str = "run",
+    stored: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+    **arguments: Any,
+) -> tuple[int, Any]:
     """Evaluates as the command does, in modules loaded afresh: how often it asked, the report."""
     forget()
     before = len(vars(sys)["edit_calls"])
@@ -141,10 +151,11 @@ def command(metrics: str = "exact_match", *, source: str = "", **arguments: Any)
         report = evaluate_entries(
             CASES,
             rag,
-            out=Path("run"),
+            out=Path(out),
             metrics=chosen,
-            settings=EvalSettings(source=source),
+            settings=EvalSettings(source=source, trust_stored=stored),
             watch=watch,
+            stopped=stopped,
         )
     return len(vars(sys)["edit_calls"]) - before, report
 
@@ -306,6 +317,65 @@ def test_an_argument_asks_again_and_what_is_ignored_does_not(project: Path) -> N
     add("notes/todo.txt")()
     add("run.lock")()
     assert command(weight=2.0)[0] == 0
+
+
+# --- which folder a command goes on in, and which stored outcomes hold
+
+
+def version() -> RunVersion:
+    forget()
+    with Watch() as watch:
+        __import__("far_module")
+        rag = load_rag("edited_rag.py:Edited")
+        return run_version(Path("run"), project_of(rag, None, None, watch=watch))
+
+
+REWORDED = add("edited_pkg/prompts.py")
+
+
+def test_each_version_has_a_folder_next_to_the_first(project: Path) -> None:
+    command()
+    for number in (2, 3):
+        REWORDED()
+        found = version()
+        assert (found.folder, found.is_changed) == (Path(f"run-{number}"), True)
+        assert found.because == ("edited_pkg/prompts.py changed",)
+        command(out=str(found.folder))
+        assert version().folder == found.folder
+
+
+def test_the_note_outlives_an_interruption(project: Path) -> None:
+    command()
+    REWORDED()
+    made = vars(sys)["edit_calls"]
+    with pytest.raises(InterruptedRunError):
+        command(stopped=lambda: len(made) >= 4)
+    calls, report = command()
+    assert calls == 2
+    assert "retrieve and generate asked again: edited_pkg/prompts.py changed" in report.notes
+    assert all(stage.reused == 0 for stage in report.stages)
+
+
+def test_what_cannot_be_seen_is_reused_only_to_finish_a_run(project: Path) -> None:
+    rag, made = Path("edited_rag.py"), vars(sys)["edit_calls"]
+    unseen = 'subprocess.run([sys.executable, "-c", ""], check=True)'
+    rag.write_text(rag.read_text().replace("thread.start()", f"thread.start(); {unseen}"))
+    with pytest.raises(InterruptedRunError):
+        command(stopped=lambda: bool(made))
+    assert command()[0] == 2
+    found = version()
+    assert (found.folder, found.is_changed) == (Path("run-2"), False)
+    calls, report = command()
+    assert calls == 3
+    assert any("asked again" in note for note in report.notes)
+
+
+def test_stored_outcomes_are_trusted_where_the_user_says_so(project: Path) -> None:
+    command()
+    REWORDED()
+    calls, report = command(stored=True)
+    assert calls == 0
+    assert any(note.startswith("retrieve and generate --reuse") for note in report.notes)
 
 
 # --- metrics

@@ -26,14 +26,12 @@ from ragbench import (
     Report,
     RetrievalResult,
     Status,
-    metric,
     open_traces,
     report_of,
 )
 from ragbench.core.matched import Match, MatchedBy
-from ragbench.errors import InterfaceError, RunError
+from ragbench.errors import InterfaceError
 from ragbench.stages.stage import Progress
-from ragbench.verbs import evaluate as evaluate_module
 from tests.behaviour.rags import AsyncRAG, NotingRAG, OnlyGenerates, cases, counts, rows, run
 
 
@@ -285,14 +283,6 @@ def test_the_second_look_sees_what_the_first_saw(tmp_path: Path) -> None:
 # --- kinds of case
 
 
-def test_one_case_without_anything_known(tmp_path: Path) -> None:
-    report = run([Case(id="a", query="a")], NotingRAG(), tmp_path / "run", metrics=None)
-    assert counts(report) == {"retrieve": (1, 0, 0, 0), "generate": (1, 0, 0, 0)}
-    for summary in report.summaries:
-        assert summary.total == 1
-        assert summary.failed == 0
-
-
 @pytest.mark.parametrize(
     ("matching", "recall"), [("auto", 1.0), ("id", 1.0), ("text", 0.0), ("document_id", 1.0)]
 )
@@ -340,36 +330,6 @@ def test_matching_does_not_depend_on_the_order_of_the_cases(tmp_path: Path, firs
     assert report_of(tmp_path / "run").summaries == report.summaries
     again = run(data, Own(), tmp_path / "run", metrics="recall@5")
     assert (again.summaries, again.notes) == (report.summaries, report.notes)
-
-
-def test_cells_that_read_no_ranking_stay_when_the_matching_turns_out_otherwise(
-    tmp_path: Path,
-) -> None:
-    """The first window holds nothing that tells; what was scored by then is not scored again."""
-    data = [
-        *(Case(id=f"u{n}", query=f"u{n}", reference="A") for n in range(513)),
-        Case(id="c", query="c", reference="A", reference_context_ids=("d-x",)),
-    ]
-    scored: list[str] = []
-
-    @metric
-    def counted(response: str, query: str) -> float:
-        """Counts."""
-        scored.append(query)
-        return 1.0
-
-    report = evaluate_module.evaluate(
-        data, NotingRAG(), out=tmp_path / "run", metrics=["recall@5", counted]
-    )
-    assert report.manifest["settings"]["matching"] == "not_comparable"
-    assert report.is_comparable is False
-    assert len(scored) == 514
-    assert [summary.measured for summary in report.summaries] == [0, 514]
-    assert report.summaries[0].reasons[-1] == (
-        "not comparable: no retrieved id is one of the gold's, and no relevant text is known",
-        1,
-    )
-    assert report.notes[0].startswith("Retrieval was not compared with the gold: none of 1 ")
 
 
 def test_ids_of_one_corpus_are_comparable_though_nothing_was_found(tmp_path: Path) -> None:
@@ -424,12 +384,6 @@ def test_the_time_of_a_case_in_a_batch_is_not_known(tmp_path: Path) -> None:
 
 
 # --- what is refused before anything runs
-
-
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(RunError, match="cannot be written"):
-        run(cases("a"), NotingRAG(), tmp_path / "file" / "run")
 
 
 # --- progress
