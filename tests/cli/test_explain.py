@@ -66,18 +66,6 @@ def test_what_an_operator_dropped_is_named(ragbench: Ragbench) -> None:
     assert "top_k" in ragbench("explain", "cut", "q").out
 
 
-def test_gold_that_is_not_in_the_corpus(ragbench: Ragbench) -> None:
-    rows = [
-        {"id": "in", "query": "When is the desk open?", "reference_context_ids": ["desk"]},
-        {"id": "out", "query": "How high is the tower?", "reference_context_ids": ["tower"]},
-    ]
-    lines("cases.jsonl", rows)
-    ragbench("eval", "cases.jsonl", "--corpus", "office/corpus.jsonl", "-o", "run", "-q").ok()
-    causes = {case["id"]: case["attribution"]["cause"] for case in cases_of()}
-    assert causes["out"] == "not_in_corpus"
-    assert causes["in"] != "not_in_corpus"
-
-
 def test_a_cause_is_taken_as_tables_print_it(ragbench: Ragbench, run: str) -> None:
     in_words = ragbench("cases", run, "--cause", "answered though nothing was there").ok()
     assert in_words.out == ragbench("cases", run, "--cause", "answered_without").out

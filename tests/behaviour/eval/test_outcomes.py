@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
 from ragbench import (
@@ -26,7 +25,6 @@ from ragbench import (
     Report,
     RetrievalResult,
     Status,
-    open_traces,
     report_of,
 )
 from ragbench.core.matched import Match, MatchedBy
@@ -222,27 +220,6 @@ def test_a_query_that_hangs_fails_by_its_time_limit(tmp_path: Path) -> None:
 
 
 # --- kinds of result
-
-
-def test_tuples_numbers_of_numpy_and_other_types_are_taken(tmp_path: Path) -> None:
-    scores: Any = np.array([0.5, 0.25], dtype=np.float32)
-    result = RetrievalResult(
-        ("text a", "b"),
-        context_ids=("d-a", "d-b"),
-        scores=tuple(scores),
-        metadata={"vector": np.zeros(3), "seen": {2, 1}, "model": object()},
-    )
-    report = run(cases("a"), returning(result), tmp_path / "run")
-    assert counts(report)["retrieve"] == (1, 0, 0, 0)
-    (traced,) = open_traces(tmp_path / "run")
-    stored = traced.trace.retrieval.value
-    assert stored is not None
-    assert (stored.contexts, stored.context_ids, stored.scores) == (
-        ["text a", "b"],
-        ["d-a", "d-b"],
-        [0.5, 0.25],
-    )
-    assert stored.metadata == {"vector": [0, 0, 0], "seen": [1, 2], "model": "<builtins.object>"}
 
 
 def test_what_a_rag_does_to_its_contexts_changes_no_score(tmp_path: Path) -> None:

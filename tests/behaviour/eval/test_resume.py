@@ -55,37 +55,34 @@ def test_the_same_run_again_asks_nothing(tmp_path: Path) -> None:
     assert after["report.json"].replace(b'"reused": 10', b'"reused": 0') == before["report.json"]
 
 
+UNSAID = {"retriever": None, "generator": None}
+
+
 @pytest.mark.parametrize(
-    ("first", "second", "expected"),
+    ("first", "second", "options", "expected"),
     [
-        ({}, {"generator": 2}, ([], QUERIES)),
-        ({}, {"retriever": "two"}, (QUERIES, [])),  # it finds the same
+        ({}, {"generator": 2}, {}, ([], QUERIES)),
+        ({}, {"retriever": "two"}, {}, (QUERIES, [])),  # it finds the same
         # Nobody says that retrieval does not read the attribute that changed.
-        ({"retriever": None}, {"retriever": None, "generator": 2}, (QUERIES, QUERIES)),
+        ({"retriever": None}, {"retriever": None, "generator": 2}, {}, (QUERIES, QUERIES)),
+        (UNSAID, UNSAID, {"rag_description": {"version": 2}}, (QUERIES, QUERIES)),
+        ({}, {}, {"top_k": 3}, (QUERIES, [])),
     ],
 )
-def test_a_changed_stage_asks_for_what_depends_on_it(
-    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], expected: object
+def test_what_changed_asks_for_what_depends_on_it(
+    tmp_path: Path,
+    first: dict[str, Any],
+    second: dict[str, Any],
+    options: dict[str, Any],
+    expected: object,
 ) -> None:
-    one, other = NotingRAG(), NotingRAG()
-    vars(one).update(first)
-    vars(other).update(second)
+    one, other, again = NotingRAG(), NotingRAG(), NotingRAG()
+    for rag, settings in ((one, first), (other, second), (again, first)):
+        vars(rag).update(settings)
     asked(cases(*QUERIES), tmp_path / "run", one)
-    assert asked(cases(*QUERIES), tmp_path / "run", other) == expected
-
-
-def test_another_description_asks_everything(tmp_path: Path) -> None:
-    for version in (1, 2):
-        rag = NotingRAG()
-        rag.retriever = rag.generator = None
-        found = asked(cases(*QUERIES), tmp_path / "run", rag, rag_description={"version": version})
-        assert found == (QUERIES, QUERIES)
-
-
-def test_another_top_k_retrieves_anew(tmp_path: Path) -> None:
-    asked(cases(*QUERIES), tmp_path / "run")
-    assert asked(cases(*QUERIES), tmp_path / "run", top_k=3) == (QUERIES, [])
-    assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
+    assert asked(cases(*QUERIES), tmp_path / "run", other, **options) == expected
+    if "top_k" in options:  # what the first setting gave is still there
+        assert asked(cases(*QUERIES), tmp_path / "run", again) == ([], [])
 
 
 def test_a_changed_reference_is_scored_and_not_asked(tmp_path: Path) -> None:

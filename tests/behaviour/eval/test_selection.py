@@ -62,8 +62,3 @@ def test_a_draw_is_fair() -> None:
 def test_numbers_below_one_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="must be at least 1"):
         Selection(**options)
-
-
-def test_limit_and_sample_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="exclude each other"):
-        Selection(limit=1, sample=1)

@@ -147,10 +147,6 @@ def test_what_is_no_path_of_what_is_read_is_named(
         read(wrong)
 
 
-def test_evaluate_has_at_most_twelve_parameters() -> None:
-    assert len(inspect.signature(evaluate).parameters) <= 12
-
-
 SCRIPT = """
 import json
 from pathlib import Path

@@ -143,24 +143,3 @@ def test_ranges_that_begin_anywhere_give_the_bytes_of_one_process(
     assert (here.queries, here.malformed) == (12, 1)
     assert far(path, Plain, piece=piece, out=tmp_path / "far.jsonl") == here
     assert (tmp_path / "far.jsonl").read_bytes() == (tmp_path / "near.jsonl").read_bytes()
-
-
-class Deadly(Plain):
-    """Takes its worker down."""
-
-    def validate(self, query: str, chunks: Any) -> Any:
-        import os
-
-        if query.endswith("number 7"):
-            os._exit(7)
-        return super().validate(query, chunks)
-
-
-@pytest.mark.nightly
-def test_a_query_that_takes_workers_down_fails_alone(dump: Path, tmp_path: Path) -> None:
-    out = tmp_path / "v.jsonl"
-    summary = far(dump, Deadly, out=out)
-    assert summary.failed == 2
-    [died] = [failure for failure in summary.failures if failure.startswith("q7: ")]
-    assert "ProcessDied" in died
-    assert len(out.read_bytes().splitlines()) == QUERIES
