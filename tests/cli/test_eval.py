@@ -189,12 +189,6 @@ def test_a_plus_adds_metrics_to_the_usual_ones(ragbench: Ragbench) -> None:
     assert [one["metric"] for one in more[len(usual) :]] == ["hit_rate@1"]
 
 
-def test_what_asks_nothing_is_named_before_answers_are_replaced(ragbench: Ragbench) -> None:
-    assert ragbench(*PLAIN).code == 0
-    Path("rags.py").write_text(Path("rags.py").read_text("utf-8").replace("27 days", "28 days"))
-    assert "those, asking nothing: ragbench eval run -m ..." in ragbench(*PLAIN).err
-
-
 def test_options_come_from_the_environment(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

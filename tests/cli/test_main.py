@@ -94,6 +94,7 @@ def test_the_version_is_printed(ragbench: Ragbench) -> None:
         (EOFError(), 130, "Interrupted.\n"),
         (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 2, "x.csv: Permission den"),
         (OSError("odd"), 2, "Error: odd\n"),
+        (MemoryError(), 2, "Error: there is not enough memory for this\n"),
         (SystemExit(1), 2, ""),
         (SystemExit(0), 0, ""),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 2, ""),
@@ -128,12 +129,3 @@ def test_what_is_too_large_names_the_option_that_allows_it(
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1KB")
     assert ragbench(*arguments, "--fresh").code == 2
     ragbench("--max-file", "much", *arguments).refused("'much' is not a size")
-
-
-def test_a_lack_of_memory_is_one_line(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted() -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("ragbench_cli.commands.report.command", exhausted)
-    done = ragbench("report")
-    assert (done.code, done.err) == (2, "Error: there is not enough memory for this\n")

@@ -434,38 +434,30 @@ def changed_by(answer: str) -> dict[str, Any]:
     }
 
 
+def scored(out: Path, rag: object = Counting, **options: Any) -> float | None:
+    options.setdefault("metrics", "exact_match")
+    return evaluate(CASES, rag, out=out, **options).summaries[0].score
+
+
 @pytest.mark.parametrize("way", changed_by(""))
 def test_a_sweep_in_one_process_has_new_answers(tmp_path: Path, way: str) -> None:
-    from ragbench import as_rag
-
-    def score() -> float | None:
-        chosen = parse_metrics("exact_match")
-        report = evaluate(CASES, as_rag(Counting()), out=tmp_path / "run", metrics=chosen)
-        return report.summaries[0].score
-
-    assert score() == 1.0
+    assert scored(tmp_path) == 1.0
     with changed_by("no")[way]():
-        assert score() == 0.0
-    assert score() == 1.0
+        assert scored(tmp_path) == 0.0
+    assert scored(tmp_path) == 1.0
 
 
 def test_a_closure_in_one_process_has_new_answers(tmp_path: Path) -> None:
-    from ragbench import as_rag
-
     def make(answer: list[str]) -> Callable[[str], dict[str, Any]]:
         return lambda query: {"contexts": ["c"], "response": answer[0]}
 
-    chosen = parse_metrics("exact_match")
     answer = ["yes"]
     for text, score in (("yes", 1.0), ("no", 0.0)):
         answer[0] = text
-        report = evaluate(CASES, as_rag(make(answer)), out=tmp_path / "run", metrics=chosen)
-        assert report.summaries[0].score == score
+        assert scored(tmp_path / "run", make(answer)) == score
 
 
 def test_a_metric_patched_in_one_process_has_a_new_score(tmp_path: Path) -> None:
-    from ragbench import as_rag
-
     values = {"value": 0.5}
 
     @metric
@@ -475,18 +467,13 @@ def test_a_metric_patched_in_one_process_has_a_new_score(tmp_path: Path) -> None
 
     for value in (0.5, 0.75):
         values["value"] = value
-        report = evaluate(
-            CASES, as_rag(Counting()), out=tmp_path / "run", metrics=[swept], version="1"
-        )
-        assert report.summaries[0].score == value
+        assert scored(tmp_path / "run", metrics=[swept], version="1") == value
 
 
 def test_a_version_that_is_named_is_trusted(tmp_path: Path) -> None:
-    from ragbench import as_rag
-
-    def calls(version: str | None) -> int:
+    asked: list[int] = []
+    for version in ("1", "1", "2", None, None):
         before = len(CALLS)
-        evaluate(CASES, as_rag(Counting()), out=tmp_path / "run", metrics=[], version=version)
-        return len(CALLS) - before
-
-    assert [calls(version) for version in ("1", "1", "2", None, None)] == [3, 0, 3, 3, 3]
+        scored(tmp_path / "run", version=version)
+        asked.append(len(CALLS) - before)
+    assert asked == [3, 0, 3, 3, 3]

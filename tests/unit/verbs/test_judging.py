@@ -6,6 +6,7 @@ import json
 from contextlib import AbstractContextManager, suppress
 from decimal import Decimal
 from pathlib import Path
+from statistics import mean, variance
 from typing import Any
 
 import pytest
@@ -147,15 +148,13 @@ def test_repetitions_show_how_far_the_judge_agrees_with_itself(tmp_path: Path) -
     values = [
         [judgement.cell.value or 0.0 for judgement in row.judgements[0]] for row in report.rows()
     ]
-    means = [sum(found) / 3 for found in values]
-    variances = [
-        sum((value - mean) ** 2 for value in found) / 2
-        for found, mean in zip(values, means, strict=True)
-    ]
+    variances = [variance(found) for found in values]
     assert steady.cases == 2
     assert steady.deviation == pytest.approx((sum(variances) / 2) ** 0.5)
     assert steady.error == pytest.approx((sum(v / 3 for v in variances)) ** 0.5 / 2)
-    assert [row.cells[0].value for row in report.rows()] == pytest.approx(means)
+    assert [row.cells[0].value for row in report.rows()] == pytest.approx(
+        [mean(found) for found in values]
+    )
 
 
 def test_the_judge_is_tried_before_anything_is_paid_for(tmp_path: Path) -> None:
