@@ -8,7 +8,7 @@ import pytest
 
 from ragbench.stages.stage import Progress
 from ragbench_cli import console
-from ragbench_cli.console import Lines, progress
+from ragbench_cli.console import Lines
 
 
 def test_a_line_every_half_minute() -> None:
@@ -25,11 +25,6 @@ def test_a_line_every_half_minute() -> None:
         "retrieve 300/1,000 (3 failed)",
         "generate 20/1,000 (2 failed, 10 from before)",
     ]
-
-
-def test_nothing_when_it_is_not_wanted() -> None:
-    with progress(shown=False) as advance:
-        assert advance is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

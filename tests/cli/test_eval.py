@@ -109,12 +109,6 @@ def test_without_out_the_same_command_finds_its_run_again(ragbench: Ragbench) ->
     assert calls() == 3 + 3 + 2
 
 
-def test_json_is_the_report_alone_whatever_the_rag_prints(ragbench: Ragbench) -> None:
-    done = ragbench("eval", "office", "--rag", "rags.py:Noisy", "-o", "run", "--json")
-    assert done.out == Path("run/report.json").read_text("utf-8")
-    assert done.err.count("talking to standard output") == 3
-
-
 def test_quiet_leaves_standard_error_empty(ragbench: Ragbench) -> None:
     assert ragbench(*PLAIN, "--quiet").err == ""
 

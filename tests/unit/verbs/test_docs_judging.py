@@ -13,15 +13,12 @@ from ragbench import parse_metrics, read_labels
 from ragbench.core.metric import Cost
 from ragbench.llm.settings import SETTING_NAMES, resolve, resolve_embeddings
 from ragbench.metrics.registry import definitions
+from tests.cli.runs import fenced
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 DOCS = Path(__file__).parents[3] / "docs"
 GUIDE = (DOCS / "judging.md").read_text("utf-8")
 MODELS = (DOCS / "llm.md").read_text("utf-8")
-
-
-def blocks(kind: str, guide: str = GUIDE) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", guide, re.DOTALL)
 
 
 def graded(payload: Payload) -> str:
@@ -43,7 +40,7 @@ def test_the_program_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (program,) = blocks("python", guide)
+    (program,) = fenced(guide, "python")
     with FaultServer(say=say) as server:
         Path("guide.py").write_text(program.replace("http://localhost:8000/v1", server.url))
         runpy.run_path("guide.py", run_name="guide")
@@ -51,7 +48,7 @@ def test_the_program_runs(
 
 
 def test_the_labels_are_read(tmp_path: Path) -> None:
-    (lines,) = blocks("json")
+    (lines,) = fenced(GUIDE, "json")
     (tmp_path / "labels.jsonl").write_text(lines, "utf-8")
     assert [claim.level for claim in read_labels(tmp_path / "labels.jsonl")] == [2, 0]
 
@@ -59,7 +56,7 @@ def test_the_labels_are_read(tmp_path: Path) -> None:
 def test_the_sections_name_both_models() -> None:
     import yaml
 
-    (text,) = blocks("yaml")
+    (text,) = fenced(GUIDE, "yaml")
     sections = yaml.safe_load(text)
     chat = resolve({}, {}, section=sections["llm"], file="ragbench.yaml")
     other = resolve_embeddings({}, section=sections["embeddings"], chat=chat)
@@ -80,7 +77,7 @@ def test_the_tables_have_every_setting_and_every_judged_metric() -> None:
 
 
 def test_the_commands_name_metrics_and_options_that_there_are() -> None:
-    lines = [line for block in blocks("console") for line in block.splitlines()]
+    lines = [line for block in fenced(GUIDE, "console") for line in block.splitlines()]
     for line in lines:
         for metrics in re.findall(r"-m (\S+)", line):
             assert parse_metrics(metrics)

@@ -122,24 +122,3 @@ def test_a_dump_that_changes_under_the_command_is_one_error_and_the_next_command
         log.unlink()
         assert far(dump, partial(Plain, log), out=out).queries == QUERIES
         assert sorted(asked(log)) == ["raise 40", "what is number 90"]
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize(("mark", "ended"), [(True, False), (False, True)])
-@pytest.mark.parametrize("piece", [1, 7, 4096])
-def test_ranges_that_begin_anywhere_give_the_bytes_of_one_process(
-    tmp_path: Path, end: str, mark: bool, ended: bool, piece: int
-) -> None:
-    """Also within a letter of four bytes, in blank lines, and in a line of many ranges."""
-    rows = [record(number) for number in range(12)]
-    for row in rows:
-        row["chunks"][0]["text"] = "\U0001f600é漢" * 20
-    rows[5]["chunks"][0]["text"] *= 30
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-    lines[3:3] = ["", "  ", "not JSON 漢"]
-    path = tmp_path / "dump.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" * mark + (end.join(lines) + end * ended).encode())
-    here = near(path, Plain, out=tmp_path / "near.jsonl")
-    assert (here.queries, here.malformed) == (12, 1)
-    assert far(path, Plain, piece=piece, out=tmp_path / "far.jsonl") == here
-    assert (tmp_path / "far.jsonl").read_bytes() == (tmp_path / "near.jsonl").read_bytes()
