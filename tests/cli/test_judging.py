@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench, schema
+from tests.cli.runs import Ragbench, lines, schema
 from tests.llm_server import FaultServer, Payload
 
 ROOT = Path(__file__).parents[2]
@@ -130,7 +130,7 @@ def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
         {"claim": f"Bee {n} flies.", "evidence": ["Bees fly."], "label": n % 3 == 0}
         for n in range(12)
     ]
-    Path("labels.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    lines("labels.jsonl", rows)
     command = ("judge-card", "labels.jsonl")
     with FaultServer() as server:
         done = ragbench(*command, *model(server, "--repeats", "2"))
@@ -147,11 +147,9 @@ def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
 @pytest.mark.nightly
 @pytest.mark.extra("llm")
 def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
-    cases = "".join(
-        json.dumps({"id": f"k{n}", "query": f"Question {n}?", "reference": "27 days"}) + "\n"
-        for n in range(60)
-    )
-    Path("cases.jsonl").write_text(cases, "utf-8")
+    numbers = range(60)
+    asked_of = [{"id": f"k{n}", "query": f"Question {n}?", "reference": "27 days"} for n in numbers]
+    lines("cases.jsonl", asked_of)
     draw = random.Random(11)
 
     def started(out: str, url: str) -> subprocess.Popen[bytes]:
@@ -256,8 +254,7 @@ def dump() -> str:
         }
         for number in range(3)
     ]
-    Path("dump.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    return "dump.jsonl"
+    return lines("dump.jsonl", records)
 
 
 @pytest.mark.extra("llm")
