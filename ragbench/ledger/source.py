@@ -9,6 +9,7 @@ import json
 import sys
 import types
 from collections.abc import Iterator
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, cast
 
@@ -139,6 +140,6 @@ def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
         else:
             continue
         for root in above:
-            for place in places:
+            for place in filterfalse(is_own, places):  # a version of ragbench is a package's
                 inside = root.joinpath(*place.split("."))
                 yield from (inside.with_suffix(".py"), inside / "__init__.py")
