@@ -27,6 +27,7 @@ NOT_SOURCE = shutil.ignore_patterns(
 )
 
 
+@cache
 def project() -> dict[str, Any]:
     """The [project] table of pyproject.toml."""
     table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -167,6 +168,7 @@ def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
         yield from running_nodes(node)
 
 
+@cache
 def extras() -> dict[str, set[str]]:
     return {
         extra: {distribution(requirement) for requirement in requirements}
@@ -174,6 +176,7 @@ def extras() -> dict[str, set[str]]:
     }
 
 
+@cache
 def declared(*names: str) -> set[str]:
     """The distributions that the core and the extras of these names need."""
     core = {distribution(requirement) for requirement in project()["dependencies"]}
