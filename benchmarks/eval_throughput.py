@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parent
 METRICS = "set_precision, set_recall, exact_match(normalise=none), edit_similarity"
 TOLERANCE = 1e-9
 Scores = list[tuple[float, ...]]
@@ -124,8 +124,9 @@ def ragbench_command(result: Measured) -> None:
         if code != 0:
             raise SystemExit(f"the command failed with {code}")
         if os.environ.get("THROUGHPUT_SCORES"):
-            rows = json.loads((out / "report.json").read_bytes())["cases"]
-            result.scores = [tuple(c["value"] for c in row["scores"].values()) for row in rows]
+            from ragbench import report_of
+
+            result.scores = [tuple(c.value for c in row.cells) for row in report_of(out).rows()]
 
 
 def write_cases(path: Path, count: int) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parent
 SAME = ("report.json", "report.md", "cases.csv")
 AT_RISK = 0.0005
 """Seconds of finished work that a crash may cost."""
