@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from ragbench.core.metric import Metric, metric_of, stored_definition
@@ -58,9 +59,8 @@ class MetricInfo:
 
     name: str
     version: int
-    definition: Mapping[str, Any] | None = None
-    """All that is known of the metric, with its parameters; None in runs of earlier versions, which
-    kept the name alone."""
+    definition: Mapping[str, Any]
+    """All that is known of the metric, with its parameters."""
 
     @classmethod
     def of(cls, metric: Metric) -> MetricInfo:
@@ -69,11 +69,6 @@ class MetricInfo:
             version=metric.definition.version,
             definition=stored_definition(metric),
         )
-
-    @property
-    def metric(self) -> Metric | None:
-        """The metric as it was when it was computed; None where only its name was kept."""
-        return None if self.definition is None else metric_of(self.definition)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +86,7 @@ class Manifest:
     """Commit of the working folder and whether it had changes; None outside a repository."""
     absent: Mapping[str, str] = field(default_factory=dict[str, str])
     """Stages that nobody could be asked for, and why: only what the source recorded is there."""
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
     """What a reader of scores must know of the source: answers that belong to no case ..."""
     judge: Mapping[str, Any] | None = None
     """Who judged: see `ragbench.stages.judge_identity`; None when no metric asked a model."""
@@ -120,21 +115,13 @@ class Manifest:
 
 
 def _compared(metric: MetricInfo) -> dict[str, Any]:
-    compared = {"name": metric.name, "version": metric.version}
-    digest = (metric.definition or {}).get("digest")
-    return {**compared, "digest": digest} if digest else compared
+    digest = metric.definition["digest"]
+    return {"name": metric.name, "version": metric.version} | ({"digest": digest} if digest else {})
 
 
 def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
     """A stored run's metrics, as they were when it was scored."""
-    found = [info.metric for info in manifest.metrics]
-    for info, metric in zip(manifest.metrics, found, strict=True):
-        if metric is None:
-            raise RunMismatchError(
-                f"the run keeps no definition of {info.name}: an earlier version of ragbench "
-                "wrote it. Run 'ragbench eval' again"
-            )
-    return tuple(filter(None, found))
+    return tuple(metric_of(info.definition) for info in manifest.metrics)
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -151,13 +138,8 @@ def read_manifest(path: Path) -> Manifest:
                 f"{path} has schema version {raw['schema_version']}, this ragbench reads "
                 f"{SCHEMA_VERSION}"
             )
-        raw["dataset"] = DatasetInfo(**raw["dataset"])
-        raw["rag"] = RagInfo(**raw["rag"])
-        raw["metrics"] = tuple(MetricInfo(**metric) for metric in raw["metrics"])
-        raw["notes"] = tuple(raw.get("notes", ()))
-        manifest = Manifest(**raw)
-        for info in manifest.metrics:
-            info.metric  # noqa: B018 - a definition that cannot be read is reported here
+        manifest = msgspec.convert(raw, Manifest)
+        metrics_of(manifest)  # a definition that cannot be read is reported here
         return manifest
     except FileNotFoundError as error:
         raise RunMismatchError(
@@ -194,20 +176,13 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
 
 def git_state(folder: Path) -> dict[str, Any] | None:
     """Commit of the repository around a folder, and whether tracked files had changes."""
+    git = ["git", "--no-optional-locks", "-C", str(folder)]
+    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
     try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+        commit, changes = (
+            subprocess.run([*git, *one], capture_output=True, text=True, check=True, timeout=5)
+            for one in asked
+        )
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"commit": commit, "dirty": bool(changes)}
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "--no-optional-locks", "-C", str(folder), *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=5,
-    )
-    return done.stdout.strip()
+    return {"commit": commit.stdout.strip(), "dirty": bool(changes.stdout.strip())}

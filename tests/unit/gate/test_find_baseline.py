@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ragbench import parse_metrics
 from ragbench.gate.find_baseline import find_baseline
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from tests.unit.gate.builders import run
+
+METRIC = MetricInfo.of(parse_metrics("MRR")[0])
 
 
 def store(folder: Path, name: str, time: int, **changes: str) -> Path:
@@ -23,7 +27,7 @@ def store(folder: Path, name: str, time: int, **changes: str) -> Path:
     manifest = Manifest(
         dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=facts["dataset"], cases=1),
         rag=RagInfo(name=facts["rag"], description={}, stages={}),
-        metrics=(MetricInfo(name=facts["metric"], version=1),),
+        metrics=(replace(METRIC, name=facts["metric"]),),
         settings={},
         packages={},
         git=None,

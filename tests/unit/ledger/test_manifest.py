@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import parse_metrics
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.manifest import (
     DatasetInfo,
@@ -14,15 +15,17 @@ from ragbench.ledger.manifest import (
     MetricInfo,
     RagInfo,
     git_state,
+    metrics_of,
     read_manifest,
     write_atomic,
     write_manifest,
 )
 
+METRICS = parse_metrics("recall@5, P(rel=2)@3")
 MANIFEST = Manifest(
     dataset=DatasetInfo(name="d", source="d.jsonl", fingerprint="00", cases=3, sample=3, seed=1),
     rag=RagInfo(name="R", description={"class": "m:R"}, stages={"retrieve": "ab"}),
-    metrics=(MetricInfo(name="recall@5", version=1),),
+    metrics=tuple(map(MetricInfo.of, METRICS)),
     settings={"matching": "id", "top_k": None},
     packages={"ragbench": "0.1"},
     git={"commit": "c0ffee", "dirty": False},
@@ -30,9 +33,13 @@ MANIFEST = Manifest(
 
 
 def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "manifest.json"
-    write_manifest(MANIFEST, path)
-    assert read_manifest(path) == MANIFEST
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_manifest(MANIFEST, first)
+    found = read_manifest(first)
+    write_manifest(found, second)
+    assert first.read_bytes() == second.read_bytes()
+    assert replace(found, metrics=()) == replace(MANIFEST, metrics=())
+    assert metrics_of(found) == METRICS
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b'{"schema_version": 1}', b"\xff"])
