@@ -81,9 +81,6 @@ class _At(NamedTuple):
     contents: bool = True
     """Whether files that are named count by what they hold."""
 
-    def inside(self, value: object) -> _At:
-        return self._replace(depth=self.depth - 1, within=(*self.within, id(value)))
-
 
 def _value(value: object, name: str, at: _At) -> Any:
     if isinstance(value, Enum):
@@ -102,7 +99,8 @@ def _value(value: object, name: str, at: _At) -> Any:
         return [cast("re.Pattern[Any]", value).pattern, value.flags]
     if id(value) in at.within or at.depth == 0:
         return {"class": qualified_name(type(value))}
-    return _held(value, name, at.inside(value))
+    inside = at._replace(depth=at.depth - 1, within=(*at.within, id(value)))
+    return _held(value, name, inside)
 
 
 def _held(value: object, name: str, at: _At) -> Any:
@@ -183,23 +181,23 @@ def _function(function: Callable[..., Any], at: _At) -> dict[str, Any]:
     held = {
         "defaults": getattr(inner, "__defaults__", None),
         "keyword_defaults": getattr(inner, "__kwdefaults__", None),
-        "closure": [_cell(cell) for cell in getattr(inner, "__closure__", None) or ()],
-        "wrapper": function if function is not plain else None,
+        "closure": _closed_over(inner),
+        "wrapped_with": _closed_over(function) if function is not plain else None,
     }
     bound = getattr(function, "__self__", None)
     if bound is not None and not isinstance(bound, types.ModuleType):
         held["self"] = bound
-    wrapper = held.pop("wrapper")
-    if wrapper is not None:
-        held["wrapped_with"] = [_cell(c) for c in getattr(wrapper, "__closure__", None) or ()]
     return found | {key: _value(entry, "", at) for key, entry in held.items() if entry}
 
 
-def _cell(cell: types.CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
+def _closed_over(function: object) -> list[object]:
+    found: list[object] = []
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # not filled yet
+            found.append(None)
+    return found
 
 
 def _object(value: object, at: _At) -> dict[str, Any]:
@@ -227,19 +225,22 @@ def settings_of(value: object) -> dict[str, Any]:
     """What an object was built with, as far as it says."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
+    settings = fields(value) if is_dataclass(value) else ()
     if is_own(package) or (is_standard(package) and package != "types"):
-        return _own_fields(value)
+        known = [one.name for one in settings if one.metadata.get("setting", True)]
+        return {name: getattr(value, name) for name in known if not name.startswith("_")}
     found: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
         if is_foreign(owner) and not is_installed(owner.__module__):
             found |= {k: v for k, v in vars(owner).items() if _is_plain_attribute(k, v)}
-        for slot in slots_of(owner):
-            if hasattr(value, slot):
+        slots: object = vars(owner).get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else tuple(cast("Iterable[str]", slots)):
+            if slot not in ("__dict__", "__weakref__") and hasattr(value, slot):
                 found[slot] = getattr(value, slot)
     found |= getattr(value, "__dict__", {})
-    for field in fields(value) if is_dataclass(value) else ():
-        if not field.metadata.get("setting", True):
-            found.pop(field.name, None)
+    for one in settings:
+        if not one.metadata.get("setting", True):
+            found.pop(one.name, None)
     private = getattr(value, "__pydantic_private__", None)
     found |= private if isinstance(private, dict) else {}
     if is_installed(kind.__module__):
@@ -247,26 +248,10 @@ def settings_of(value: object) -> dict[str, Any]:
     return {key: found[key] for key in sorted(found) if not key.startswith("__")}
 
 
-def _own_fields(value: object) -> dict[str, Any]:
-    if not is_dataclass(value):
-        return {}
-    return {
-        field.name: getattr(value, field.name)
-        for field in fields(value)
-        if field.metadata.get("setting", True) and not field.name.startswith("_")
-    }
-
-
 def _is_plain_attribute(name: str, value: object) -> bool:
     if name.startswith("_") or name in ("model_config", "model_fields"):
         return False
     return value is None or isinstance(value, (bool, int, float, str, bytes, PurePath, list, dict))
-
-
-def slots_of(owner: type) -> tuple[str, ...]:
-    slots: object = vars(owner).get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else cast("tuple[str, ...]", tuple(slots))  # type: ignore[arg-type]
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 def _not_random(value: object) -> object:

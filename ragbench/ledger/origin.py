@@ -11,11 +11,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ragbench.core.origin import Origin, OriginPart, PartKind
-from ragbench.ledger.content import ABSENT, Content
+from ragbench.ledger.content import ABSENT
 from ragbench.ledger.fingerprint import always_jsonable
 
 CHANGED_MEANWHILE = "changed meanwhile"
@@ -65,41 +64,33 @@ def named_origin(stage: str, identity: object) -> Origin:
     return Origin(stage, setting_parts({"stage_identity": identity}), "closed")
 
 
-# --- names and places
-
-
-def name_of(path: Path, base: Path) -> str:
-    """A path as a part names it: relative to the project, else to the home directory."""
-    text = path.as_posix()
-    for root, before in ((base.as_posix(), ""), (Path.home().as_posix(), "~/")):
-        if text.startswith(f"{root}/"):
-            return f"{before}{text[len(root) + 1 :]}"
-    return text
-
-
-def place_of(name: str, base: Path) -> Path:
-    """Where the file or folder lies that a part names."""
-    return base / Path(name).expanduser()
-
-
 # --- what changed
 
 
 def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
     """How a part differs from what it is now, or in another run; None: it is absent there."""
+    name, is_gone = part.name, now is None or now.digest == ABSENT
     if CHANGED_MEANWHILE in (part.digest, now and now.digest):
-        return Changed(part, f"{part.name} changed while it was in use")
-    if now is not None and now.digest == part.digest:
+        sentence = f"{name} changed while it was in use"
+    elif now is not None and now.digest == part.digest:
         return None
-    if part.kind == "package":
-        return Changed(part, _package_sentence(part, now))
-    if part.name == ARGUMENTS:
-        return Changed(part, "the arguments of the program changed")
-    if part.kind == "env":
-        state = "is not set any more" if now is None else "changed"
-        return Changed(part, f"environment variable {part.name} {state}")
-    content = Content(ABSENT) if now is None else Content(now.digest, now.size, now.detail)
-    return Changed(part, _file_sentence(part, content))
+    elif part.kind == "package":
+        before, after = (
+            "not there" if one is None else one.detail.removeprefix("version ") or one.digest
+            for one in (part, now)
+        )
+        changed = f"{before} -> {after}" if before != after else f"{after} has other files"
+        sentence = f"package {name}: {changed}"
+    elif name == ARGUMENTS:
+        sentence = "the arguments of the program changed"
+    elif part.kind == "env":
+        state = "is not set any more" if is_gone else "changed"
+        sentence = f"environment variable {name} {state}"
+    elif is_gone:
+        sentence = f"{name} is not there any more"
+    else:
+        sentence = f"{name} {'is there now' if part.digest == ABSENT else 'changed'}"
+    return Changed(part, sentence)
 
 
 def appeared(part: OriginPart) -> Changed:
@@ -109,33 +100,20 @@ def appeared(part: OriginPart) -> Changed:
     return Changed(part._replace(digest=ABSENT), sentence)
 
 
-def _package_sentence(part: OriginPart, now: OriginPart | None) -> str:
-    before = part.detail.removeprefix("version ") or part.digest
-    if now is None:
-        return f"package {part.name}: {before} -> not there"
-    after = now.detail.removeprefix("version ") or now.digest
-    changed = f"{before} -> {after}" if before != after else f"{after} has other files"
-    return f"package {part.name}: {changed}"
-
-
-def _file_sentence(part: OriginPart, now: Content) -> str:
-    if now.digest == ABSENT:
-        return f"{part.name} is not there any more"
-    if part.digest == ABSENT:
-        return f"{part.name} is there now"
-    return f"{part.name} changed"
-
-
 # --- settings
 
 
 def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
     """What a stage is described by, one part a value."""
-    return tuple(
-        OriginPart("setting", name, hashlib.sha256(text).hexdigest()[:32], len(text), _short(text))
-        for name, text in sorted(_leaves(settings, "", 6))
-        if name
-    )
+    found: list[OriginPart] = []
+    for name, text in sorted(_leaves(settings, "", 6)):
+        if name:
+            shown = text.decode("utf-8", "replace")
+            if len(shown) > _LONGEST_VALUE:
+                shown = f"{shown[:_LONGEST_VALUE]} ..."
+            digest = hashlib.sha256(text).hexdigest()[:32]
+            found.append(OriginPart("setting", name, digest, len(text), shown))
+    return tuple(found)
 
 
 def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, bytes]]:
@@ -150,11 +128,6 @@ def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, bytes]]
         yield from _leaves(entry, f"{name}.{key}" if name else str(key), depth - 1)
     if not found:
         yield name, always_jsonable(cast("object", value))
-
-
-def _short(text: bytes) -> str:
-    shown = text.decode("utf-8", "replace")
-    return shown if len(shown) <= _LONGEST_VALUE else f"{shown[:_LONGEST_VALUE]} ..."
 
 
 def own_state(first: Iterable[OriginPart], now: Iterable[OriginPart]) -> tuple[OriginPart, ...]:
@@ -188,15 +161,11 @@ def _changed_settings(
         if old is None and new is not None:
             yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {new.detail}")
         elif old is not None and (new is None or new.digest != old.digest):
-            yield Changed(old, _setting_sentence(name, old, new))
-
-
-def _setting_sentence(name: str, old: OriginPart, new: OriginPart | None) -> str:
-    if new is None:
-        return f"{name}: {old.detail} -> nothing"
-    if _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(new.detail):
-        return f"{name} changed"
-    return f"{name}: {old.detail} -> {new.detail}"
+            after = "nothing" if new is None else new.detail
+            are_digests = _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(after)
+            yield Changed(
+                old, f"{name} changed" if are_digests else f"{name}: {old.detail} -> {after}"
+            )
 
 
 # --- between two runs

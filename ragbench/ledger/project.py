@@ -16,7 +16,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -33,9 +33,7 @@ from ragbench.ledger.origin import (
     Changed,
     appeared,
     change_of,
-    name_of,
     own_state,
-    place_of,
     setting_parts,
 )
 from ragbench.ledger.source import is_own
@@ -71,9 +69,16 @@ class Project:
         self._left_out = frozenset(str(Path(path).absolute()) for path in leaving_out)
         self._here = project_folder()
         self._things = tuple(things)
-        named = self._files_of_things()
+        modules = (sys.modules.get(str(getattr(one, "__module__", ""))) for one in self._things)
+        named = [*filter(None, map(file_of, modules))]
         self._left_out |= {one for one in metrics if one not in named and _is_apart(one)}
-        files = [file for file in (*named, *self._loaded()) if file not in self._left_out]
+        loaded = [  # modules of the user's that were loaded for it, or lie where the command runs
+            file
+            for name, module in list(sys.modules.items())
+            if (file := file_of(module))
+            and (self._watch.has_loaded(name) or file.startswith(f"{self._here}{os.sep}"))
+        ]
+        files = [file for file in (*named, *loaded) if file not in self._left_out]
         self._is_own = not files and all(is_own(type(thing).__module__) for thing in self._things)
         """Whether all of it is ragbench's, whose settings say what it is."""
         self._folders = list(dict.fromkeys(map(project_folder, files or [str(self._here / "_")])))
@@ -81,20 +86,8 @@ class Project:
         self._packages: dict[str, OriginPart] = {}
         self._stamps: dict[OriginPart, tuple[Path, str]] = {}
         """The files of the project with what `stamp_of` said of them."""
-        self._first: dict[str, OriginPart] | None = None
         self._settings: dict[str, tuple[OriginPart, ...]] = {}
         """By stage the settings before it was asked."""
-
-    def _files_of_things(self) -> list[str]:
-        named = (sys.modules.get(str(getattr(thing, "__module__", ""))) for thing in self._things)
-        return [file for module in named if (file := file_of(module))]
-
-    def _loaded(self) -> Iterator[str]:
-        """Modules of the user's that were loaded for it, or lie where the command runs."""
-        for name, module in list(sys.modules.items()):
-            file = file_of(module)
-            if file and (self._watch.has_loaded(name) or file.startswith(f"{self._here}{os.sep}")):
-                yield file
 
     def knows(self, origin: Origin) -> None:
         """Takes up what an earlier run knew: unchanged large files are not read again."""
@@ -104,30 +97,30 @@ class Project:
             elif part.detail.startswith("stamp "):
                 self._before[part.name] = Content(part.digest, part.size, part.detail)
 
+    @cached_property
     def known(self) -> Mapping[str, OriginPart]:
-        """What is known before anything is asked, by kind and name; taken once."""
-        if self._first is None:
-            self._first = {f"{part.kind} {part.name}": part for part in self._known()}
-        return self._first
-
-    def _known(self) -> Iterator[OriginPart]:
-        yield from packages(self._packages)
-        if self._is_own:
-            return
-        yield from (
-            OriginPart("env", name, env_digest(name, value))
-            for name, value in os.environ.items()
-            if name not in NOT_COMPARED and not name.startswith("RAGBENCH_")
-        )
-        if not self._watch.is_command:  # a command's arguments are its settings
-            yield OriginPart("env", ARGUMENTS, env_digest(ARGUMENTS, "\0".join(sys.argv[1:])))
-        for folder in (*self._folders, *self._declared()):
-            yield from self._files(folder)
-
-    def _declared(self) -> Iterator[Path]:
-        """Inputs outside of the project that its pyproject.toml names."""
-        for folder in self._folders:
-            yield from (folder / Path(name).expanduser() for name in _settings(folder, "inputs"))
+        """What is known before anything is asked, by kind and name."""
+        parts = [*packages(self._packages)]
+        if not self._is_own:
+            variables = {
+                name: value
+                for name, value in os.environ.items()
+                if name not in NOT_COMPARED and not name.startswith("RAGBENCH_")
+            }
+            if not self._watch.is_command:  # a command's arguments are its settings
+                variables[ARGUMENTS] = "\0".join(sys.argv[1:])
+            parts += [
+                OriginPart("env", name, env_digest(name, value))
+                for name, value in variables.items()
+            ]
+            declared = [
+                folder / Path(name).expanduser()
+                for folder in self._folders
+                for name in _settings(folder, "inputs")
+            ]
+            for folder in (*self._folders, *declared):
+                parts += self._files(folder)
+        return {f"{part.kind} {part.name}": part for part in parts}
 
     def _files(self, folder: Path) -> Iterator[OriginPart]:
         ignored = _settings(folder, "ignore")
@@ -150,12 +143,18 @@ class Project:
         return OriginPart(_kind(name), name, *file_content(path, before=self._before.get(name)))
 
     def _name(self, path: str | Path) -> str:
+        """A path relative to where the command runs, else to the home directory."""
+        text = Path(path).as_posix()
+        for root, before in ((self._here.as_posix(), ""), (Path.home().as_posix(), "~/")):
+            if text.startswith(f"{root}/"):
+                text = f"{before}{text[len(root) + 1 :]}"
+                break
         # Names of files may hold bytes that are no text: JSON takes them escaped.
-        return name_of(Path(path), self._here).encode("utf-8", "backslashreplace").decode()
+        return text.encode("utf-8", "backslashreplace").decode()
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
         """What the outcomes of a stage came from, as far as it is known by now."""
-        found = dict(self.known())
+        found = dict(self.known)
         for thing in self._things:
             if because := getattr(thing, "unseen_because", None):  # an endpoint without a version
                 found[because] = OriginPart("unseen", because, "open", 0, because)
@@ -213,14 +212,14 @@ class Project:
         """What differs now from what outcomes came from; nothing of a version that was named."""
         if all(part.kind == "setting" for part in origin.parts):
             return ()
-        known, found = self.known(), list[Changed]()
+        known, found = self.known, list[Changed]()
         kinds = {"package"} if self._is_own else {"package", "env", "code", "file", "model"}
         compared = {f"{part.kind} {part.name}": part for part in origin.parts if part.kind in kinds}
         passed = {part.name for part in origin.parts if part.digest == "written"}
         for key, part in compared.items():
             now = known.get(key)
             if now is None and part.kind not in ("package", "env"):
-                here = self._part(place_of(part.name, self._here))
+                here = self._part(self._here / Path(part.name).expanduser())
                 now = None if here.digest == ABSENT != part.digest else here
             if part.name not in passed and (change := change_of(part, now)):
                 found.append(change)
@@ -367,21 +366,17 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
     yield OriginPart("package", "python", python)
     found: dict[str, OriginPart] = {}
     for place in sys.path:
-        for folder in _distributions(place or "."):
+        try:
+            with os.scandir(place or ".") as entries:
+                folders = [Path(one.path) for one in entries if one.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for folder in sorted(folders):
             name, _, version = folder.name.removesuffix(".dist-info").partition("-")
             name = name.lower().replace("_", "-").replace(".", "-")
             if name not in found:  # the first on the path is the one that is imported
                 found[name] = _package(name, version, folder, (before or {}).get(name))
     yield from found.values()
-
-
-def _distributions(place: str) -> list[Path]:
-    try:
-        with os.scandir(place) as entries:
-            found = [entry.path for entry in entries if entry.name.endswith(".dist-info")]
-    except OSError:
-        return []
-    return sorted(map(Path, found))
 
 
 @cache
