@@ -33,6 +33,7 @@ _LETTERS = {status: status.value[0] for status in Status}
 _BY_LETTER = {letter: status for status, letter in _LETTERS.items()}
 _NO_CELL = "."
 _MOST_METRICS = 400
+_BESIDE = ("matched", "causes", "judgements")
 
 
 class CaseCells(NamedTuple):
@@ -53,37 +54,43 @@ class ScoreTables:
         self._db = db
         self._flush = flush
         self._new_cells: dict[int, CaseCells] = {}
-        self._new_judgements: list[tuple[int, int, bytes]] = []
-        self._new_matched: dict[int, Mapping[str, Matched]] = {}
-        self._new_causes: dict[int, tuple[str, bytes]] = {}
-        (columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
-        self._columns = int(columns)
+        self._new_rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in _BESIDE}
+        """By table what stands beside the cells."""
+        (self.columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
+        """How many metrics the journal has."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether something was recorded that is not written yet."""
-        return bool(self._new_cells or self._new_judgements or self._new_causes)
+        return bool(self._new_cells) or any(self._new_rows.values())
 
     def write(self, epoch: int, *, are_new: bool) -> None:
         """Writes what was recorded, inside of the journal's transaction."""
-        if self._new_cells:
-            self._write_cells(epoch, are_new=are_new)
-        if self._new_matched:
-            self._write_matched(are_new=are_new)
-        if self._new_causes:
-            rows = [(number, *cause) for number, cause in self._new_causes.items()]
-            self._db.executemany("INSERT OR REPLACE INTO causes VALUES (?, ?, ?)", rows)
-        if self._new_judgements:
-            self._db.executemany(
-                "INSERT OR REPLACE INTO judgements VALUES (?, ?, ?)", self._new_judgements
-            )
+        db, rows, notes = self._db, list[tuple[object, ...]](), list[tuple[int, int, bytes]]()
+        for number, (question, answer, cells) in self._new_cells.items():
+            letters = [_NO_CELL if cell is None else _LETTERS[cell.status] for cell in cells]
+            values = [None if cell is None else cell.value for cell in cells]
+            rows.append((number, epoch, question, answer, "".join(letters), *values))
+            for metric, cell in enumerate(cells):
+                if cell is not None and cell.value is None:
+                    notes.append((number, metric, _detail(cell)))
+        if not are_new:
+            numbers = [(number,) for number in self._new_cells]
+            db.executemany("DELETE FROM notes WHERE number = ?", numbers)
+            db.executemany("DELETE FROM causes WHERE number = ?", numbers)
+            matched = {row[:1] for row in self._new_rows["matched"]}
+            db.executemany("DELETE FROM matched WHERE number = ?", matched)
+        places = marks(range(self.columns + 5))
+        db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({places})", rows)
+        db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
+        for table, found in self._new_rows.items():
+            db.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", found)
 
     def written(self) -> None:
         """Forgets what was recorded: it is in the file."""
         self._new_cells.clear()
-        self._new_matched.clear()
-        self._new_causes.clear()
-        self._new_judgements.clear()
+        for rows in self._new_rows.values():
+            rows.clear()
 
     def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
         """The number of each metric in this journal; new ones get a column."""
@@ -109,7 +116,7 @@ class ScoreTables:
             self._db.execute("DROP VIEW scores")
             names = [name for _, _, name in metrics]
             self._db.execute(score_view(zip(numbers, names, strict=True)))
-        self._columns = len(known)
+        self.columns = len(known)
         return numbers
 
     def find(self, metrics: Sequence[tuple[str, bytes]]) -> list[int | None]:
@@ -121,34 +128,9 @@ class ScoreTables:
         rows = self._db.execute("SELECT metric, identity, judge, name FROM metrics ORDER BY metric")
         return {(identity, judge): (number, name) for number, identity, judge, name in rows}
 
-    @property
-    def columns(self) -> int:
-        """How many metrics the journal has."""
-        return self._columns
-
     def record(self, number: int, cells: CaseCells) -> None:
         """Stores the cells of a case in place of those that are there."""
         self._new_cells[number] = cells
-
-    def _write_cells(self, epoch: int, *, are_new: bool) -> None:
-        width = self._columns
-        rows: list[tuple[object, ...]] = []
-        notes: list[tuple[int, int, bytes]] = []
-        for number, (question, answer, cells) in self._new_cells.items():
-            letters = [_NO_CELL if cell is None else _LETTERS[cell.status] for cell in cells]
-            values = [None if cell is None else cell.value for cell in cells]
-            rows.append((number, epoch, question, answer, "".join(letters), *values))
-            for metric, cell in enumerate(cells):
-                if cell is not None and cell.value is None:
-                    notes.append((number, metric, _detail(cell)))
-        if not are_new:
-            numbers = [(number,) for number in self._new_cells]
-            self._db.executemany("DELETE FROM notes WHERE number = ?", numbers)
-            self._db.executemany("DELETE FROM causes WHERE number = ?", numbers)
-        self._db.executemany(
-            f"INSERT OR REPLACE INTO cells VALUES ({','.join('?' * (width + 5))})", rows
-        )
-        self._db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
         self._flush()
@@ -169,7 +151,7 @@ class ScoreTables:
                     None
                     if letter == _NO_CELL
                     else _cell(letter, row[5 + at], notes.get((row[0], at)))
-                    for at, letter in enumerate(row[4].ljust(self._columns, _NO_CELL))
+                    for at, letter in enumerate(row[4].ljust(self.columns, _NO_CELL))
                 ],
             )
             for row in rows
@@ -177,18 +159,9 @@ class ScoreTables:
 
     def record_matched(self, number: int, matches: Mapping[str, Matched]) -> None:
         """Stores which chunks of a case are relevant contexts, by stage, beside its cells."""
-        self._new_matched[number] = matches
-
-    def _write_matched(self, *, are_new: bool) -> None:
-        rows = [
-            (number, stage, encode_matched(one))
-            for number, matches in self._new_matched.items()
-            for stage, one in matches.items()
+        self._new_rows["matched"] += [
+            (number, stage, encode_matched(one)) for stage, one in matches.items()
         ]
-        if not are_new:
-            numbers = [(number,) for number in self._new_matched]
-            self._db.executemany("DELETE FROM matched WHERE number = ?", numbers)
-        self._db.executemany("INSERT OR REPLACE INTO matched VALUES (?, ?, ?)", rows)
 
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """What was stored of these cases, by case number and stage; as valid as their cells."""
@@ -203,8 +176,8 @@ class ScoreTables:
 
     def record_cause(self, number: int, attribution: Attribution) -> None:
         """Stores what became of a case; its cells have to be recorded before."""
-        body = encode_attribution(attribution)
-        self._new_causes[number] = (attribution.cause.value, body)
+        row = (number, attribution.cause.value, encode_attribution(attribution))
+        self._new_rows["causes"].append(row)
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
@@ -216,7 +189,7 @@ class ScoreTables:
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
         """Stores what a cell rests on, beside the cell."""
-        self._new_judgements.append((number, metric, encode_judgements(judgements)))
+        self._new_rows["judgements"].append((number, metric, encode_judgements(judgements)))
 
     def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
         """What the judged cells of these cases rest on, by case number and metric."""
