@@ -31,26 +31,29 @@ Json = Mapping[str, Any]
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BaselineCase:
-    """One case: what it is now, and what it scored each time."""
+def kept_case(
+    cells: Mapping[str, tuple[Cell | None, ...]],
+    *,
+    id: str,
+    fingerprint: str,
+    cluster: str | None,
+    language: str | None,
+    tags: tuple[str, ...],
+) -> ScoredCase:
+    """A case by what each metric gave, oldest first, each time that the kept runs asked.
 
-    id: str
-    fingerprint: str
-    cluster: str | None
-    language: str | None
-    tags: tuple[str, ...]
-    cells: Mapping[str, tuple[Cell | None, ...]]
-    """By metric, oldest first, one each time that the kept runs asked; None where this case was
-    not asked, or the metric did not apply."""
-
-    @property
-    def is_unstable(self) -> bool:
-        """Whether any metric came out differently in the kept runs, which are of one system."""
-        return any(
-            len({(cell.status, cell.value) for cell in cells if cell is not None}) > 1
-            for cells in self.cells.values()
-        )
+    None where the case was not asked, or the metric did not apply.
+    """
+    asked = {name: Repeats(cells=each) for name, each in cells.items()}
+    return ScoredCase(
+        id=id,
+        fingerprint=fingerprint,
+        scores={name: repeats.mean for name, repeats in asked.items()},
+        cluster=cluster,
+        tags=tags,
+        language=language,
+        repeats=asked if any(len(each) > 1 for each in cells.values()) else {},
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,8 +72,8 @@ class Baseline:
     """All that are remembered, oldest first; at least one."""
     kept: int
     """How many of the newest runs the scores of the cases are from."""
-    cases: tuple[BaselineCase, ...]
-    """By id."""
+    cases: tuple[ScoredCase, ...]
+    """By id; with what the kept runs gave each time as repeats, where they asked more than once."""
     origins: tuple[Origin, ...] | None = None
     """What the outcomes of the newest run came from; None where nobody said."""
 
@@ -81,7 +84,6 @@ class Baseline:
     def scores(self, source: str) -> RunScores:
         """The mean of the kept runs, as a gate compares with it."""
         newest = self.runs[-1]
-        is_repeated = sum(run.repeats for run in self.kept_runs) > 1
         return RunScores(
             source=source,
             dataset=self.dataset,
@@ -91,7 +93,7 @@ class Baseline:
             commit=newest.commit,
             dirty=any(run.dirty for run in self.kept_runs),
             metrics=self.metrics,
-            cases=tuple(_scored(case, is_repeated) for case in self.cases),
+            cases=self.cases,
             stages=self.stages,
             date=newest.date,
             made_of=tuple(
@@ -100,19 +102,6 @@ class Baseline:
             ),
             origins=self.origins,
         )
-
-
-def _scored(case: BaselineCase, is_repeated: bool) -> ScoredCase:
-    asked = {name: Repeats(cells=cells) for name, cells in case.cells.items()}
-    return ScoredCase(
-        id=case.id,
-        fingerprint=case.fingerprint,
-        scores={name: repeats.mean for name, repeats in asked.items()},
-        cluster=case.cluster,
-        tags=case.tags,
-        language=case.language,
-        repeats=asked if is_repeated else {},
-    )
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -152,11 +141,6 @@ def understood(path: Path, build: Callable[[], _Result]) -> _Result:
             f"{path} is not what this ragbench writes: {problem}. If another version wrote it, "
             "make it anew with: ragbench baseline set RUN"
         ) from error
-
-
-def _column(stored: Json) -> MetricColumn:
-    known: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
-    return MetricColumn(name=known.pop("metric"), **known)
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:
@@ -227,8 +211,7 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
 
 
 def _run(run: MainRun) -> dict[str, Any]:
-    scores = {name: _number(run.scores[name]) for name in sorted(run.scores)}
-    known = asdict(replace(run, scores=scores))
+    known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
     defaults = {"dirty": False, "judge": None, "matching": None, "repeats": 1}
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
 
@@ -240,22 +223,18 @@ def _origin(origin: Origin) -> dict[str, Any]:
 
 
 def _metric(column: MetricColumn) -> dict[str, Any]:
-    return {
-        "metric": column.name,
-        "version": column.version,
-        **({"digest": column.digest} if column.digest else {}),
-        "group": column.group,
-        "direction": column.direction,
-        "low": None if column.low is None else _number(column.low),
-        "high": None if column.high is None else _number(column.high),
-        "unit": column.unit,
-        "aggregate": column.aggregate,
-        "score": None if column.score is None else _number(column.score),
-    }
+    known = {"metric": column.name, **asdict(column)}
+    left_out = ("name", "has_cells", "digest" if not column.digest else "")
+    return _short({key: value for key, value in known.items() if key not in left_out})
 
 
-def _case(case: BaselineCase, names: Sequence[str]) -> dict[str, Any]:
-    scores = {name: _written(case.cells[name]) for name in names if name in case.cells}
+def _column(stored: Json) -> MetricColumn:
+    known: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
+    return MetricColumn(name=known.pop("metric"), **known)
+
+
+def _case(case: ScoredCase, names: Sequence[str]) -> dict[str, Any]:
+    scores = {name: _written(case.asked(name).cells) for name in names}
     known = {
         "fingerprint": case.fingerprint,
         "cluster": case.cluster,
@@ -279,15 +258,15 @@ def _entry(cell: Cell | None) -> float | str | None:
     return _number(cell.value) if cell.value is not None else cell.status.value
 
 
-def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> BaselineCase:
+def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> ScoredCase:
     scores: Mapping[str, Any] = case["scores"]
-    return BaselineCase(
+    return kept_case(
+        {name: tuple(_cells(scores.get(name), asked)) for name in names},
         id=id_,
         fingerprint=case["fingerprint"],
         cluster=case.get("cluster"),
         language=case.get("language"),
         tags=tuple(case.get("tags", ())),
-        cells={name: tuple(_cells(scores.get(name), asked)) for name in names},
     )
 
 
@@ -305,6 +284,10 @@ def _cells(written: object, asked: int) -> Iterator[Cell | None]:
             yield Cell.measured(float(entry))
         else:
             raise ValueError(f"{entry!r} is not a score")
+
+
+def _short(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: _number(one) if isinstance(one, float) else one for key, one in facts.items()}
 
 
 def _number(value: float) -> float:

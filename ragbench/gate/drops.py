@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragbench.core.gate_result import (
-    CheckKind,
-    Drop,
-    GateCheck,
-    GateOutcome,
-    Ground,
-)
-from ragbench.core.outcome import Repeats
-from ragbench.core.run_scores import RunScores, ScoredCase
-from ragbench.gate.checks import MetricDemand
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
-from ragbench.stats.paired import CaseScores, LeftOut, PairedSample, pair
+from ragbench.stats.paired import CaseScores, PairedSample, pair
 
 _HALF = 0.5
 _FEW = 10
@@ -69,17 +60,23 @@ class DropQuestion:
         )
 
 
-def drop_question(demand: MetricDemand, run: RunScores, baseline: RunScores) -> DropQuestion:
+def drop_question(
+    column: MetricColumn,
+    run: RunScores,
+    baseline: RunScores,
+    *,
+    tolerance: float = 0.0,
+    higher_is_better: bool = True,
+) -> DropQuestion:
     """About all cases of two runs, which are restricted to comparable ones."""
-    column = demand.column
     return DropQuestion(
         kind=CheckKind.DROP,
         subject=column.name,
-        tolerance=demand.gate.limits.max_drop or 0.0,
+        tolerance=tolerance,
         scale=column.scale,
         before=baseline.values(column.name),
         after=run.values(column.name),
-        higher_is_better=demand.higher_is_better,
+        higher_is_better=higher_is_better,
         unit=column.unit,
         repeats=_repeats(column.name, run, baseline),
     )
@@ -94,7 +91,7 @@ def _repeats(
     earlier = baseline.by_case(baseline.cases)
     found: dict[str, CaseScores] = {}
     for case in run.cases:
-        now, before = _asked(case, metric), _asked(earlier[case.id], metric)
+        now, before = case.asked(metric), earlier[case.id].asked(metric)
         found[case.id] = (now.values, before.values)
         if coverage:
             states = now.coverage
@@ -102,10 +99,6 @@ def _repeats(
                 states = (0.0,) * len(states)  # as `_covered` counts it
             found[case.id] = (states, before.coverage)
     return found
-
-
-def _asked(case: ScoredCase, metric: str) -> Repeats:
-    return case.repeats.get(metric) or Repeats(cells=(case.scores.get(metric),))
 
 
 def coverage_questions(
@@ -165,57 +158,55 @@ def drop_checks(
     order = sorted(
         range(len(questions)), key=lambda at: (questions[at].subject, questions[at].slice or "")
     )
-    decisions = decide_family(
-        [
-            RegressionQuestion(
-                sample=samples[at],
-                tolerance=questions[at].tolerance,
-                largest_drop=questions[at].scale,
-            )
-            for at in order
-        ],
-        alpha=config.alpha,
-    )
+    asked = [
+        RegressionQuestion(
+            sample=samples[at], tolerance=questions[at].tolerance, largest_drop=questions[at].scale
+        )
+        for at in order
+    ]
+    decisions = decide_family(asked, alpha=config.alpha)
     checks = {
-        at: _check(questions[at], samples[at], decision, config)
+        at: _check(questions[at], samples[at], decision, config.min_cases)
         for at, decision in zip(order, decisions, strict=True)
     }
     return [checks[at] for at in range(len(questions))]
 
 
 def _check(
-    question: DropQuestion, sample: PairedSample, decision: Decision, config: GateConfig
+    question: DropQuestion, sample: PairedSample, decision: Decision, least: int
 ) -> GateCheck:
     count = len(sample.case_ids)
     drop = None if count == 0 else _drop(question, sample, decision)
-    ground = _ground(sample, decision, drop, config)
-    if question.kind is CheckKind.COVERAGE and drop is not None and ground is not Ground.SHOWN:
-        is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
-        ground = Ground.HALVED if is_halved else ground
-    return worded(
-        GateCheck(
-            kind=question.kind,
-            subject=question.subject,
-            outcome=_outcome(ground, question.kind),
-            ground=ground,
-            observed=None if drop is None else drop.after,
-            limit=question.tolerance,
-            bound="max_drop",
-            cases=count,
-            slice=question.slice,
-            unit=question.unit,
-            drop=drop,
-        ),
-        least=config.min_cases,
+    ground = _ground(sample, decision, drop, least)
+    passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
+    if question.kind is CheckKind.COVERAGE:
+        if drop is not None and ground is not Ground.SHOWN:
+            is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
+            ground = Ground.HALVED if is_halved else ground
+        passes = True  # that fewer cases are measured is no question where it is not shown
+    outcome = GateOutcome.PASSED if passes else GateOutcome.INCONCLUSIVE
+    if ground in (Ground.SHOWN, Ground.HALVED):
+        outcome = GateOutcome.FAILED
+    check = GateCheck(
+        kind=question.kind,
+        subject=question.subject,
+        outcome=outcome,
+        ground=ground,
+        observed=None if drop is None else drop.after,
+        limit=question.tolerance,
+        bound="max_drop",
+        cases=count,
+        slice=question.slice,
+        unit=question.unit,
+        drop=drop,
     )
+    return worded(check, least=least)
 
 
-def _ground(
-    sample: PairedSample, decision: Decision, drop: Drop | None, config: GateConfig
-) -> Ground:
+def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:
     if drop is None:
         return Ground.NOTHING_MEASURED
-    if drop.cases < config.min_cases:
+    if drop.cases < least:
         return Ground.TOO_FEW_CASES
     if decision.change is ChangeKind.WORSE:
         return Ground.SHOWN
@@ -234,26 +225,16 @@ def _ground(
     return Ground.RARE_LOSSES if low is not None and low > -drop.tolerance else Ground.OPEN
 
 
-def _outcome(ground: Ground, kind: CheckKind) -> GateOutcome:
-    if ground in (Ground.SHOWN, Ground.HALVED):
-        return GateOutcome.FAILED
-    passes = (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
-    # That fewer cases are measured blocks when it is shown, and is no question otherwise.
-    if ground in passes or kind is CheckKind.COVERAGE:
-        return GateOutcome.PASSED
-    return GateOutcome.INCONCLUSIVE
-
-
 def _drop(question: DropQuestion, sample: PairedSample, decision: Decision) -> Drop:
-    difference, ids = decision.difference, sample.case_ids
+    difference = decision.difference
     mean = difference.mean or 0.0
     # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
     low, high = difference.low, difference.high
     if not question.higher_is_better:
         mean, low, high = -mean, _negated(high), _negated(low)
     return Drop(
-        before=_mean([question.before[id_] for id_ in ids]),
-        after=_mean([question.after[id_] for id_ in ids]),
+        before=sample.before or 0.0,
+        after=sample.after or 0.0,
         difference=mean + 0.0,
         low=low,
         high=high,
@@ -268,7 +249,7 @@ def _drop(question: DropQuestion, sample: PairedSample, decision: Decision) -> D
         can_show=decision.can_show,
         better=sample.gained,
         worse=sample.lost,
-        left_out=_left_out(sample.left_out),
+        left_out=sample.left_out,
         detectable_drop=decision.detectable_drop,
         needed=decision.needed,
     )
@@ -276,18 +257,3 @@ def _drop(question: DropQuestion, sample: PairedSample, decision: Decision) -> D
 
 def _negated(value: float | None) -> float | None:
     return None if value is None else 0.0 - value
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    return math.fsum(value for value in values if value is not None) / len(values)
-
-
-def _left_out(left: LeftOut) -> dict[str, int]:
-    counts = {
-        "only in the baseline": left.only_in_baseline,
-        "only in this run": left.only_in_candidate,
-        "not measured in the baseline": left.unmeasured_in_baseline,
-        "not measured in this run": left.unmeasured_in_candidate,
-        "not measured in either": left.unmeasured_in_both,
-    }
-    return {reason: count for reason, count in counts.items() if count}

@@ -259,7 +259,13 @@ def _questions(
     """About each metric, and about its slices."""
     slices = _Slices(run)
     for demand in demands:
-        question = drop_question(demand, run, baseline)
+        question = drop_question(
+            demand.column,
+            run,
+            baseline,
+            tolerance=demand.gate.limits.max_drop or 0.0,
+            higher_is_better=demand.higher_is_better,
+        )
         if demand.gate.limits.max_drop is not None:
             yield question
         for piece in demand.gate.slices:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
-from ragbench.core.outcome import Cell, Repeats
+from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.baseline_file import Baseline, BaselineCase
+from ragbench.gate.baseline_file import Baseline, kept_case
 from ragbench.gate.comparable import scale_of
+from ragbench.gate.drops import drop_question
 from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
-from ragbench.stats.paired import CaseScores, pair
 
 KEPT = 5
 """How many runs a run is compared with, if nobody says otherwise."""
@@ -111,18 +111,16 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
 
 
 def _is_known(baseline: Baseline, run: RunScores) -> bool:
-    return run.date is not None and any(_is_same(known, _main_run(run)) for known in baseline.runs)
-
-
-def _is_same(known: MainRun, run: MainRun) -> bool:
-    """Older files date runs to the second, in which two may have started."""
-    shared = known.scores.keys() & run.scores.keys()
-    return (known.date, known.commit, known.cases, known.judge) == (
-        run.date,
-        run.commit,
-        run.cases,
-        run.judge,
-    ) and all(known.scores[name] == run.scores[name] for name in shared)
+    """Whether the baseline holds a run; in older files two may share a date, to the second."""
+    if run.date is None:
+        return False
+    mine = _main_run(run)
+    facts = (mine.date, mine.commit, mine.cases, mine.judge)
+    return any(
+        (known.date, known.commit, known.cases, known.judge) == facts
+        and all(mine.scores.get(name, score) == score for name, score in known.scores.items())
+        for known in baseline.runs
+    )
 
 
 def _incomparable(baseline: Baseline, run: RunScores) -> str:
@@ -189,20 +187,21 @@ def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
     ]
 
 
-def _case(case: ScoredCase, columns: Iterable[MetricColumn], repeats: int) -> BaselineCase:
-    return BaselineCase(
+def _case(case: ScoredCase, columns: Iterable[MetricColumn], repeats: int) -> ScoredCase:
+    cells = {column.name: case.asked(column.name).cells for column in columns}
+    padded = {name: (*each, *[None] * (repeats - len(each))) for name, each in cells.items()}
+    return _labelled(case, padded)
+
+
+def _labelled(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) -> ScoredCase:
+    return kept_case(
+        cells,
         id=case.id,
         fingerprint=case.fingerprint,
         cluster=case.cluster,
         language=case.language,
         tags=case.tags,
-        cells={column.name: _cells(case, column.name, repeats) for column in columns},
     )
-
-
-def _cells(case: ScoredCase, metric: str, repeats: int) -> tuple[Cell | None, ...]:
-    asked = case.repeats.get(metric, Repeats(cells=(case.scores.get(metric),))).cells
-    return (*asked, *[None] * (repeats - len(asked)))
 
 
 def _joined(baseline: Baseline, run: RunScores, keep: int) -> Baseline:
@@ -219,16 +218,17 @@ def _joined(baseline: Baseline, run: RunScores, keep: int) -> Baseline:
 
 
 def _with_earlier(
-    case: BaselineCase, earlier: BaselineCase | None, columns: int, same: set[str]
-) -> BaselineCase:
-    nothing: tuple[Cell | None, ...] = (None,) * columns
+    case: ScoredCase, earlier: ScoredCase | None, columns: int, same: set[str]
+) -> ScoredCase:
+    """A case of the newest run after the last ``columns`` times of the earlier ones."""
     is_same = earlier is not None and earlier.fingerprint == case.fingerprint
-    old: Mapping[str, tuple[Cell | None, ...]] = earlier.cells if earlier and is_same else {}
-    cells = {
-        name: (*(old[name][-columns:] if columns and name in same and old else nothing), *new)
-        for name, new in case.cells.items()
-    }
-    return replace(case, cells=cells)
+    cells: dict[str, tuple[Cell | None, ...]] = {}
+    for name in case.scores:
+        old: tuple[Cell | None, ...] = (None,) * columns
+        if earlier is not None and is_same and name in same and columns:
+            old = earlier.asked(name).cells[-columns:]
+        cells[name] = (*old, *case.asked(name).cells)
+    return _labelled(case, cells)
 
 
 def _averaged(column: MetricColumn, baseline: Baseline) -> MetricColumn:
@@ -244,63 +244,27 @@ def _changes(
 ) -> tuple[MainChange, ...]:
     """Both directions of all metrics in one family; see `ragbench.stats.decide`."""
     before = baseline.scores("baseline")
-    shared = _same_cases(before, run)
-    questions: list[RegressionQuestion] = []
-    names: list[str] = []
+    same = unchanged(run, before)
+    before, now = before.on(same), run.on(same)
+    asked: list[tuple[str, RegressionQuestion]] = []
     for column in run.metrics:
         other = before.column(column.name)
-        if not column.has_cells or column.aggregate or other is None:
-            continue
-        if other.identity == column.identity:
-            names.append(column.name)
-            questions += [
-                _question(column, shared, higher_is_better=higher) for higher in (True, False)
-            ]
-    decisions = decide_family(questions, alpha=alpha, resamples=resamples, seed=seed)
-    found: list[MainChange] = []
-    for place, name in enumerate(names):
-        for decision in decisions[2 * place : 2 * place + 2]:
-            if decision.change is ChangeKind.WORSE:
-                old, new = _means(name, shared)
-                found.append(
-                    MainChange(metric=name, before=old, after=new, p_value=decision.p_worse)
-                )
-    return tuple(found)
-
-
-Shared = Sequence[tuple[ScoredCase, ScoredCase]]
-"""The same case in the baseline and in the run."""
-
-
-def _same_cases(before: RunScores, run: RunScores) -> Shared:
-    earlier, same = {case.id: case for case in before.cases}, unchanged(run, before)
-    return [(earlier[case.id], case) for case in run.cases if case.id in same]
-
-
-def _question(
-    column: MetricColumn, shared: Shared, *, higher_is_better: bool
-) -> RegressionQuestion:
-    name = column.name
-    repeats: dict[str, CaseScores] = {}
-    if any(old.repeats or new.repeats for old, new in shared):
-        for old, new in shared:
-            asked = [one.repeats.get(name) or Repeats(cells=(one.scores.get(name),))
-                     for one in (new, old)]  # fmt: skip
-            repeats[new.id] = (asked[0].values, asked[1].values)
-    sample = pair(
-        {old.id: old.value(name) for old, _ in shared},
-        {new.id: new.value(name) for _, new in shared},
-        clusters={new.id: new.cluster for _, new in shared},
-        higher_is_better=higher_is_better,
-        repeats=repeats,
+        if not column.no_mean and other is not None and other.identity == column.identity:
+            for higher in (True, False):
+                found = drop_question(column, now, before, higher_is_better=higher)
+                sample = found.paired(now.clusters())
+                question = RegressionQuestion(sample=sample, largest_drop=column.scale)
+                asked.append((column.name, question))
+    decisions = decide_family(
+        [question for _, question in asked], alpha=alpha, resamples=resamples, seed=seed
     )
-    return RegressionQuestion(sample=sample, largest_drop=column.scale)
-
-
-def _means(metric: str, shared: Shared) -> tuple[float, float]:
-    both = [(old.value(metric), new.value(metric)) for old, new in shared]
-    known = [(old, new) for old, new in both if old is not None and new is not None]
-    return (
-        math.fsum(old for old, _ in known) / len(known),
-        math.fsum(new for _, new in known) / len(known),
+    return tuple(
+        MainChange(
+            metric=name,
+            before=question.sample.before or 0.0,
+            after=question.sample.after or 0.0,
+            p_value=decision.p_worse,
+        )
+        for (name, question), decision in zip(asked, decisions, strict=True)
+        if decision.change is ChangeKind.WORSE
     )

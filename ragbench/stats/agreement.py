@@ -109,12 +109,8 @@ def rank_correlation(
     """
     import numpy as np
 
-    names = [
-        at if clusters is None or clusters[at] is None else str(clusters[at])
-        for at in range(len(pairs))
-    ]
     rows: dict[str | int, list[int]] = {}
-    for at, name in enumerate(names):
+    for at, name in enumerate(_names(clusters, len(pairs))):
         rows.setdefault(name, []).append(at)
     members = [np.array(found) for found in rows.values()]
     grades = np.array(pairs, dtype=float).reshape(-1, 2)
@@ -131,22 +127,18 @@ def rank_correlation(
 
 
 def _spearman(grades: NDArray[np.float64]) -> float:
-    import numpy as np
+    from scipy.stats import rankdata
 
-    ranks = np.column_stack([_mid_ranks(grades[:, side]) for side in (0, 1)])
+    ranks: NDArray[np.float64] = rankdata(grades, axis=0)
     ranks -= ranks.mean(axis=0)
     scale = math.sqrt(float((ranks[:, 0] ** 2).sum() * (ranks[:, 1] ** 2).sum()))
     return float((ranks[:, 0] * ranks[:, 1]).sum()) / scale if scale else math.nan
 
 
-def _mid_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1; equal values share the mean of theirs."""
-    import numpy as np
-
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    found: NDArray[np.float64] = (ends - (counts - 1) / 2)[places]
-    return found
+def _names(clusters: Sequence[str | None] | None, count: int) -> list[str | int]:
+    """The cluster of each item; one without a cluster stands alone, under its number."""
+    found = clusters or [None] * count
+    return [at if name is None else name for at, name in enumerate(found)]
 
 
 def _by_cluster(
@@ -155,10 +147,7 @@ def _by_cluster(
     """A table of counts a cluster, flat: shape (clusters, levels * levels)."""
     import numpy as np
 
-    names: list[str | int] = [
-        position if clusters is None or clusters[position] is None else str(clusters[position])
-        for position in range(len(pairs))
-    ]
+    names = _names(clusters, len(pairs))
     rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
     tables = np.zeros((len(rows), levels * levels))
     for name, (first, second) in zip(names, pairs, strict=True):
@@ -167,7 +156,6 @@ def _by_cluster(
 
 
 def _observed(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-
     levels = math.isqrt(tables.shape[1])
     same = tables.reshape(-1, levels, levels).trace(axis1=1, axis2=2)
     found: NDArray[np.float64] = same / tables.sum(axis=1)
@@ -195,10 +183,8 @@ def _estimated(value: float, samples: NDArray[np.float64] | None, confidence: fl
 
     if math.isnan(value):
         return Estimated(value=None)
-    if samples is None:
-        return Estimated(value=value)
-    known = samples[~np.isnan(samples)]
-    if len(known) < 0.95 * len(samples):
+    known = None if samples is None else samples[~np.isnan(samples)]
+    if samples is None or known is None or len(known) < 0.95 * len(samples):
         return Estimated(value=value)
     rest = (1 - confidence) / 2
     low, high = np.quantile(known, [rest, 1 - rest])
