@@ -136,7 +136,9 @@ class JudgePlan:
             target: scorer.identity() for target, scorer in sorted(loaded.items())
         }
         """What each scorer's judgements depend on."""
-        own = {m.name: self.prompts[m.name] for m in self.metrics if _reads_file(m)}
+        own = {
+            m.name: self.prompts[m.name] for m in self.metrics if "rubrics" in dict(m.parameters)
+        }
         if own:
             self.identities["files"] = own
 
@@ -192,10 +194,6 @@ class JudgePlan:
             if not judgement.steps and judgement.cell.status is not Status.FAILED:
                 break  # nobody was asked: it would be the same again
         return tuple(judgements)
-
-
-def _reads_file(metric: Metric) -> bool:
-    return any(name == "rubrics" for name, _ in metric.parameters)
 
 
 def _mean(cells: Sequence[Cell]) -> Cell:

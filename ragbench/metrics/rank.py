@@ -59,8 +59,6 @@ class Ranking:
 
     def relevant(self, level: int = 1) -> int:
         """How many gold contexts have a grade of ``level`` or more."""
-        if self.golds[-1] >= level:
-            return len(self.golds)
         return len([grade for grade in self.golds if grade >= level])
 
     def found(self, k: int | None = None, level: int = 1) -> int:

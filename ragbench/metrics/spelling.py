@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
 from ragbench.errors import ConfigError
@@ -28,46 +27,31 @@ _ARGUMENT = re.compile(
 _PART = re.compile(rf"""(?:\((?:[^()'"]|{_QUOTED})*\)|[^\s,])+""")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spelling:
-    """A metric as it was written, before its name and values are looked at."""
-
-    name: str
-    """A registered name, ``file.py:function`` or ``package.module:function``."""
-    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Parameter names with their values as texts, quotes removed."""
-    cutoff: int | None = None
-
-
 def split_metrics(text: str) -> list[str]:
     """Splits a list of metrics at commas and white space outside parentheses."""
     return _PART.findall(text)
 
 
-def read_spelling(text: str) -> Spelling:
+def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
+    """A metric as it was written: its name, the texts of its parameters, and its cutoff.
+
+    The name is a registered one, ``file.py:function`` or ``package.module:function``.
+    """
     found = _METRIC.fullmatch(text)
     if found is None:
         raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
-    cutoff = found["cutoff"]
-    return Spelling(
-        name=found["name"],
-        arguments=_arguments(text, found["arguments"] or ""),
-        cutoff=None if cutoff is None else int(cutoff),
-    )
-
-
-def _arguments(text: str, written: str) -> dict[str, str]:
+    written = (found["arguments"] or "").rstrip()
     arguments: dict[str, str] = {}
     position = 0
-    while position < len(written.rstrip()):
-        found = _ARGUMENT.match(written, position)
-        if found is None:
+    while position < len(written):
+        part = _ARGUMENT.match(written, position)
+        if part is None:
             raise ConfigError(f"'{text}': '{written[position:].strip()}' is not parameter=value")
-        if found["key"] in arguments:
-            raise ConfigError(f"'{text}' is given the parameter '{found['key']}' twice")
-        arguments[found["key"]] = _unquoted(text, found["value"])
-        position = found.end()
-    return arguments
+        if part["key"] in arguments:
+            raise ConfigError(f"'{text}' is given the parameter '{part['key']}' twice")
+        arguments[part["key"]] = _unquoted(text, part["value"])
+        position = part.end()
+    return found["name"], arguments, None if found["cutoff"] is None else int(found["cutoff"])
 
 
 def _unquoted(text: str, value: str) -> str:

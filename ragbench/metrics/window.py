@@ -5,7 +5,8 @@ Each column is made when it is first asked for, and then serves every metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 from ragbench.core.case import Case
@@ -16,7 +17,7 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.abstention import declined
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
-from ragbench.metrics.rank import ranking_of
+from ragbench.metrics.rank import Ranking, ranking_of
 
 Check = Callable[[Trace], Cell | None]
 Compared: TypeAlias = Matched | Skip | None
@@ -24,97 +25,64 @@ Compared: TypeAlias = Matched | Skip | None
 _NO_RESULT = Skip("retrieval gave no result")
 
 
-def compared(trace: Trace, matching: Matching) -> Compared:
-    """What the chunks that generation was given are of what is relevant."""
-    result = trace.context.value
-    return None if result is None else match(trace.case, result, matching)
-
-
 class Window:
     def __init__(
-        self,
-        traces: Sequence[Trace],
-        matching: Matching = Matching.AUTO,
-        matched: Sequence[Compared] | None = None,
+        self, traces: Sequence[Trace], matching: Matching, matched: Sequence[Compared] | None
     ) -> None:
         self.traces = traces
-        self.matching = matching
-        self.matched = matched
+        self._matching = matching
+        self._matched = matched
         self._columns: dict[str, list[Any]] = {}
-        self._checked: dict[Check, list[Cell | None] | None] = {}
 
     def of(self, rows: Sequence[int]) -> Window:
-        matched = None if self.matched is None else [self.matched[row] for row in rows]
-        return Window([self.traces[row] for row in rows], self.matching, matched)
+        matched = None if self._matched is None else [self._matched[row] for row in rows]
+        return Window([self.traces[row] for row in rows], self._matching, matched)
 
     def column(self, argument: str) -> list[Any]:
         """What each case gives for an argument of a metric's function."""
         found = self._columns.get(argument)
         if found is None:
             read = _READ.get(argument)
-            if read is not None:
-                found = [*map(read, self.traces)]
-            else:
-                matched = self.matched
-                if matched is None:
-                    matched = [compared(trace, self.matching) for trace in self.traces]
-                found = [
-                    ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
-                    for one in matched
-                ]
+            found = [*map(read, self.traces)] if read is not None else self._rankings()
             self._columns[argument] = found
         return found
 
-    def blocked(self, needs: frozenset[Need], *, abstains: bool) -> list[Cell | None] | None:
-        """The cells of cases that a metric must not be asked about; see `blocked`.
-
-        None for the whole where it can for every case.
-        """
-        found: list[Cell | None] | None = None
-        for check in _checks(needs, abstains=abstains):
-            if check not in self._checked:
-                cells = [*map(check, self.traces)]
-                self._checked[check] = cells if any(cells) else None
-            known = self._checked[check]
-            if known is not None and found is not None:
-                found = [one or other for one, other in zip(found, known, strict=True)]
-            elif known is not None:
-                found = known
-        return found
+    def _rankings(self) -> list[Ranking | Skip]:
+        matched = self._matched
+        if matched is None:
+            both = ((trace.case, trace.context.value) for trace in self.traces)
+            matched = [
+                None if result is None else match(case, result, self._matching)
+                for case, result in both
+            ]
+        return [
+            ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT for one in matched
+        ]
 
 
-def blocked(trace: Trace, *, needs: Iterable[Need], abstains: bool) -> Cell | None:
-    """The cell of a case that a metric must not be asked about.
+def blocked(trace: Trace, *, needs: frozenset[Need], abstains: bool) -> Cell | None:
+    """The cell of a case that a metric must not be asked about; None when it can be computed.
 
     A failed stage comes before a declined answer, and a declined answer before what the case does
     not know: "I don't know" without a reference answer is an abstention.
-
-    None when the metric can be computed.
     """
-    checks = _checks(frozenset(needs), abstains=abstains)
-    return next((cell for check in checks if (cell := check(trace)) is not None), None)
+    if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
+        return _missing(trace.context, "retrieval")
+    if abstains or not needs.isdisjoint(_OF_GENERATION):
+        if trace.generation.value is None:
+            return _missing(trace.generation, "generation")
+        if abstains and declined(trace.generation):
+            return _DECLINED
+    for check in _checks(needs):
+        cell = check(trace)
+        if cell is not None:
+            return cell
+    return None
 
 
-def _checks(needs: frozenset[Need], *, abstains: bool) -> list[Check]:
-    checks: list[Check] = []
-    if needs & _OF_RETRIEVAL:
-        checks.append(_retrieved)
-    if abstains or needs & _OF_GENERATION:
-        checks.append(_generated)
-    if abstains:
-        checks.append(_declined)
-    checks.extend(check for need, check in _KNOWN.items() if need in needs)
-    return checks
-
-
-def _retrieved(trace: Trace) -> Cell | None:
-    outcome = trace.context
-    return None if outcome.value is not None else _missing(outcome, "retrieval")
-
-
-def _generated(trace: Trace) -> Cell | None:
-    outcome = trace.generation
-    return None if outcome.value is not None else _missing(outcome, "generation")
+@cache
+def _checks(needs: frozenset[Need]) -> tuple[Check, ...]:
+    return tuple(check for need, check in _KNOWN.items() if need in needs)
 
 
 def _missing(outcome: Outcome[Any], stage: str) -> Cell:
@@ -135,10 +103,6 @@ def _timed(outcome: Outcome[Any], stage: str) -> Cell | None:
 _NO_TIME = Cell.skipped("no time was measured")
 _SHARED_TIME = Cell.skipped("cases shared a call: the time of one is not known")
 _DECLINED = Cell.abstained("the system declined to answer")
-
-
-def _declined(trace: Trace) -> Cell | None:
-    return _DECLINED if declined(trace.generation) else None
 
 
 def _unless(is_there: Callable[[Trace], bool], reason: str) -> Check:

@@ -196,7 +196,10 @@ def test_overlap_with_the_evidence_decides_where_both_sides_have_them(
 
 
 def verdict(*traces: Trace, corpus: list[str] | None = None) -> MatchingVerdict:
-    tally = MatchingTally(GoldSpace(one.case for one in traces))
+    gold = GoldSpace()
+    for one in traces:
+        gold.add(one.case)
+    tally = MatchingTally(gold)
     for one in traces:
         tally.add(one)
     return tally.verdict(None if corpus is None else lambda: corpus)
