@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -100,6 +102,12 @@ def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] 
         cost=reply.cost,
         not_sent=reply.not_sent,
     )
+
+
+def digest_of(value: object) -> str:
+    """Of prompts, by which judgements of runs compare."""
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 INJECTION = (

@@ -47,9 +47,10 @@ that with its parameters and cutoff."""
 _BUILT_IN: tuple[MetricDefinition, ...] = (
     *(
         definition
-        for module in (rank, correct, answer, candidates, abstention, operational, ragas)
+        for module in (rank, correct, answer, candidates, abstention, operational)
         for definition in definitions_in(vars(module))
     ),
+    *ragas.DEFINITIONS,
     *judged.DEFINITIONS,
     *support.DEFINITIONS,
 )
