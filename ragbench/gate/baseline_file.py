@@ -31,27 +31,19 @@ Json = Mapping[str, Any]
 _Result = TypeVar("_Result")
 
 
-def kept_case(
-    cells: Mapping[str, tuple[Cell | None, ...]],
-    *,
-    id: str,
-    fingerprint: str,
-    cluster: str | None,
-    language: str | None,
-    tags: tuple[str, ...],
-) -> ScoredCase:
+def kept_case(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) -> ScoredCase:
     """A case by what each metric gave, oldest first, each time that the kept runs asked.
 
     None where the case was not asked, or the metric did not apply.
     """
     asked = {name: Repeats(cells=each) for name, each in cells.items()}
     return ScoredCase(
-        id=id,
-        fingerprint=fingerprint,
+        id=case.id,
+        fingerprint=case.fingerprint,
         scores={name: repeats.mean for name, repeats in asked.items()},
-        cluster=cluster,
-        tags=tags,
-        language=language,
+        cluster=case.cluster,
+        tags=case.tags,
+        language=case.language,
         repeats=asked if any(len(each) > 1 for each in cells.values()) else {},
     )
 
@@ -260,14 +252,15 @@ def _entry(cell: Cell | None) -> float | str | None:
 
 def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> ScoredCase:
     scores: Mapping[str, Any] = case["scores"]
-    return kept_case(
-        {name: tuple(_cells(scores.get(name), asked)) for name in names},
+    bare = ScoredCase(
         id=id_,
         fingerprint=case["fingerprint"],
+        scores={},
         cluster=case.get("cluster"),
-        language=case.get("language"),
         tags=tuple(case.get("tags", ())),
+        language=case.get("language"),
     )
+    return kept_case(bare, {name: tuple(_cells(scores.get(name), asked)) for name in names})
 
 
 def _cells(written: object, asked: int) -> Iterator[Cell | None]:

@@ -220,18 +220,18 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
 def _before(
     then: ScoredCase, now: ScoredCase, names: list[str], kind: CaseKind | None
 ) -> CaseBefore:
-    both = [(name, *(one.scores.get(name, _NOTHING) for one in (then, now))) for name in names]
+    scores: list[tuple[str, Cell, Cell]] = []
+    for name in names:
+        old, new = (one.scores.get(name, _NOTHING) for one in (then, now))
+        if (old.status, old.value) != (new.status, new.value):
+            scores.append((name, old, new))
     return CaseBefore(
         kind=kind,
         cause=then.cause,
         response=then.response,
         tells_texts=then.query is not None,
         ids=id_change(then.retrieved_ids, now.retrieved_ids),
-        scores=tuple(
-            (name, old, new)
-            for name, old, new in both
-            if (old.status, old.value) != (new.status, new.value)
-        ),
+        scores=tuple(scores),
     )
 
 

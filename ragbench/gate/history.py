@@ -133,22 +133,18 @@ def _limit(
     variances = [0.0 if one is None else one.per_cluster**2 for one in spreads]
     known = next((one for one in spreads if one is not None), None)
     clusters = min(each.clusters for each in totals)
-    cases = min(each.cases for each in totals)
-    if known is None or clusters < 2:
-        return FittedLimit(
-            metric=column.name, cases=cases, clusters=clusters, noise=0.0,
-            tolerance=_GRID * scale, seen=None,
-        )  # fmt: skip
-    typical = replace(known, per_cluster=shrink * math.sqrt(sum(variances) / len(variances)))
-    noise = typical.per_cluster / math.sqrt(clusters)
-    steps = max(1, math.ceil(noise / scale / _GRID - 1e-9))
-    tolerance = round(steps * _GRID, 6) * scale
-    found = detectable(typical, clusters, alpha=level, power=power)
+    noise, tolerance, seen = 0.0, _GRID * scale, None
+    if known is not None and clusters > 1:
+        typical = replace(known, per_cluster=shrink * math.sqrt(sum(variances) / len(variances)))
+        noise = typical.per_cluster / math.sqrt(clusters)
+        steps = max(1, math.ceil(noise / scale / _GRID - 1e-9))
+        tolerance = round(steps * _GRID, 6) * scale
+        seen = detectable(typical, clusters, alpha=level, power=power)
     return FittedLimit(
         metric=column.name,
-        cases=cases,
+        cases=min(each.cases for each in totals),
         clusters=clusters,
         noise=noise,
         tolerance=tolerance,
-        seen=None if found is None else tolerance + found,
+        seen=None if seen is None else tolerance + seen,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
@@ -190,18 +190,7 @@ def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
 def _case(case: ScoredCase, columns: Iterable[MetricColumn], repeats: int) -> ScoredCase:
     cells = {column.name: case.asked(column.name).cells for column in columns}
     padded = {name: (*each, *[None] * (repeats - len(each))) for name, each in cells.items()}
-    return _labelled(case, padded)
-
-
-def _labelled(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) -> ScoredCase:
-    return kept_case(
-        cells,
-        id=case.id,
-        fingerprint=case.fingerprint,
-        cluster=case.cluster,
-        language=case.language,
-        tags=case.tags,
-    )
+    return kept_case(case, padded)
 
 
 def _joined(baseline: Baseline, run: RunScores, keep: int) -> Baseline:
@@ -228,7 +217,7 @@ def _with_earlier(
         if earlier is not None and is_same and name in same and columns:
             old = earlier.asked(name).cells[-columns:]
         cells[name] = (*old, *case.asked(name).cells)
-    return _labelled(case, cells)
+    return kept_case(case, cells)
 
 
 def _averaged(column: MetricColumn, baseline: Baseline) -> MetricColumn:

@@ -9,56 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ragbench.core.chat import Embeddings, Message, Reply
+from ragbench.core.chat import Reply
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, JudgedCell, Judgement, JudgeStep, Quote, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
-from ragbench.llm.schema import Schema
 from ragbench.metrics.window import blocked
 from ragbench.plugins import load_attribute
 
 if TYPE_CHECKING:
     from ragbench.llm.endpoint import Endpoint
-
-
-class Asks(Protocol):
-    """Answers questions with structure; see `ragbench.llm.client.LLMClient.ask`."""
-
-    async def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Schema[Any],
-        purpose: str = "",
-        version: str = "",
-        repeat: int = 0,
-    ) -> Reply[Any]: ...
-
-
-class Embeds(Protocol):
-    """Gives vectors; see `ragbench.llm.embeddings.EmbeddingClient.embed`."""
-
-    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings: ...
-
-
-class JudgeModels(Protocol):
-    """What is open; `ragbench.llm.session.ModelClients` is one."""
-
-    @property
-    def jurors(self) -> Sequence[tuple[str, JudgeModels]]:
-        """The judges of a panel, each with its name; empty where one judge alone is asked."""
-        ...
-
-    @property
-    def chat(self) -> Asks | None:
-        """The language model."""
-        ...
-
-    @property
-    def embeddings(self) -> Embeds | None:
-        """The model for embeddings."""
-        ...
+    from ragbench.llm.session import ModelClients
 
 
 class JudgeScorer(Protocol):
@@ -81,7 +42,7 @@ class JudgeScorer(Protocol):
         ...
 
     async def judge(
-        self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
+        self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         """Judges a case.
 
@@ -173,7 +134,7 @@ class JudgePlan:
         definition = self.metrics[position].definition
         return blocked(trace, needs=definition.needs, abstains=definition.abstains)
 
-    async def judge(self, position: int, trace: Trace, panel: JudgeModels) -> JudgedCell:
+    async def judge(self, position: int, trace: Trace, panel: ModelClients) -> JudgedCell:
         """Judges a case by a metric, as often as is asked for."""
         found = self.blocked(position, trace)
         if found is not None:
@@ -191,7 +152,7 @@ class JudgePlan:
         )
 
     async def _verdict(
-        self, position: int, trace: Trace, name: str, models: JudgeModels
+        self, position: int, trace: Trace, name: str, models: ModelClients
     ) -> tuple[Judgement, ...]:
         """One judge's judgings of a case, as often as is asked for."""
         metric, scorer = self.metrics[position], self._scorers[position]

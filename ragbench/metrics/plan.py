@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from numbers import Real
 from typing import Any
@@ -214,18 +214,14 @@ def _measured(number: float) -> Cell:
 
 def _number(value: object) -> float | None:
     """A number of any library as a float; None for anything else."""
-    if not isinstance(value, Real):
-        item: Callable[[], object] | None = getattr(value, "item", None)  # of NumPy, torch
-        if not callable(item):
-            return None
-        try:
-            value = item()
-        except (TypeError, ValueError, RuntimeError):  # of several numbers
-            return None
+    item: Any = getattr(value, "item", None)  # of NumPy, torch
     try:
-        return float(value) if isinstance(value, Real) else None
+        plain = item() if callable(item) and not isinstance(value, Real) else value
+        return float(plain) if isinstance(plain, Real) else None
     except OverflowError:
         return math.inf
+    except (TypeError, ValueError, RuntimeError):  # of several numbers
+        return None
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -61,42 +61,27 @@ def _definition(
     )
 
 
-DEFINITIONS = (
-    _definition(
-        "id_based_context_precision", "IDBasedContextPrecision", _IDS,
-        "Share of the distinct retrieved ids that are reference ids",
-    ),
-    _definition(
-        "id_based_context_recall", "IDBasedContextRecall", _IDS,
-        "Share of the distinct reference ids that were retrieved",
-    ),
-    _definition(
-        "non_llm_context_precision_with_reference", "NonLLMContextPrecisionWithReference", _TEXTS,
-        "Average precision of contexts that resemble a reference context",
-    ),
-    _definition(
-        "non_llm_context_recall", "NonLLMContextRecall", _TEXTS,
-        "Share of the reference contexts that a context resembles",
-    ),
-    _definition(
-        "exact_match", "ExactMatch", _ANSWER,
-        "1 when the answer is the reference, character by character",
-    ),
-    _definition(
-        "string_presence", "StringPresence", _ANSWER,
-        "1 when the answer holds the reference, character by character",
-    ),
-    _definition(
-        "non_llm_string_similarity", "NonLLMStringSimilarity", _ANSWER,
-        "1 - normalised Levenshtein distance",
-    ),
-    _definition(
-        "bleu", "BleuScore", _ANSWER, "Corpus BLEU of the one answer", package="sacrebleu"
-    ),
-    _definition("rouge", "RougeScore", _ANSWER, "ROUGE-L F-measure", package="rouge_score"),
-    _definition(
-        "chrf", "ChrfScore", _ANSWER, "Corpus chrF of the one answer", package="sacrebleu"
-    ),
+DEFINITIONS = tuple(
+    _definition(*row)
+    for row in (
+        ("id_based_context_precision", "IDBasedContextPrecision", _IDS,
+         "Share of the distinct retrieved ids that are reference ids"),
+        ("id_based_context_recall", "IDBasedContextRecall", _IDS,
+         "Share of the distinct reference ids that were retrieved"),
+        ("non_llm_context_precision_with_reference", "NonLLMContextPrecisionWithReference", _TEXTS,
+         "Average precision of contexts that resemble a reference context"),
+        ("non_llm_context_recall", "NonLLMContextRecall", _TEXTS,
+         "Share of the reference contexts that a context resembles"),
+        ("exact_match", "ExactMatch", _ANSWER,
+         "1 when the answer is the reference, character by character"),
+        ("string_presence", "StringPresence", _ANSWER,
+         "1 when the answer holds the reference, character by character"),
+        ("non_llm_string_similarity", "NonLLMStringSimilarity", _ANSWER,
+         "1 - normalised Levenshtein distance"),
+        ("bleu", "BleuScore", _ANSWER, "Corpus BLEU of the one answer", "sacrebleu"),
+        ("rouge", "RougeScore", _ANSWER, "ROUGE-L F-measure", "rouge_score"),
+        ("chrf", "ChrfScore", _ANSWER, "Corpus chrF of the one answer", "sacrebleu"),
+    )
 )  # fmt: skip
 
 _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")

@@ -11,13 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.chat import Message
 from ragbench.core.outcome import JudgeStep
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError
 from ragbench.llm.schema import Schema, schema_of
-from ragbench.metrics.judging import JudgeModels, step_of
+from ragbench.metrics.judging import step_of
+
+if TYPE_CHECKING:
+    from ragbench.llm.session import ModelClients
 
 _BINARY = {name: (0, 1) for name in ("verdict", "attributed", "noncommittal")}
 _MOST_QUESTIONS = 1000
@@ -38,7 +41,7 @@ class NothingToJudgeError(Exception):
 class JudgeCalls:
     """Asks for one judging of one case by one metric."""
 
-    panel: JudgeModels
+    panel: ModelClients
     purpose: str
     version: str
     repeat: int

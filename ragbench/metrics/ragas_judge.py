@@ -8,16 +8,19 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import fields
 from importlib.metadata import version
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.metric import Group, Metric
 from ragbench.core.outcome import Cell, Failure, Judgement
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError, LLMStoppedError
-from ragbench.metrics.judging import JudgeModels, digest_of
+from ragbench.metrics.judging import digest_of
 from ragbench.metrics.ragas_calls import JudgeCalls, NothingToJudgeError
 from ragbench.metrics.ragas_judged import CATALOGUE, DEFINITIONS, RagasMetric
 from ragbench.plugins import import_ragas, require
+
+if TYPE_CHECKING:
+    from ragbench.llm.session import ModelClients
 
 ASKING: ContextVar[JudgeCalls] = ContextVar("ragbench-asking")
 """The judging that a task works on. RAGAS' objects hold their model: with this, one object serves
@@ -88,7 +91,7 @@ class RagasJudge:
         return digest_of([self._version, *_prompts(self._object(metric))])
 
     async def judge(
-        self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
+        self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         known = CATALOGUE[metric.definition.name]
         row = sample_row(trace).as_mapping()

@@ -74,11 +74,9 @@ def find_definition(name: str) -> MetricDefinition:
     ``file.py:function`` or ``package.module:function``.
     """
     found = _built_in_index().get(name.casefold())
-    if found is None and ".py:" in name:
-        found = _loaded(name)
     if found is None and name.endswith(".py"):
         raise ConfigError(f"'{name}' is a file: name a function in it, as in {name}:my_metric")
-    if found is None:
+    if found is None and ".py:" not in name:
         # Only now: looking for entry points reads the metadata of every installed package.
         known = _index(definitions())
         found = known.get(name.casefold())
@@ -88,7 +86,7 @@ def find_definition(name: str) -> MetricDefinition:
             meant = dict.fromkeys(known[match].name for match in close)
             hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
             raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
-    return found or _loaded(name)
+    return _loaded(name) if found is None else found
 
 
 def parse_metric(given: MetricLike) -> Metric:
@@ -96,10 +94,10 @@ def parse_metric(given: MetricLike) -> Metric:
     if isinstance(given, Metric):
         return given
     if isinstance(given, str):
-        name, values, cutoff = read_spelling(given)
+        name, written, k = read_spelling(given)
         definition = find_definition(name)
         spelled = name if ".py:" in name else definition.name
-        return bound(definition, values, cutoff, spelled=spelled)
+        return bound(definition, written, k, spelled=spelled)
     function, values = given, dict[str, Any]()
     if isinstance(given, partial):
         function, values = given.func, {**given.keywords}

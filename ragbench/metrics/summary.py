@@ -80,8 +80,8 @@ class SummaryBuilder:
         slices: list[Slice] = []
         for by, value in sorted(self._members, key=lambda key: (key[0] != "tag", key[1])):
             rows = self._members[by, value]
-            cells, clusters = ([each[row] for row in rows] for each in (column, self._clusters))
-            part, _ = _figures(metric, aggregate, cells, clusters)
+            clusters = [self._clusters[row] for row in rows]
+            part, _ = _figures(metric, aggregate, [column[row] for row in rows], clusters)
             slices.append(Slice(by=by, value=value, **part))
         return Summary(
             metric=metric,

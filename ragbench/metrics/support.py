@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chat import Message
 from ragbench.core.metric import Cost, Direction, Group, Metric, MetricDefinition, Need
@@ -13,9 +13,12 @@ from ragbench.core.outcome import Cell, Failure, Judgement, Quote
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema, schema_of
-from ragbench.metrics.judging import JudgeModels, digest_of, step_of
+from ragbench.metrics.judging import digest_of, step_of
 from ragbench.text.declining import RULES
 from ragbench.text.quotes import find_quote, says_enough
+
+if TYPE_CHECKING:
+    from ragbench.llm.session import ModelClients
 
 _VALUES = {"not_supported": 0.0, "partially_supported": 0.5, "supported": 1.0}
 _INSTRUCTION = (
@@ -56,7 +59,7 @@ class SupportJudge:
         return self._digest
 
     async def judge(
-        self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
+        self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         if panel.chat is None:
             raise ConfigError(f"{metric.name} needs a language model, and none is named")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ragbench.errors import InputError
@@ -71,16 +72,13 @@ def agreement(
         raise InputError(f"a level is not in 0 .. {levels - 1}")
     tables = _by_cluster(pairs, levels, clusters)
     whole = tables.sum(axis=0)[None]
-    figures = (_observed(whole), _kappa(whole, levels, 0), _kappa(whole, levels, 2))
-    samples: list[NDArray[np.float64]] | None = None
+    drawn = None
     if len(tables) >= 10:
-        drawn = np.concatenate(
-            [counts @ tables for counts in resample_counts(seed, resamples, len(tables))]
-        )
-        samples = [_observed(drawn), _kappa(drawn, levels, 0), _kappa(drawn, levels, 2)]
+        blocks = resample_counts(seed, resamples, len(tables))
+        drawn = np.concatenate([counts @ tables for counts in blocks])
     observed, kappa, quadratic = (
-        _estimated(float(figure[0]), None if samples is None else samples[at], confidence)
-        for at, figure in enumerate(figures)
+        _estimated(float(figure(whole)[0]), None if drawn is None else figure(drawn), confidence)
+        for figure in (_observed, partial(_kappa, power=0), partial(_kappa, power=2))
     )
     table = whole[0].reshape(levels, levels)
     return Agreement(
@@ -162,10 +160,11 @@ def _observed(tables: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _kappa(tables: NDArray[np.float64], levels: int, power: int) -> NDArray[np.float64]:
+def _kappa(tables: NDArray[np.float64], power: int) -> NDArray[np.float64]:
     """1 - observed disagreement / expected disagreement; NaN where none is expected."""
     import numpy as np
 
+    levels = math.isqrt(tables.shape[1])
     cells = tables.reshape(-1, levels, levels)
     total = cells.sum(axis=(1, 2))
     distance = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)

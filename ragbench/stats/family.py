@@ -183,7 +183,8 @@ def _joint(
     is_counted = matrix.shape[1] <= _ALL
 
     def statistics(sums: Array) -> Array:
-        return (np.abs(sums) if two_sided else -sums) / norms[:, None]
+        found: Array = (np.abs(sums) if two_sided else -sums) / norms[:, None]
+        return found
 
     observed = statistics(np.array([[math.fsum(part)] for part in parts]))[:, 0]
     found = stepped_down(
