@@ -96,7 +96,7 @@ def _repeats(
         if coverage:
             states = now.coverage
             if any(before.coverage) and not any(state is not None for state in states):
-                states = (0.0,) * len(states)  # as `_covered` counts it
+                states = (0.0,) * len(states)  # measured before, and lost
             found[case.id] = (states, before.coverage)
     return found
 
@@ -118,11 +118,15 @@ def coverage_questions(
         name = column.name
         before = tuple(earlier[case.id].coverage(name) for case in run.cases)
         if any(before):
-            groups.setdefault((before, _covered(run, name, before)), []).append(name)
+            # None where the metric never applied to the case, now or before.
+            covered = zip(before, (case.coverage(name) for case in run.cases), strict=True)
+            after = tuple(0.0 if new is None and old else new for old, new in covered)
+            groups.setdefault((before, after), []).append(name)
     for (before, after), names in groups.items():
+        rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
-            subject=f"measured: {_listed(names)}",
+            subject=f"measured: {', '.join(names[:2])}{rest}",
             tolerance=tolerance,
             scale=1.0,
             before=run.by_case(before),
@@ -130,21 +134,6 @@ def coverage_questions(
             unit="share",
             repeats=_repeats(names[0], run, baseline, coverage=True),
         )
-
-
-def _covered(
-    run: RunScores, metric: str, before: Sequence[float | None]
-) -> tuple[float | None, ...]:
-    """Share measured; None where the metric never applied to the case, now or before."""
-    covered = (case.coverage(metric) for case in run.cases)
-    return tuple(
-        0.0 if new is None and old else new for old, new in zip(before, covered, strict=True)
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return f"{', '.join(names[:2])}{rest}"
 
 
 def drop_checks(

@@ -16,13 +16,13 @@ from ragbench.gate.drops import drop_question
 from ragbench.gate.main_runs import baseline_of
 from ragbench.stats.family import family_test
 from ragbench.stats.paired import PairedSample
-from ragbench.stats.power import POWER, Spread, detectable
+from ragbench.stats.power import Spread, detectable
 from ragbench.stats.trend import LEAST, trends
 
+_ALPHA = 0.05
 
-def history_of(
-    baseline: Baseline, *, alpha: float = 0.05, resamples: int = 10_000, seed: int = 0
-) -> History:
+
+def history_of(baseline: Baseline) -> History:
     """What became of each metric over the runs of main.
 
     Only runs on the same cases, with the same judge and matching, are compared: since the last of
@@ -34,7 +34,7 @@ def history_of(
     start = breaks[-1].at if breaks else 0
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     series = [[run.scores.get(column.name) for run in runs] for column in columns]
-    found = trends([figures[start:] for figures in series], resamples=resamples, seed=seed)
+    found = trends([figures[start:] for figures in series])
     return History(
         dataset=baseline.dataset,
         rag=baseline.rag,
@@ -49,7 +49,7 @@ def history_of(
                 change=None
                 if trend is None
                 else Change(
-                    is_shown=trend.p_value <= alpha,
+                    is_shown=trend.p_value <= _ALPHA,
                     at=None if trend.step is None else start + trend.step,
                     before=trend.before,
                     after=trend.after,
@@ -58,7 +58,7 @@ def history_of(
             )
             for column, figures, trend in zip(columns, series, found, strict=True)
         ),
-        alpha=alpha,
+        alpha=_ALPHA,
         least=LEAST,
     )
 
@@ -79,16 +79,11 @@ _GRID = 0.005
 """Tolerances are multiples of this share of a metric's scale."""
 
 
-def fitted_limits(
-    runs: Sequence[RunScores], *, alpha: float = 0.05, power: float = POWER
-) -> tuple[FittedLimit, ...]:
+def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     """Measures the noise of a system on its dataset, from two or more of its runs.
 
     Each run is compared with the mean of the others, as a gate would. The variance found is scaled
     from ``k - 1`` runs in the baseline to all k.
-
-    Args:
-        power: share of comparisons in which a drop is to be seen.
     """
     count = len(runs)
     if count < 2:
@@ -106,10 +101,12 @@ def fitted_limits(
     for place, run in enumerate(runs):
         others = baseline_of([*runs[:place], *runs[place + 1 :]]).scores("the others")
         held.append([_sample(column, run, others) for column in columns])
-    level = family_test(held[0], null_means=[0.0] * len(columns), alpha=alpha, resamples=1000).level
+    level = family_test(
+        held[0], null_means=[0.0] * len(columns), alpha=_ALPHA, resamples=1000
+    ).level
     shrink = math.sqrt((1.0 + 1.0 / count) / (1.0 + 1.0 / (count - 1)))
     return tuple(
-        _limit(column, [samples[place] for samples in held], shrink, level, power)
+        _limit(column, [samples[place] for samples in held], shrink, level)
         for place, column in enumerate(columns)
     )
 
@@ -121,11 +118,7 @@ def _sample(column: MetricColumn, run: RunScores, others: RunScores) -> PairedSa
 
 
 def _limit(
-    column: MetricColumn,
-    samples: Sequence[PairedSample],
-    shrink: float,
-    level: float,
-    power: float,
+    column: MetricColumn, samples: Sequence[PairedSample], shrink: float, level: float
 ) -> FittedLimit:
     scale = column.scale or 1.0
     totals = [sample.totals() for sample in samples]
@@ -139,7 +132,7 @@ def _limit(
         noise = typical.per_cluster / math.sqrt(clusters)
         steps = max(1, math.ceil(noise / scale / _GRID - 1e-9))
         tolerance = round(steps * _GRID, 6) * scale
-        seen = detectable(typical, clusters, alpha=level, power=power)
+        seen = detectable(typical, clusters, alpha=level)
     return FittedLimit(
         metric=column.name,
         cases=min(each.cases for each in totals),

@@ -69,15 +69,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     return found
 
 
-def with_run(
-    baseline: Baseline,
-    run: RunScores,
-    *,
-    keep: int = KEPT,
-    alpha: float = 0.05,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Added:
+def with_run(baseline: Baseline, run: RunScores, *, keep: int = KEPT, alpha: float = 0.05) -> Added:
     """Adds a run of main, and drops the oldest one above ``keep``.
 
     The mean of several runs describes main only while they are of one system. So where the run is
@@ -91,7 +83,7 @@ def with_run(
         return Added(baseline=baseline, is_known=True)
     dropped = len({case.id for case in baseline.cases} - {case.id for case in run.cases})
     other = _incomparable(baseline, run)
-    changes = () if other else _changes(baseline, run, alpha, resamples, seed)
+    changes = () if other else _changes(baseline, run, alpha)
     if other or changes:
         alone = _alone(run, _without_old_formulas(baseline, run))
         return Added(baseline=alone, other=other, changes=changes, dropped=dropped)
@@ -228,9 +220,7 @@ def _averaged(column: MetricColumn, baseline: Baseline) -> MetricColumn:
     return replace(column, score=known[0] if is_same else math.fsum(known) / len(known))
 
 
-def _changes(
-    baseline: Baseline, run: RunScores, alpha: float, resamples: int, seed: int
-) -> tuple[MainChange, ...]:
+def _changes(baseline: Baseline, run: RunScores, alpha: float) -> tuple[MainChange, ...]:
     """Both directions of all metrics in one family; see `ragbench.stats.decide`."""
     before = baseline.scores("baseline")
     same = unchanged(run, before)
@@ -244,9 +234,7 @@ def _changes(
                 sample = found.paired(now.clusters())
                 question = RegressionQuestion(sample=sample, largest_drop=column.scale)
                 asked.append((column.name, question))
-    decisions = decide_family(
-        [question for _, question in asked], alpha=alpha, resamples=resamples, seed=seed
-    )
+    decisions = decide_family([question for _, question in asked], alpha=alpha)
     return tuple(
         MainChange(
             metric=name,

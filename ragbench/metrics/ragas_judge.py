@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
@@ -110,7 +110,8 @@ class RagasJudge:
             cell = await self._cell(metric, known, row, asking)
         finally:
             ASKING.reset(token)
-        if _is_right_to_decline(asking, trace):
+        said = [one.answer["noncommittal"] for one in asking.steps if "noncommittal" in one.answer]
+        if said and all(said) and trace.case.answerable is False and asking.problem is None:
             cell = _NONCOMMITTAL
         return Judgement(cell=cell, steps=tuple(asking.steps))
 
@@ -128,7 +129,10 @@ class RagasJudge:
             raise problem
         if isinstance(problem, NothingToJudgeError):
             return Cell.skipped(str(problem))
-        return Cell.failed(_failure(problem))
+        failure = Failure.of(problem, stage="score")
+        if isinstance(problem, LLMError):  # its message says all; a traceback a cell says no more
+            failure = replace(failure, cause=None, traceback=None)
+        return Cell.failed(failure)
 
     async def _value(
         self, metric: Metric, known: RagasMetric, row: Mapping[str, Any], asking: JudgeCalls
@@ -202,22 +206,9 @@ def _grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return {"score": tuple(map(int, digits))} if digits and all(digits) else {}
 
 
-def _is_right_to_decline(asking: JudgeCalls, trace: Trace) -> bool:
-    """Whether every answer calls the response noncommittal, where the case has no answer."""
-    calls = [step.answer["noncommittal"] for step in asking.steps if "noncommittal" in step.answer]
-    return bool(calls) and all(calls) and trace.case.answerable is False and asking.problem is None
-
-
 def _listed(value: Any) -> Any:
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, str]", value))
     return list(value)
-
-
-def _failure(problem: BaseException) -> Failure:
-    failure = Failure.of(problem, stage="score")
-    if isinstance(problem, LLMError):  # its message says all; a traceback a cell says nothing more
-        return Failure(type=failure.type, message=failure.message, stage="score")
-    return failure

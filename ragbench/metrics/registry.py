@@ -95,9 +95,8 @@ def parse_metric(given: MetricLike) -> Metric:
         return given
     if isinstance(given, str):
         name, written, k = read_spelling(given)
-        definition = find_definition(name)
-        spelled = name if ".py:" in name else definition.name
-        return bound(definition, written, k, spelled=spelled)
+        named = find_definition(name)
+        return bound(named, written, k, spelled=name if ".py:" in name else named.name)
     function, values = given, dict[str, Any]()
     if isinstance(given, partial):
         function, values = given.func, {**given.keywords}

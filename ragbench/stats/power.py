@@ -82,9 +82,8 @@ def clusters_to_rule_out(
     *,
     reach: float | None = None,
     alpha: float = 0.05,
-    power: float = POWER,
 ) -> int | None:
-    """The clusters of the smallest sample that shows "not worse" in ``power`` of all samples.
+    """The clusters of the smallest sample that shows "not worse" in `POWER` of all samples.
 
     Normal approximation of :func:`ragbench.stats.bounded_mean.bounded_mean_p_value`, whose added
     cluster lowers the total by ``reach * cluster_size`` and adds its square to the variance:
@@ -95,20 +94,18 @@ def clusters_to_rule_out(
 
     Args:
         alpha: one-sided level.
-        power: share of samples that shall show it.
 
     None when no sample of a usable size does, as for a margin of 0.
     """
     check_share(alpha, name="alpha")
-    check_share(power, name="power")
     if reach is not None and reach <= 0.0:
         raise ConfigError(f"reach is {reach}: it must be positive")
-    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(power)
+    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(POWER)
     variance = spread.per_cluster**2
 
     def is_enough(clusters: int) -> bool:
         if reach is None:
-            found = detectable(spread, clusters, alpha=alpha, power=power)
+            found = detectable(spread, clusters, alpha=alpha)
             return found is not None and found <= margin
         shown = clusters * margin - reach - beyond * math.sqrt(clusters * variance)
         return shown >= critical * math.sqrt(clusters * (variance + margin**2) + reach**2)
@@ -122,7 +119,6 @@ def cases_to_settle(
     *,
     largest_drop: float | None,
     alpha: float = 0.05,
-    power: float = POWER,
 ) -> int | None:
     """Cases, those at hand included, that rule an undecided drop out if nothing has changed.
 
@@ -140,11 +136,11 @@ def cases_to_settle(
     spread = Spread.of(totals, -tolerance)
     if spread is None:
         return None
-    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(power)
-    factor = float(nctdtrit(totals.clusters - 1, critical, power)) / (critical + beyond)
+    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(POWER)
+    factor = float(nctdtrit(totals.clusters - 1, critical, POWER)) / (critical + beyond)
     spread = replace(spread, per_cluster=spread.per_cluster * max(1.0, factor))
     reach = None if largest_drop is None else largest_drop - tolerance
-    found = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha, power=power)
+    found = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha)
     if found is None:
         return None
     return math.ceil(max(found, _WORTH * totals.clusters) * spread.cluster_size - 1e-9)
