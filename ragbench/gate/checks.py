@@ -245,7 +245,4 @@ def _figure(
         return (column.score if whole else None), None, len(measured)
     labels = [case.cluster for case in measured]
     found = mean_interval(values, labels, _CONFIDENCE, bounds=column.bounds)
-    interval = None
-    if found.low is not None and found.high is not None:
-        interval = Interval(low=found.low, high=found.high, level=_CONFIDENCE)
-    return found.mean, interval, len(measured)
+    return found.mean, found.reported, len(measured)

@@ -45,11 +45,6 @@ class FigureLimits:
     max_drop: float | None = None
     """Largest tolerated loss of the mean; for metrics where lower is better, its largest rise."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is demanded."""
-        return self.minimum is None and self.maximum is None and self.max_drop is None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceGate:
@@ -124,7 +119,6 @@ _GONE = dict.fromkeys(
     "cases that were stable in the baseline's run are its lucky ones. Remove the line"
 }  # fmt: skip
 _LIMITS = ("min", "max", "max_drop")
-_METRIC = (*_LIMITS, "slices")
 _GATE = (
     "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", "undecided",
     "max_unmeasured", "min_common", "max_cost", "max_tokens",
@@ -230,12 +224,9 @@ def _budget_values(file: _GateFile, place: Place, names: Sequence[str]) -> dict[
 
 
 def _metric(file: _GateFile, place: Place) -> MetricGate:
-    given = file.mapping(place)
-    if given.get("informational") is not None:
-        file.wrong((*place, "informational"), _IS_GONE)
-    file.mapping(place, (*_METRIC, "informational"))
+    given = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits(file, place)
-    if limits.is_empty and given.get("slices") is None:
+    if limits == FigureLimits() and given.get("slices") is None:
         file.wrong(place, "nothing is demanded: give min, max, max_drop or slices")
     return MetricGate(limits=limits, slices=tuple(_slices(file, (*place, "slices"), limits)))
 
@@ -259,7 +250,7 @@ def _slices(file: _GateFile, place: Place, limits: FigureLimits) -> Iterator[Sli
         for inner in file.sections(place):
             file.mapping(inner, _LIMITS)
             inside = _limits(file, inner)
-            if inside.is_empty:
+            if inside == FigureLimits():
                 file.wrong(inner, "nothing is demanded: give min, max or max_drop")
             named.append((str(inner[-1]), inside))
     elif given is not None:

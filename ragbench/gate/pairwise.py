@@ -9,7 +9,6 @@ from itertools import combinations
 from ragbench.core.comparison import Difference, MetricComparison, RunFigure
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
-from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.stats.family import family_test
 from ragbench.stats.mean import mean_interval, student_interval
@@ -158,9 +157,7 @@ def _figure(
     if own is not None and not own.no_mean:
         labels = [clusters.get(id_) for id_ in values]
         found = mean_interval(list(values.values()), labels, CONFIDENCE, bounds=own.bounds)
-        score = found.mean
-        if found.low is not None and found.high is not None:
-            interval = Interval(low=found.low, high=found.high, level=CONFIDENCE)
+        score, interval = found.mean, found.reported
     if own is not None and not restricted:
         score = own.score
     return RunFigure(

@@ -7,12 +7,13 @@ ir-measures", ECIR), with quotes optional around plain words, and with places of
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
+from typing import Any, Literal
 
 from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
 from ragbench.errors import ConfigError
+from ragbench.io.settings import converted
 
 _QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
 _METRIC = re.compile(
@@ -94,40 +95,10 @@ def bound(
 
 
 def _value(name: str, parameter: Parameter, given: object) -> ParameterValue:
-    try:
-        value = _converted(given, parameter.default)
-    except (ValueError, TypeError, OverflowError):
-        kind = _KINDS[type(parameter.default)]
-        raise ConfigError(f"'{name}': {parameter.name} must be {kind}, not '{given}'") from None
-    if parameter.choices and value not in parameter.choices:
-        choices = ", ".join(map(str, parameter.choices))
-        raise ConfigError(f"'{name}': {parameter.name} must be one of {choices}, not '{given}'")
-    if parameter.low is not None and not isinstance(value, str) and value < parameter.low:
-        raise ConfigError(f"'{name}': {parameter.name} must be at least {parameter.low:g}")
-    return value
-
-
-_KINDS: dict[type, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-}
-
-
-def _converted(given: object, default: ParameterValue) -> ParameterValue:
     """A value of the default's type, from a text or from such a value."""
-    text = str(given)
-    if isinstance(default, bool):
-        if text.lower() not in ("true", "false"):
-            raise ValueError(text)
-        return text.lower() == "true"
-    if isinstance(default, int):
-        return int(text)
-    if isinstance(default, float):
-        if not math.isfinite(float(text)):
-            raise ValueError(text)
-        return float(text)
-    if not isinstance(given, str):
-        raise TypeError(text)
-    return given
+    kind: Any = Literal[parameter.choices] if parameter.choices else type(parameter.default)
+    where = f"'{name}': {parameter.name}"
+    value: ParameterValue = converted(given, kind, where, strict=False)
+    if parameter.low is not None and not isinstance(value, str) and value < parameter.low:
+        raise ConfigError(f"{where} must be at least {parameter.low:g}")
+    return value
