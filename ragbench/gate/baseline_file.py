@@ -8,10 +8,10 @@ oldest first. Of runs that are too old to be compared with, the means are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from ragbench.core.history import MainRun
 from ragbench.core.metric import Direction
@@ -28,7 +28,6 @@ FORMAT = 2
 
 _MARK = "ragbench_baseline"
 Json = Mapping[str, Any]
-_Result = TypeVar("_Result")
 
 
 def kept_case(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) -> ScoredCase:
@@ -96,21 +95,12 @@ class Baseline:
         )
 
 
-def read_baseline(path: Path) -> Baseline:
-    content = read_json(path)
-    if not is_baseline(content):
-        raise RunMismatchError(
-            f"{path} is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
-        )
-    return understood(path, lambda: baseline_from(content))
-
-
-def read_json(path: Path) -> Json:
-    """The JSON object in a file."""
+def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
+    """The baseline in a file; ``otherwise`` is what is said of a file that is none."""
     import orjson
 
     try:
-        value = orjson.loads(ReadLimits.of_environment().read_data(path))
+        content = orjson.loads(ReadLimits.of_environment().read_data(path))
     except OSError as error:
         raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error
     except orjson.JSONDecodeError as error:
@@ -118,15 +108,13 @@ def read_json(path: Path) -> Json:
             f"{path} is not JSON, so neither a run nor a baseline file: {error}. Answers that it "
             f"records are scored by: ragbench eval {path}"
         ) from error
-    if not isinstance(value, dict):
+    if not isinstance(content, dict):
         raise RunMismatchError(f"{path} holds no JSON object, so ragbench did not write it")
-    return cast("Json", value)
-
-
-def understood(path: Path, build: Callable[[], _Result]) -> _Result:
-    """What ``build`` makes of a file's content."""
+    if _MARK not in content:
+        none = f"is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
+        raise RunMismatchError(f"{path} {otherwise or none}")
     try:
-        return build()
+        return baseline_from(cast("Json", content))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RunMismatchError(
@@ -163,10 +151,6 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     entries = (f"{_json(case.id)}: {_json(_case(case, names))}" for case in cases)
     lines.append(_block("cases", "{}", entries))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-
-
-def is_baseline(content: Json) -> bool:
-    return _MARK in content
 
 
 def baseline_from(content: Json) -> Baseline:
