@@ -31,7 +31,7 @@ _ANSWER = {"response": "response", "references": "reference"}
 
 
 def _definition(
-    name: str, cls: str, fields: Mapping[str, str], summary: str, package: str = ""
+    name: str, cls: str, fields: Mapping[str, str], summary: str, package: str
 ) -> MetricDefinition:
     """A metric that asks a class of RAGAS, and what else has to be installed for it."""
 
@@ -61,29 +61,27 @@ def _definition(
     )
 
 
-DEFINITIONS = tuple(
-    _definition(*row)
-    for row in (
-        ("id_based_context_precision", "IDBasedContextPrecision", _IDS,
-         "Share of the distinct retrieved ids that are reference ids"),
-        ("id_based_context_recall", "IDBasedContextRecall", _IDS,
-         "Share of the distinct reference ids that were retrieved"),
-        ("non_llm_context_precision_with_reference", "NonLLMContextPrecisionWithReference", _TEXTS,
-         "Average precision of contexts that resemble a reference context"),
-        ("non_llm_context_recall", "NonLLMContextRecall", _TEXTS,
-         "Share of the reference contexts that a context resembles"),
-        ("exact_match", "ExactMatch", _ANSWER,
-         "1 when the answer is the reference, character by character"),
-        ("string_presence", "StringPresence", _ANSWER,
-         "1 when the answer holds the reference, character by character"),
-        ("non_llm_string_similarity", "NonLLMStringSimilarity", _ANSWER,
-         "1 - normalised Levenshtein distance"),
-        ("bleu", "BleuScore", _ANSWER, "Corpus BLEU of the one answer", "sacrebleu"),
-        ("rouge", "RougeScore", _ANSWER, "ROUGE-L F-measure", "rouge_score"),
-        ("chrf", "ChrfScore", _ANSWER, "Corpus chrF of the one answer", "sacrebleu"),
-    )
+_METRICS: tuple[tuple[str, str, Mapping[str, str], str, str], ...] = (
+    ("id_based_context_precision", "IDBasedContextPrecision", _IDS,
+     "Share of the distinct retrieved ids that are reference ids", ""),
+    ("id_based_context_recall", "IDBasedContextRecall", _IDS,
+     "Share of the distinct reference ids that were retrieved", ""),
+    ("non_llm_context_precision_with_reference", "NonLLMContextPrecisionWithReference", _TEXTS,
+     "Average precision of contexts that resemble a reference context", ""),
+    ("non_llm_context_recall", "NonLLMContextRecall", _TEXTS,
+     "Share of the reference contexts that a context resembles", ""),
+    ("exact_match", "ExactMatch", _ANSWER,
+     "1 when the answer is the reference, character by character", ""),
+    ("string_presence", "StringPresence", _ANSWER,
+     "1 when the answer holds the reference, character by character", ""),
+    ("non_llm_string_similarity", "NonLLMStringSimilarity", _ANSWER,
+     "1 - normalised Levenshtein distance", ""),
+    ("bleu", "BleuScore", _ANSWER, "Corpus BLEU of the one answer", "sacrebleu"),
+    ("rouge", "RougeScore", _ANSWER, "ROUGE-L F-measure", "rouge_score"),
+    ("chrf", "ChrfScore", _ANSWER, "Corpus chrF of the one answer", "sacrebleu"),
 )  # fmt: skip
 
+DEFINITIONS = tuple(_definition(*row) for row in _METRICS)
 _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")
 
 

@@ -126,7 +126,8 @@ def _rubrics(metric: Metric) -> dict[str, Any]:
     path = str(metric.parameter("rubrics"))
     if path:
         file = read_yaml(Path(path))
-        given = cast("dict[object, object]", file.value) if isinstance(file.value, dict) else {}
+        value = cast("object", file.value)
+        given = cast("dict[object, object]", value) if isinstance(value, dict) else {}
         wanted = {f"score{grade}_description" for grade in range(1, 6)}
         if set(given) != wanted or not all(isinstance(text, str) for text in given.values()):
             raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(wanted))}")])

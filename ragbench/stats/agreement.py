@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import InputError
 
@@ -125,9 +126,8 @@ def rank_correlation(
 
 
 def _spearman(grades: NDArray[np.float64]) -> float:
-    from scipy.stats import rankdata
-
-    ranks: NDArray[np.float64] = rankdata(grades, axis=0)
+    stats: Any = import_module("scipy.stats")
+    ranks: NDArray[np.float64] = stats.rankdata(grades, axis=0)
     ranks -= ranks.mean(axis=0)
     scale = math.sqrt(float((ranks[:, 0] ** 2).sum() * (ranks[:, 1] ** 2).sum()))
     return float((ranks[:, 0] * ranks[:, 1]).sum()) / scale if scale else math.nan

@@ -108,7 +108,7 @@ def test_a_metric_gets_the_same_score_from_ragas_itself() -> None:
     ours = judged("ragas:faithfulness", case(), judge)
     assert ours.cell.value == 0.5
 
-    class Theirs(base):
+    class Theirs(base):  # type: ignore[misc]
         is_async, generate = True, None
 
         async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
