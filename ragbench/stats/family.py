@@ -174,7 +174,7 @@ def _joint(
     """The p-values of tests as rows over shared clusters; whether every arrangement is counted."""
     import numpy as np
 
-    parts = [to_fixed_point(sums, len(sums))[0] for _, sums in totals]
+    parts = [to_fixed_point(sums, len(sums)) for _, sums in totals]
     if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
         parts = [-part for part in parts]  # all of them: two runs that are swapped
     # Only what changed is held; whole numbers, so that sums are exact.
@@ -299,10 +299,8 @@ def _level(largest: Array, alpha: float, two_sided: bool) -> float:
     return min(alpha, max(tail, 1e-12))
 
 
-def to_fixed_point(
-    values: NDArray[np.float64], largest_count: int
-) -> tuple[NDArray[np.float64], int]:
-    """Rounds values to whole multiples of a power of two.
+def to_fixed_point(values: NDArray[np.float64], largest_count: int) -> NDArray[np.float64]:
+    """Rounds values to whole multiples of a power of two, and counts those.
 
     The unit is the finest one for which a sum of ``largest_count`` values of the largest size
     stays within 2^52. Whole numbers of that size add up exactly in floating point, whatever the
@@ -312,7 +310,5 @@ def to_fixed_point(
     import numpy as np
 
     peak = float(np.max(np.abs(values), initial=0.0))
-    if peak == 0.0:
-        return np.zeros_like(values), 0
-    exponent = int(np.frexp(peak)[1]) + (max(largest_count, 1) - 1).bit_length() - 52
-    return np.rint(np.ldexp(values, -exponent)), exponent
+    exponent = math.frexp(peak)[1] + (max(largest_count, 1) - 1).bit_length() - 52
+    return np.rint(np.ldexp(values, -exponent))
