@@ -119,10 +119,7 @@ _GONE = dict.fromkeys(
     "cases that were stable in the baseline's run are its lucky ones. Remove the line"
 }  # fmt: skip
 _LIMITS = ("min", "max", "max_drop")
-_GATE = (
-    "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", "undecided",
-    "max_unmeasured", "min_common", "max_cost", "max_tokens",
-)  # fmt: skip
+_OTHERS = ("metrics", "max_latency", "max_cost", "max_tokens")
 
 
 class _GateFile(SettingsFile):
@@ -199,7 +196,7 @@ def _gate(file: _GateFile, place: Place) -> GateConfig:
     gone = [key for key in _GONE if given.get(key) is not None]
     for key in gone:
         file.wrong((*place, key), _GONE[key])
-    file.mapping(place, (*_GATE, *gone))
+    file.mapping(place, (*_KINDS, *_OTHERS, *gone))
     known = {key: file.value((*place, key), kind) for key, kind in _KINDS.items()}
     metrics = file.sections((*place, "metrics"))
     return replace(

@@ -311,4 +311,5 @@ def to_fixed_point(values: NDArray[np.float64], largest_count: int) -> NDArray[n
 
     peak = float(np.max(np.abs(values), initial=0.0))
     exponent = math.frexp(peak)[1] + (max(largest_count, 1) - 1).bit_length() - 52
-    return np.rint(np.ldexp(values, -exponent))
+    whole: NDArray[np.float64] = np.rint(np.ldexp(values, -exponent))
+    return whole
