@@ -56,7 +56,10 @@ class Plan:
         for (needs, abstains), positions in self._groups.items():
             known = [blocked(trace, needs=needs, abstains=abstains) for trace in traces]
             rows = [row for row, cell in enumerate(known) if cell is None]
-            part = whole if len(rows) == len(traces) else whole.of(rows)
+            part = whole
+            if len(rows) < len(traces):
+                given = None if matched is None else [matched[row] for row in rows]
+                part = Window([traces[row] for row in rows], self.matching, given)
             for position in positions:
                 scored = iter(self._columns[position].cells(part) if rows else ())
                 columns[position] = [cell or next(scored) for cell in known]

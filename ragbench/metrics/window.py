@@ -17,7 +17,7 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.abstention import declined
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
-from ragbench.metrics.rank import Ranking, ranking_of
+from ragbench.metrics.rank import ranking_of
 
 Check = Callable[[Trace], Cell | None]
 Compared: TypeAlias = Matched | Skip | None
@@ -34,30 +34,25 @@ class Window:
         self._matched = matched
         self._columns: dict[str, list[Any]] = {}
 
-    def of(self, rows: Sequence[int]) -> Window:
-        matched = None if self._matched is None else [self._matched[row] for row in rows]
-        return Window([self.traces[row] for row in rows], self._matching, matched)
-
     def column(self, argument: str) -> list[Any]:
         """What each case gives for an argument of a metric's function."""
         found = self._columns.get(argument)
         if found is None:
             read = _READ.get(argument)
-            found = [*map(read, self.traces)] if read is not None else self._rankings()
+            if read is not None:
+                found = [*map(read, self.traces)]
+            else:
+                both = ((trace.case, trace.context.value) for trace in self.traces)
+                matched = self._matched or [
+                    None if result is None else match(case, result, self._matching)
+                    for case, result in both
+                ]
+                found = [
+                    ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
+                    for one in matched
+                ]
             self._columns[argument] = found
         return found
-
-    def _rankings(self) -> list[Ranking | Skip]:
-        matched = self._matched
-        if matched is None:
-            both = ((trace.case, trace.context.value) for trace in self.traces)
-            matched = [
-                None if result is None else match(case, result, self._matching)
-                for case, result in both
-            ]
-        return [
-            ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT for one in matched
-        ]
 
 
 def blocked(trace: Trace, *, needs: frozenset[Need], abstains: bool) -> Cell | None:
