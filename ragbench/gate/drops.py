@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
-from ragbench.core.run_scores import MetricColumn, RunScores
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
@@ -17,7 +17,7 @@ _HALF = 0.5
 _FEW = 10
 """Below so many measured cases, half of them is no sign of anything."""
 
-Values = Mapping[str, float | None]
+Clusters = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,80 +29,44 @@ class DropQuestion:
     tolerance: float
     scale: float | None
     """Largest drop that one case can take."""
-    before: Values
-    after: Values
+    sample: PairedSample
     higher_is_better: bool = True
     slice: str | None = None
     unit: str = ""
-    repeats: Mapping[str, CaseScores] = field(default_factory=dict[str, CaseScores])
-    """The scores that both runs' are the means of; empty where no case was scored repeatedly."""
-
-    def on(self, slice: str, ids: Iterable[str], tolerance: float) -> DropQuestion:
-        """The same question about the cases of a slice."""
-        kept = list(ids)
-        return replace(
-            self,
-            kind=CheckKind.SLICE,
-            slice=slice,
-            tolerance=tolerance,
-            before={id_: self.before[id_] for id_ in kept},
-            after={id_: self.after[id_] for id_ in kept},
-            repeats={id_: self.repeats[id_] for id_ in kept if id_ in self.repeats},
-        )
-
-    def paired(self, clusters: Mapping[str, str | None]) -> PairedSample:
-        return pair(
-            self.before,
-            self.after,
-            clusters=clusters,
-            higher_is_better=self.higher_is_better,
-            repeats=self.repeats,
-        )
 
 
-def drop_question(
+def paired(
     column: MetricColumn,
     run: RunScores,
     baseline: RunScores,
+    clusters: Clusters,
     *,
-    tolerance: float = 0.0,
     higher_is_better: bool = True,
-) -> DropQuestion:
-    """About all cases of two runs, which are restricted to comparable ones."""
-    return DropQuestion(
-        kind=CheckKind.DROP,
-        subject=column.name,
-        tolerance=tolerance,
-        scale=column.scale,
-        before=baseline.values(column.name),
-        after=run.values(column.name),
-        higher_is_better=higher_is_better,
-        unit=column.unit,
-        repeats=_repeats(column.name, run, baseline),
+    ids: Sequence[str] | None = None,
+) -> PairedSample:
+    """One metric of two runs, which are restricted to comparable cases; or of some of these."""
+    name, earlier = column.name, baseline.by_case(baseline.cases)
+    if ids is None:
+        cases: Sequence[ScoredCase] = run.cases
+        before, after = baseline.values(name), run.values(name)
+    else:
+        now = run.by_case(run.cases)
+        cases = [now[id_] for id_ in ids]
+        before = {id_: earlier[id_].value(name) for id_ in ids}
+        after = {case.id: case.value(name) for case in cases}
+    repeats: dict[str, CaseScores] = {}
+    if any(case.repeats or earlier[case.id].repeats for case in cases):
+        repeats = {
+            case.id: (case.asked(name).values, earlier[case.id].asked(name).values)
+            for case in cases
+        }
+    return pair(
+        before, after, clusters=clusters, higher_is_better=higher_is_better, repeats=repeats
     )
 
 
-def _repeats(
-    metric: str, run: RunScores, baseline: RunScores, *, coverage: bool = False
-) -> dict[str, CaseScores]:
-    """By case what it scored each time; empty where neither run asked repeatedly."""
-    if not any(case.repeats for one in (run, baseline) for case in one.cases):
-        return {}
-    earlier = baseline.by_case(baseline.cases)
-    found: dict[str, CaseScores] = {}
-    for case in run.cases:
-        now, before = case.asked(metric), earlier[case.id].asked(metric)
-        found[case.id] = (now.values, before.values)
-        if coverage:
-            states = now.coverage
-            if any(before.coverage) and not any(state is not None for state in states):
-                states = (0.0,) * len(states)  # measured before, and lost
-            found[case.id] = (states, before.coverage)
-    return found
-
-
 def coverage_questions(
-    run: RunScores, baseline: RunScores, tolerance: float
+    run: RunScores, baseline: RunScores, clusters: Clusters, tolerance: float
 ) -> Iterator[DropQuestion]:
     """Asks whether fewer cases are measured than the baseline measured.
 
@@ -129,44 +93,49 @@ def coverage_questions(
             subject=f"measured: {', '.join(names[:2])}{rest}",
             tolerance=tolerance,
             scale=1.0,
-            before=run.by_case(before),
-            after=run.by_case(after),
+            sample=pair(
+                run.by_case(before),
+                run.by_case(after),
+                clusters=clusters,
+                repeats=_covered_repeatedly(names[0], run, earlier),
+            ),
             unit="share",
-            repeats=_repeats(names[0], run, baseline, coverage=True),
         )
 
 
-def drop_checks(
-    questions: Sequence[DropQuestion],
-    clusters: Mapping[str, str | None],
-    config: GateConfig,
-) -> list[GateCheck]:
+def _covered_repeatedly(
+    metric: str, run: RunScores, earlier: Mapping[str, ScoredCase]
+) -> dict[str, CaseScores]:
+    """By case whether it was measured each time; empty where neither run asked repeatedly."""
+    if not any(case.repeats or earlier[case.id].repeats for case in run.cases):
+        return {}
+    found: dict[str, CaseScores] = {}
+    for case in run.cases:
+        states, before = case.asked(metric).coverage, earlier[case.id].asked(metric).coverage
+        if any(before) and not any(state is not None for state in states):
+            states = (0.0,) * len(states)  # measured before, and lost
+        found[case.id] = (states, before)
+    return found
+
+
+def drop_checks(questions: Sequence[DropQuestion], config: GateConfig) -> list[GateCheck]:
     """Judges several questions as one family."""
-    samples = [question.paired(clusters) for question in questions]
     # By name: the signs that are drawn depend on the order.
     order = sorted(
         range(len(questions)), key=lambda at: (questions[at].subject, questions[at].slice or "")
     )
     asked = [
-        RegressionQuestion(
-            sample=samples[at], tolerance=questions[at].tolerance, largest_drop=questions[at].scale
-        )
-        for at in order
+        RegressionQuestion(sample=one.sample, tolerance=one.tolerance, largest_drop=one.scale)
+        for one in (questions[at] for at in order)
     ]
-    decisions = decide_family(asked, alpha=config.alpha)
-    checks = {
-        at: _check(questions[at], samples[at], decision, config.min_cases)
-        for at, decision in zip(order, decisions, strict=True)
-    }
-    return [checks[at] for at in range(len(questions))]
+    decisions = dict(zip(order, decide_family(asked, alpha=config.alpha), strict=True))
+    return [_check(one, decisions[at], config.min_cases) for at, one in enumerate(questions)]
 
 
-def _check(
-    question: DropQuestion, sample: PairedSample, decision: Decision, least: int
-) -> GateCheck:
-    count = len(sample.case_ids)
-    drop = None if count == 0 else _drop(question, sample, decision)
-    ground = _ground(sample, decision, drop, least)
+def _check(question: DropQuestion, decision: Decision, least: int) -> GateCheck:
+    count = len(question.sample.case_ids)
+    drop = None if count == 0 else _drop(question, decision)
+    ground = _ground(question.sample, decision, drop, least)
     passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
     if question.kind is CheckKind.COVERAGE:
         if drop is not None and ground is not Ground.SHOWN:
@@ -214,8 +183,8 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
     return Ground.RARE_LOSSES if low is not None and low > -drop.tolerance else Ground.OPEN
 
 
-def _drop(question: DropQuestion, sample: PairedSample, decision: Decision) -> Drop:
-    difference = decision.difference
+def _drop(question: DropQuestion, decision: Decision) -> Drop:
+    difference, sample = decision.difference, question.sample
     mean = difference.mean or 0.0
     # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
     low, high = difference.low, difference.high

@@ -29,7 +29,7 @@ from ragbench.gate.checks import (
 )
 from ragbench.gate.comparable import Comparability, compare_inputs
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
-from ragbench.gate.drops import DropQuestion, coverage_questions, drop_checks, drop_question
+from ragbench.gate.drops import Clusters, DropQuestion, coverage_questions, drop_checks, paired
 from ragbench.gate.system_change import system_change
 from ragbench.gate.words import UNDECIDED_NOTE, again_text, headline, worded
 
@@ -237,33 +237,42 @@ def _drops(
         return
     clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
-    family = sorted(_questions(able, run, baseline), key=lambda each: each.slice is not None)
-    yield from drop_checks(family, clusters, config)
+    asked = _questions(able, run, baseline, clusters)
+    yield from drop_checks(sorted(asked, key=lambda each: each.slice is not None), config)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
-    coverage = list(coverage_questions(run, baseline, config.max_unmeasured))
-    yield from drop_checks(coverage, clusters, config)
+    coverage = coverage_questions(run, baseline, clusters, config.max_unmeasured)
+    yield from drop_checks(list(coverage), config)
 
 
 def _questions(
-    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
+    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores, clusters: Clusters
 ) -> Iterator[DropQuestion]:
     """About each metric, and about its slices."""
     slices = _slices(run, demands)
     for demand in demands:
-        question = drop_question(
-            demand.column,
-            run,
-            baseline,
-            tolerance=demand.gate.limits.max_drop or 0.0,
-            higher_is_better=demand.higher_is_better,
-        )
-        if demand.gate.limits.max_drop is not None:
-            yield question
-        for piece in demand.gate.slices:
-            tolerance = (piece.limits or demand.gate.limits).max_drop
+        column, whole, higher = demand.column, demand.gate.limits, demand.higher_is_better
+        wanted: list[tuple[str | None, float | None, list[str] | None]] = [
+            (None, whole.max_drop, None)
+        ]
+        wanted += [
+            (name, (piece.limits or whole).max_drop, [case.id for case in cases])
+            for piece in demand.gate.slices
+            for name, cases in _meant(piece, slices)
+        ]
+        for name, tolerance, ids in wanted:
             if tolerance is not None:
-                for name, cases in _meant(piece, slices):
-                    yield question.on(name, (case.id for case in cases), tolerance)
+                yield DropQuestion(
+                    kind=CheckKind.DROP if name is None else CheckKind.SLICE,
+                    subject=column.name,
+                    tolerance=tolerance,
+                    scale=column.scale,
+                    sample=paired(
+                        column, run, baseline, clusters, higher_is_better=higher, ids=ids
+                    ),
+                    higher_is_better=higher,
+                    slice=name,
+                    unit=column.unit,
+                )
 
 
 def _slices(run: RunScores, demands: Sequence[MetricDemand]) -> dict[str, list[ScoredCase]]:

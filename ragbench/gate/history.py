@@ -12,7 +12,7 @@ from ragbench.core.metric import Direction
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.baseline_file import Baseline
-from ragbench.gate.drops import drop_question
+from ragbench.gate.drops import paired
 from ragbench.gate.main_runs import baseline_of
 from ragbench.stats.family import family_test
 from ragbench.stats.paired import PairedSample
@@ -114,7 +114,7 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
 def _sample(column: MetricColumn, run: RunScores, others: RunScores) -> PairedSample:
     """One run against the mean of the others."""
     higher = column.direction is Direction.HIGHER
-    return drop_question(column, run, others, higher_is_better=higher).paired(run.clusters())
+    return paired(column, run, others, run.clusters(), higher_is_better=higher)
 
 
 def _limit(

@@ -12,7 +12,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchan
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, kept_case
 from ragbench.gate.comparable import scale_of
-from ragbench.gate.drops import drop_question
+from ragbench.gate.drops import paired
 from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
 
@@ -225,13 +225,13 @@ def _changes(baseline: Baseline, run: RunScores, alpha: float) -> tuple[MainChan
     before = baseline.scores("baseline")
     same = unchanged(run, before)
     before, now = before.on(same), run.on(same)
+    clusters = now.clusters()
     asked: list[tuple[str, RegressionQuestion]] = []
     for column in run.metrics:
         other = before.column(column.name)
         if not column.no_mean and other is not None and other.identity == column.identity:
             for higher in (True, False):
-                found = drop_question(column, now, before, higher_is_better=higher)
-                sample = found.paired(now.clusters())
+                sample = paired(column, now, before, clusters, higher_is_better=higher)
                 question = RegressionQuestion(sample=sample, largest_drop=column.scale)
                 asked.append((column.name, question))
     decisions = decide_family([question for _, question in asked], alpha=alpha)

@@ -275,7 +275,10 @@ def _signs(matrix: Any, draws: int, seed: int) -> Iterator[Array]:
         count = min(most, draws - start)
         raw = np.asarray(source.random_raw(count * words), dtype="<u8").view(np.uint8)
         bits = np.unpackbits(raw.reshape(count, words * 8), axis=1, bitorder="little")
-        yield 1.0 - 2.0 * bits[:, :clusters].T.astype(np.float64)
+        signs = bits[:, :clusters].T.astype(np.float64)
+        signs *= -2.0
+        signs += 1.0
+        yield signs
 
 
 def _digest(matrix: Any) -> int:
