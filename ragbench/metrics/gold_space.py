@@ -121,6 +121,8 @@ class MatchingTally:
             return
         own, document = self._count(result, case.judgements)
         checkable = self.gold.checkable
+        if not checkable:
+            return
         if checkable > _CHECKED:  # a sample, the same one in any order of the cases
             drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
             if drawn * checkable >= _CHECKED * _STEPS:

@@ -130,7 +130,7 @@ def recall(
 ) -> float | Skip:
     """Share of the relevant contexts that are among the first k retrieved."""
     ranking = ranking.judged() if judged_only else ranking
-    return _lacks(ranking, rel) or ranking.found(k, rel) / ranking.relevant(rel)
+    return _lacks(ranking, rel) or ranking.found(k, rel) / _relevant(ranking.golds, rel)
 
 
 @metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING)
@@ -241,7 +241,7 @@ def set_precision(
 @metric(group="retriever", aliases=("SetR",), cite=_MANNING)
 def set_recall(ranking: Ranking, *, rel: Level = 1) -> float | Skip:
     """Share of the relevant contexts that were retrieved at any rank."""
-    return _lacks(ranking, rel) or ranking.found(level=rel) / ranking.relevant(rel)
+    return _lacks(ranking, rel) or ranking.found(level=rel) / _relevant(ranking.golds, rel)
 
 
 @metric(group="retriever", aliases=("SetF",), cite=_MANNING)
@@ -251,7 +251,7 @@ def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False)
     if skip := _lacks(ranking, rel):
         return skip
     precision = _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
-    recall = ranking.found(level=rel) / ranking.relevant(rel)
+    recall = ranking.found(level=rel) / _relevant(ranking.golds, rel)
     return 2 * precision * recall / (precision + recall) if recall else 0.0
 
 

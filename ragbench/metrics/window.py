@@ -112,15 +112,15 @@ def _retrieval_gave(field: str, what: str) -> Check:
     )
 
 
-def _has_ids(trace: Trace) -> bool:
-    return trace.case.reference_context_ids is not None or trace.case.grades is not None
-
-
 _OF_RETRIEVAL = frozenset({Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS})
 _OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
 _KNOWN: dict[Need, Check] = {
     Need.JUDGEMENTS: _unless(
-        lambda t: _has_ids(t) or t.case.reference_contexts is not None or bool(t.case.evidence),
+        lambda t: (
+            t.case.judgements is not None
+            or t.case.reference_contexts is not None
+            or bool(t.case.evidence)
+        ),
         NO_GOLD,
     ),
     Need.RETRIEVED_CONTEXT_IDS: _retrieval_gave("context_ids", "context ids"),
@@ -133,8 +133,10 @@ _KNOWN: dict[Need, Check] = {
     Need.REFERENCE_CONTEXTS: _unless(
         lambda t: bool(t.case.reference_contexts), "no reference contexts"
     ),
-    Need.REFERENCE_CONTEXT_IDS: _unless(_has_ids, "no reference context ids"),
-    Need.GRADES: _unless(_has_ids, "no reference context ids"),
+    Need.REFERENCE_CONTEXT_IDS: _unless(
+        lambda t: t.case.judgements is not None, "no reference context ids"
+    ),
+    Need.GRADES: _unless(lambda t: t.case.judgements is not None, "no reference context ids"),
     Need.EVIDENCE: _unless(lambda t: bool(t.case.evidence), "no evidence"),
     Need.MULTI_RESPONSES: _unless(
         lambda t: bool(getattr(t.generation.value, "multi_responses", None)),
