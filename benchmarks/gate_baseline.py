@@ -197,7 +197,7 @@ def added(rng: Generator, trials: int) -> Iterator[list[str]]:
                 hits: list[bool] = []
                 for _ in range(trials):
                     *main, present = runs_of(world, 200, kept, drop, rng)
-                    hits.append(bool(with_run(baseline_of(main), present, resamples=1000).changes))
+                    hits.append(bool(with_run(baseline_of(main), present).changes))
                 row.append(percent(hits))
             yield row
 

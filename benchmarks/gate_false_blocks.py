@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ragbench import RegressionQuestion, decide
 from ragbench.stats.decide import ChangeKind, Decision, decide_family
 from ragbench.stats.mean import Interval, student_interval, student_p_value
-from ragbench.stats.paired import LeftOut, PairedSample
+from ragbench.stats.paired import PairedSample
 from ragbench.stats.power import Spread, clusters_to_rule_out, detectable
 
 Array = NDArray[np.float64]
@@ -49,7 +49,6 @@ def paired(differences: Array, cluster_size: int) -> PairedSample:
         case_ids=tuple(map(str, range(cases))),
         differences=tuple(map(float, differences)),
         clusters=tuple(position // cluster_size for position in range(cases)),
-        left_out=LeftOut(),
     )
 
 
@@ -253,7 +252,7 @@ def sample_sizes(rng: Generator, trials: int) -> Iterator[list[str]]:
         assert spread is not None
         needed = clusters_to_rule_out(tolerance, spread, reach=1.0 - tolerance)
         assert needed is not None
-        cases = needed.clusters * world.cluster_size
+        cases = needed * world.cluster_size
         passed = [
             change(world.sample(rng, cases), tolerance) is ChangeKind.NOT_WORSE
             for _ in range(max(trials // 2, 1))

@@ -102,6 +102,10 @@ class ScoredCase:
         cell = self.scores.get(metric)
         return None if cell is None else cell.value
 
+    def asked(self, metric: str) -> Repeats:
+        """What a metric gave each time; once, where the case was not asked repeatedly."""
+        return self.repeats.get(metric) or Repeats(cells=(self.scores.get(metric),))
+
     def coverage(self, metric: str) -> float | None:
         """Share of the times that the metric was measured when it applied; None: it never did."""
         repeats = self.repeats.get(metric)

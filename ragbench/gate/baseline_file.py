@@ -8,10 +8,10 @@ oldest first. Of runs that are too old to be compared with, the means are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from ragbench.core.history import MainRun
 from ragbench.core.metric import Direction
@@ -28,29 +28,23 @@ FORMAT = 2
 
 _MARK = "ragbench_baseline"
 Json = Mapping[str, Any]
-_Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BaselineCase:
-    """One case: what it is now, and what it scored each time."""
+def kept_case(case: ScoredCase, cells: Mapping[str, tuple[Cell | None, ...]]) -> ScoredCase:
+    """A case by what each metric gave, oldest first, each time that the kept runs asked.
 
-    id: str
-    fingerprint: str
-    cluster: str | None
-    language: str | None
-    tags: tuple[str, ...]
-    cells: Mapping[str, tuple[Cell | None, ...]]
-    """By metric, oldest first, one each time that the kept runs asked; None where this case was
-    not asked, or the metric did not apply."""
-
-    @property
-    def is_unstable(self) -> bool:
-        """Whether any metric came out differently in the kept runs, which are of one system."""
-        return any(
-            len({(cell.status, cell.value) for cell in cells if cell is not None}) > 1
-            for cells in self.cells.values()
-        )
+    None where the case was not asked, or the metric did not apply.
+    """
+    asked = {name: Repeats(cells=each) for name, each in cells.items()}
+    return ScoredCase(
+        id=case.id,
+        fingerprint=case.fingerprint,
+        scores={name: repeats.mean for name, repeats in asked.items()},
+        cluster=case.cluster,
+        tags=case.tags,
+        language=case.language,
+        repeats=asked if any(len(each) > 1 for each in cells.values()) else {},
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,8 +63,8 @@ class Baseline:
     """All that are remembered, oldest first; at least one."""
     kept: int
     """How many of the newest runs the scores of the cases are from."""
-    cases: tuple[BaselineCase, ...]
-    """By id."""
+    cases: tuple[ScoredCase, ...]
+    """By id; with what the kept runs gave each time as repeats, where they asked more than once."""
     origins: tuple[Origin, ...] | None = None
     """What the outcomes of the newest run came from; None where nobody said."""
 
@@ -81,7 +75,6 @@ class Baseline:
     def scores(self, source: str) -> RunScores:
         """The mean of the kept runs, as a gate compares with it."""
         newest = self.runs[-1]
-        is_repeated = sum(run.repeats for run in self.kept_runs) > 1
         return RunScores(
             source=source,
             dataset=self.dataset,
@@ -91,7 +84,7 @@ class Baseline:
             commit=newest.commit,
             dirty=any(run.dirty for run in self.kept_runs),
             metrics=self.metrics,
-            cases=tuple(_scored(case, is_repeated) for case in self.cases),
+            cases=self.cases,
             stages=self.stages,
             date=newest.date,
             made_of=tuple(
@@ -102,34 +95,12 @@ class Baseline:
         )
 
 
-def _scored(case: BaselineCase, is_repeated: bool) -> ScoredCase:
-    asked = {name: Repeats(cells=cells) for name, cells in case.cells.items()}
-    return ScoredCase(
-        id=case.id,
-        fingerprint=case.fingerprint,
-        scores={name: repeats.mean for name, repeats in asked.items()},
-        cluster=case.cluster,
-        tags=case.tags,
-        language=case.language,
-        repeats=asked if is_repeated else {},
-    )
-
-
-def read_baseline(path: Path) -> Baseline:
-    content = read_json(path)
-    if not is_baseline(content):
-        raise RunMismatchError(
-            f"{path} is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
-        )
-    return understood(path, lambda: baseline_from(content))
-
-
-def read_json(path: Path) -> Json:
-    """The JSON object in a file."""
+def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
+    """The baseline in a file; ``otherwise`` is what is said of a file that is none."""
     import orjson
 
     try:
-        value = orjson.loads(ReadLimits.of_environment().read_data(path))
+        content = orjson.loads(ReadLimits.of_environment().read_data(path))
     except OSError as error:
         raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error
     except orjson.JSONDecodeError as error:
@@ -137,26 +108,19 @@ def read_json(path: Path) -> Json:
             f"{path} is not JSON, so neither a run nor a baseline file: {error}. Answers that it "
             f"records are scored by: ragbench eval {path}"
         ) from error
-    if not isinstance(value, dict):
+    if not isinstance(content, dict):
         raise RunMismatchError(f"{path} holds no JSON object, so ragbench did not write it")
-    return cast("Json", value)
-
-
-def understood(path: Path, build: Callable[[], _Result]) -> _Result:
-    """What ``build`` makes of a file's content."""
+    if _MARK not in content:
+        none = f"is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
+        raise RunMismatchError(f"{path} {otherwise or none}")
     try:
-        return build()
+        return baseline_from(cast("Json", content))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RunMismatchError(
             f"{path} is not what this ragbench writes: {problem}. If another version wrote it, "
             "make it anew with: ragbench baseline set RUN"
         ) from error
-
-
-def _column(stored: Json) -> MetricColumn:
-    known: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
-    return MetricColumn(name=known.pop("metric"), **known)
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:
@@ -187,10 +151,6 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     entries = (f"{_json(case.id)}: {_json(_case(case, names))}" for case in cases)
     lines.append(_block("cases", "{}", entries))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-
-
-def is_baseline(content: Json) -> bool:
-    return _MARK in content
 
 
 def baseline_from(content: Json) -> Baseline:
@@ -227,8 +187,7 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
 
 
 def _run(run: MainRun) -> dict[str, Any]:
-    scores = {name: _number(run.scores[name]) for name in sorted(run.scores)}
-    known = asdict(replace(run, scores=scores))
+    known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
     defaults = {"dirty": False, "judge": None, "matching": None, "repeats": 1}
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
 
@@ -240,22 +199,18 @@ def _origin(origin: Origin) -> dict[str, Any]:
 
 
 def _metric(column: MetricColumn) -> dict[str, Any]:
-    return {
-        "metric": column.name,
-        "version": column.version,
-        **({"digest": column.digest} if column.digest else {}),
-        "group": column.group,
-        "direction": column.direction,
-        "low": None if column.low is None else _number(column.low),
-        "high": None if column.high is None else _number(column.high),
-        "unit": column.unit,
-        "aggregate": column.aggregate,
-        "score": None if column.score is None else _number(column.score),
-    }
+    known = {"metric": column.name, **asdict(column)}
+    left_out = ("name", "has_cells", "digest" if not column.digest else "")
+    return _short({key: value for key, value in known.items() if key not in left_out})
 
 
-def _case(case: BaselineCase, names: Sequence[str]) -> dict[str, Any]:
-    scores = {name: _written(case.cells[name]) for name in names if name in case.cells}
+def _column(stored: Json) -> MetricColumn:
+    known: dict[str, Any] = {**stored, "direction": Direction(stored["direction"])}
+    return MetricColumn(name=known.pop("metric"), **known)
+
+
+def _case(case: ScoredCase, names: Sequence[str]) -> dict[str, Any]:
+    scores = {name: _written(case.asked(name).cells) for name in names}
     known = {
         "fingerprint": case.fingerprint,
         "cluster": case.cluster,
@@ -279,16 +234,17 @@ def _entry(cell: Cell | None) -> float | str | None:
     return _number(cell.value) if cell.value is not None else cell.status.value
 
 
-def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> BaselineCase:
+def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> ScoredCase:
     scores: Mapping[str, Any] = case["scores"]
-    return BaselineCase(
+    bare = ScoredCase(
         id=id_,
         fingerprint=case["fingerprint"],
+        scores={},
         cluster=case.get("cluster"),
-        language=case.get("language"),
         tags=tuple(case.get("tags", ())),
-        cells={name: tuple(_cells(scores.get(name), asked)) for name in names},
+        language=case.get("language"),
     )
+    return kept_case(bare, {name: tuple(_cells(scores.get(name), asked)) for name in names})
 
 
 def _cells(written: object, asked: int) -> Iterator[Cell | None]:
@@ -305,6 +261,10 @@ def _cells(written: object, asked: int) -> Iterator[Cell | None]:
             yield Cell.measured(float(entry))
         else:
             raise ValueError(f"{entry!r} is not a score")
+
+
+def _short(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: _number(one) if isinstance(one, float) else one for key, one in facts.items()}
 
 
 def _number(value: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
 from ragbench.core.metric import Direction
@@ -31,33 +30,21 @@ def _share(value: float, column: MetricColumn) -> float:
     return share if column.direction is Direction.HIGHER else 1.0 - share
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseRule:
-    """What makes a case pass."""
+def _verdicts(case: ScoredCase, main: Sequence[MetricColumn]) -> Iterator[tuple[str, bool]]:
+    """By stage, then by main metric: whether the case passes. What does not apply is left out.
 
-    main: tuple[MetricColumn, ...]
-    """Metrics with a better side and a bounded scale."""
-
-    def passes(self, cell: Cell | None, column: MetricColumn) -> bool | None:
-        """Whether a case passes by one metric. None when the metric does not apply to the case."""
+    A metric that failed because a stage did says nothing of its own.
+    """
+    broken = False
+    for stage, status in case.stages.items():
+        broken = broken or status is Status.FAILED
+        yield stage, status is not Status.FAILED
+    for column in main:
+        cell = case.scores.get(column.name)
         if cell is None or cell.status is Status.SKIPPED:
-            return None
-        return cell.value is not None and _share(cell.value, column) >= THRESHOLD
-
-    def verdicts(self, case: ScoredCase) -> Iterator[tuple[str, bool]]:
-        """By stage, then by main metric: whether the case passes. What does not apply is left out.
-
-        A metric that failed because a stage did says nothing of its own.
-        """
-        broken = False
-        for stage, status in case.stages.items():
-            broken = broken or status is Status.FAILED
-            yield stage, status is not Status.FAILED
-        for column in self.main:
-            cell = case.scores.get(column.name)
-            passed = self.passes(cell, column)
-            if passed is not None and not (broken and cell and cell.status is Status.FAILED):
-                yield column.name, passed
+            continue
+        if not (broken and cell.status is Status.FAILED):
+            yield column.name, cell.value is not None and _share(cell.value, column) >= THRESHOLD
 
 
 def main_metrics(
@@ -68,8 +55,11 @@ def main_metrics(
         chosen = (_of_group(group, usable) for group in _PREFERRED)
         return tuple(column for column in chosen if column is not None)
     found = find_columns(columns, names)
-    wrong = [f"{c.name} cannot say whether a case passes: {_unusable(c)}" for c in found]
-    wrong = [text for text, column in zip(wrong, found, strict=True) if _unusable(column)]
+    wrong = [
+        f"{column.name} cannot say whether a case passes: {why}"
+        for column in found
+        if (why := _unusable(column))
+    ]
     if wrong:
         raise ConfigError("\n".join(wrong))
     return found
@@ -120,30 +110,28 @@ _NOTHING = Cell.skipped("")
 
 
 def case_changes(
-    first: RunScores, second: RunScores, marks: tuple[str, str], rule: CaseRule
-) -> tuple[CaseDifference, ...]:
-    """The cases that pass in one of two runs and fail in the other."""
+    first: RunScores, second: RunScores, marks: tuple[str, str], main: Sequence[MetricColumn]
+) -> tuple[RunPair, tuple[CaseDifference, ...]]:
+    """How many cases of two runs differ, and those that pass in one and fail in the other.
+
+    Args:
+        main: metrics with a better side and a bounded scale, by which a case passes.
+    """
     before = first.by_case(first.cases)
+    both = [(before[case.id], case) for case in second.cases if case.id in before]
     found: list[CaseDifference] = []
-    for case in second.cases:
-        earlier = before.get(case.id)
-        flips = () if earlier is None else tuple(sorted(_flips(earlier, case, rule), key=_rank))
-        if earlier is not None and flips:
+    for earlier, case in both:
+        flips = tuple(sorted(_flips(earlier, case, main), key=_rank))
+        if flips:
             found.append(_difference(earlier, case, marks, flips))
-    return tuple(sorted(found, key=_place))
-
-
-def run_pair(
-    first: RunScores,
-    second: RunScores,
-    marks: tuple[str, str],
-    changed: Sequence[CaseDifference],
-) -> RunPair:
-    """How many cases differ, and in which way."""
-    after = second.by_case(second.cases)
-    both = [(case, after[case.id]) for case in first.cases if case.id in after]
-    kinds = [case.kind for case in changed]
-    return RunPair(
+    found.sort(key=_place)
+    kinds = [case.kind for case in found]
+    # A baseline file holds no texts: not even the questions.
+    tell_ids, tell_texts = (
+        all(any(getattr(case, name) is not None for case in run.cases) for run in (first, second))
+        for name in ("retrieved_ids", "query")
+    )
+    counts = RunPair(
         first=marks[0],
         second=marks[1],
         cases=len(both),
@@ -151,16 +139,19 @@ def run_pair(
         mixed=kinds.count(CaseKind.MIXED),
         newly_fixed=kinds.count(CaseKind.FIXED),
         other_ids=sum(one.retrieved_ids != other.retrieved_ids for one, other in both)
-        if _tell_ids(first) and _tell_ids(second)
+        if tell_ids
         else None,
         other_response=sum(one.response != other.response for one, other in both)
-        if _tell_texts(first) and _tell_texts(second)
+        if tell_texts
         else None,
     )
+    return counts, tuple(found)
 
 
-def id_change(before: Sequence[str], after: Sequence[str]) -> IdChange:
+def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdChange | None:
     """How two lists of retrieved ids differ; of an id that stands twice, the best rank counts."""
+    if before is None or after is None:
+        return None
     old, new = _ranks(before), _ranks(after)
     shared = [id_ for id_ in new if id_ in old]
     return IdChange(
@@ -178,29 +169,19 @@ def _ranks(ids: Sequence[str]) -> dict[str, int]:
     return ranks
 
 
-def _tell_ids(run: RunScores) -> bool:
-    return any(case.retrieved_ids is not None for case in run.cases)
-
-
-def _tell_texts(run: RunScores) -> bool:
-    """A baseline file holds no texts: not even the questions."""
-    return any(case.query is not None for case in run.cases)
-
-
 def _difference(
     earlier: ScoredCase, case: ScoredCase, marks: tuple[str, str], flips: tuple[Flip, ...]
 ) -> CaseDifference:
-    ids = None
-    if earlier.retrieved_ids is not None and case.retrieved_ids is not None:
-        ids = id_change(earlier.retrieved_ids, case.retrieved_ids)
+    ways = {flip.newly_fails for flip in flips}
+    kind = CaseKind.FAILING if ways == {True} else CaseKind.FIXED
     return CaseDifference(
         id=case.id,
         first=marks[0],
         second=marks[1],
-        kind=_kind(flips),
+        kind=CaseKind.MIXED if len(ways) == 2 else kind,
         flips=flips,
         query=case.query if case.query is not None else earlier.query,
-        ids=ids,
+        ids=id_change(earlier.retrieved_ids, case.retrieved_ids),
         response_before=earlier.response,
         response_after=case.response,
         stages_before=earlier.stages,
@@ -208,18 +189,11 @@ def _difference(
     )
 
 
-def _kind(flips: Sequence[Flip]) -> CaseKind:
-    ways = {flip.newly_fails for flip in flips}
-    if len(ways) == 2:
-        return CaseKind.MIXED
-    return CaseKind.FAILING if True in ways else CaseKind.FIXED
-
-
-def _flips(earlier: ScoredCase, case: ScoredCase, rule: CaseRule) -> Iterator[Flip]:
-    old = dict(rule.verdicts(earlier))
-    columns = {column.name: column for column in rule.main}
-    for subject, passed in rule.verdicts(case):
-        if subject not in old or old[subject] is passed:
+def _flips(earlier: ScoredCase, case: ScoredCase, main: Sequence[MetricColumn]) -> Iterator[Flip]:
+    passed_before = dict(_verdicts(earlier, main))
+    columns = {column.name: column for column in main}
+    for subject, passed in _verdicts(case, main):
+        if passed_before.get(subject, passed) is passed:
             continue
         column = columns.get(subject)
         if column is None:
@@ -229,28 +203,21 @@ def _flips(earlier: ScoredCase, case: ScoredCase, rule: CaseRule) -> Iterator[Fl
                 before_status=earlier.stages[subject],
                 after_status=case.stages[subject],
             )
-        else:
-            yield _metric_flip(column, earlier, case, newly_fails=not passed)
-
-
-def _metric_flip(
-    column: MetricColumn, earlier: ScoredCase, case: ScoredCase, *, newly_fails: bool
-) -> Flip:
-    old = earlier.scores.get(column.name, _NOTHING)
-    new = case.scores.get(column.name, _NOTHING)
-    size = 1.0
-    if old.value is not None and new.value is not None:
-        size = abs(new.value - old.value) / (column.scale or 1.0)
-    return Flip(
-        subject=column.name,
-        newly_fails=newly_fails,
-        before_status=old.status,
-        after_status=new.status,
-        before=old.value,
-        after=new.value,
-        reason=new.reason if new.value is None else None,
-        size=size,
-    )
+            continue
+        old, new = (one.scores.get(subject, _NOTHING) for one in (earlier, case))
+        size = 1.0
+        if old.value is not None and new.value is not None:
+            size = abs(new.value - old.value) / (column.scale or 1.0)
+        yield Flip(
+            subject=subject,
+            newly_fails=not passed,
+            before_status=old.status,
+            after_status=new.status,
+            before=old.value,
+            after=new.value,
+            reason=new.reason if new.value is None else None,
+            size=size,
+        )
 
 
 def _rank(flip: Flip) -> tuple[bool, bool, float, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
-from ragbench.core.report import Interval, Latency
+from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import named_columns
@@ -22,7 +22,7 @@ _CONFIDENCE = 0.95
 """Of the interval of a figure."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class MetricDemand:
     """A metric of the run with what is demanded of it."""
 
@@ -51,11 +51,20 @@ def demands_of(
     cases and has a better side is held to the configuration's ``max_drop``. One that neither run
     measured on any case is left out.
     """
+    demands: tuple[MetricDemand, ...] = ()
     if config.metrics:
-        demands = _named(run, config)
-    else:
-        compared = baseline is not None or config.baseline is not None
-        demands = tuple(_all(run, baseline, config)) if compared else ()
+        lacks, all_ = f"{run.source} does not measure", "It measures"
+        columns = named_columns(run.metrics, tuple(config.metrics), lacks, all_)
+        demands = tuple(map(MetricDemand, columns, config.metrics.values()))
+    elif baseline is not None or config.baseline is not None:
+        demands = tuple(
+            MetricDemand(
+                column,
+                MetricGate(limits=FigureLimits(max_drop=config.max_drop * (column.scale or 0.0))),
+            )
+            for column in run.metrics
+            if not _why_no_drop(column) and _is_measured(column, baseline)
+        )
     wrong = [text for demand in demands for text in _impossible(demand)]
     stages = [stage.stage for stage in run.stages]
     wrong += [
@@ -74,36 +83,32 @@ def demands_of(
     return demands
 
 
-def _named(run: RunScores, config: GateConfig) -> tuple[MetricDemand, ...]:
-    lacks, all_ = f"{run.source} does not measure", "It measures"
-    columns = named_columns(run.metrics, tuple(config.metrics), lacks, all_)
-    return tuple(
-        MetricDemand(column=column, gate=gate)
-        for column, gate in zip(columns, config.metrics.values(), strict=True)
-    )
-
-
-def _all(run: RunScores, baseline: RunScores | None, config: GateConfig) -> Iterator[MetricDemand]:
-    for column in run.metrics:
-        earlier = None if baseline is None else baseline.column(column.name)
-        is_measured = column.score is not None or (
-            earlier is not None and earlier.score is not None
-        )
-        if is_measured and not _why_no_drop(column):
-            drop = config.max_drop * (column.scale or 0.0)
-            yield MetricDemand(column=column, gate=MetricGate(limits=FigureLimits(max_drop=drop)))
+def _is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
+    """Whether this run, or the baseline, measured it on any case."""
+    earlier = None if baseline is None else baseline.column(column.name)
+    return column.score is not None or (earlier is not None and earlier.score is not None)
 
 
 def _impossible(demand: MetricDemand) -> Iterator[str]:
     """What can never be judged, or would never fail, or always."""
     column, name = demand.column, demand.column.name
+    low, high, scale = column.low, column.high, column.scale
     if demand.drops and (why := _why_no_drop(column)):
         yield f"{name}: a max_drop cannot be judged, since {why}"
     if demand.gate.slices and not column.has_cells:
         yield f"{name}: slices cannot be judged, since a report holds no per-case values of it"
-    for piece in (demand.gate.limits, *(piece.limits for piece in demand.gate.slices)):
-        if piece is not None:
-            yield from _out_of_range(piece, column)
+    for limits in (demand.gate.limits, *(piece.limits for piece in demand.gate.slices)):
+        if limits is None:
+            continue
+        if limits.minimum is not None and high is not None and limits.minimum > high:
+            yield f"{name}: min is {limits.minimum:g}, and its largest value is {high:g}"
+        if limits.maximum is not None and low is not None and limits.maximum < low:
+            yield f"{name}: max is {limits.maximum:g}, and its smallest value is {low:g}"
+        if limits.max_drop is not None and scale is not None and limits.max_drop >= scale:
+            yield (
+                f"{name}: max_drop is {limits.max_drop:g}, and it cannot fall by more than "
+                f"{scale:g}: nothing would ever fail"
+            )
 
 
 def _why_no_drop(column: MetricColumn) -> str:
@@ -114,19 +119,6 @@ def _why_no_drop(column: MetricColumn) -> str:
     return ""
 
 
-def _out_of_range(limits: FigureLimits, column: MetricColumn) -> Iterator[str]:
-    low, high, scale = column.low, column.high, column.scale
-    if limits.minimum is not None and high is not None and limits.minimum > high:
-        yield f"{column.name}: min is {limits.minimum:g}, and its largest value is {high:g}"
-    if limits.maximum is not None and low is not None and limits.maximum < low:
-        yield f"{column.name}: max is {limits.maximum:g}, and its smallest value is {low:g}"
-    if limits.max_drop is not None and scale is not None and limits.max_drop >= scale:
-        yield (
-            f"{column.name}: max_drop is {limits.max_drop:g}, and it cannot fall by more than "
-            f"{scale:g}: nothing would ever fail"
-        )
-
-
 def coverage_check(
     run: RunScores, demands: Sequence[MetricDemand], config: GateConfig
 ) -> GateCheck:
@@ -135,7 +127,11 @@ def coverage_check(
     A case counts when one of its stages failed, or one of the demanded metrics for it.
     """
     names = [demand.column.name for demand in demands]
-    failed = sum(_has_failed(case, names) for case in run.cases)
+    failed = sum(
+        Status.FAILED in case.stages.values()
+        or any(cell.status is Status.FAILED for n in names if (cell := case.scores.get(n)))
+        for case in run.cases
+    )
     share = failed / len(run.cases) if run.cases else 0.0
     return _limit_check(
         CheckKind.COVERAGE, "error rate", share, config.max_error_rate, "max", len(run.cases),
@@ -182,37 +178,26 @@ def _limit_check(
 def budget_checks(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
     by_stage = {latency.stage: latency for latency in run.latencies}
     for budget in config.latency:
+        subject, observed, count, missing = f"{budget.stage} {budget.figure}", None, 0, "times"
         latency = by_stage.get(budget.stage)
-        observed = None if latency is None else _seconds(latency, budget.figure)
-        count = 0 if latency is None else latency.count
-        subject, missing = f"{budget.stage} {budget.figure}", "times"
-        if latency is not None and latency.sharing > 1:
-            missing = f"times of single cases (up to {latency.sharing} shared a call)"
+        if latency is not None:
+            total = latency.mean * latency.count
+            observed = total if budget.figure == "total" else getattr(latency, budget.figure)
+            count = latency.count
+            if latency.sharing > 1:
+                missing = f"times of single cases (up to {latency.sharing} shared a call)"
         yield _budget_check(subject, observed, budget.seconds, count, "s", missing)
-    unit = run.currency or ""
-    for extent, limit in config.max_cost.items():
-        count = len(run.cases)
-        observed = _extent(run.judge_cost, extent, count)
-        subject = f"cost of judging ({_EXTENTS[extent]})"
-        yield _budget_check(subject, observed, limit, count, unit, "cost of judging")
-    for extent, limit in config.max_tokens.items():
-        values = [value for value in run.values("total_tokens").values() if value is not None]
-        observed = _extent(math.fsum(values) if values else None, extent, len(values))
-        subject = f"tokens ({_EXTENTS[extent]})"
-        missing = "tokens (metric total_tokens)"
-        yield _budget_check(subject, observed, limit, len(values), "tokens", missing)
-
-
-_EXTENTS = {"case": "per case", "all": "in all"}
-
-
-def _seconds(latency: Latency, figure: str) -> float | None:
-    found: float | None = getattr(latency, figure, None)
-    return latency.mean * latency.count if figure == "total" else found
-
-
-def _extent(total: float | None, extent: str, count: int) -> float | None:
-    return total if total is None or extent == "all" else total / max(count, 1)
+    tokens = [value for value in run.values("total_tokens").values() if value is not None]
+    for what, missing, limits, spent, count, unit in (
+        ("cost of judging", "cost of judging", config.max_cost, run.judge_cost, len(run.cases),
+         run.currency or ""),
+        ("tokens", "tokens (metric total_tokens)", config.max_tokens,
+         math.fsum(tokens) if tokens else None, len(tokens), "tokens"),
+    ):  # fmt: skip
+        for extent, limit in limits.items():
+            subject = f"{what} ({'in all' if extent == 'all' else 'per case'})"
+            share = spent if spent is None or extent == "all" else spent / max(count, 1)
+            yield _budget_check(subject, share, limit, count, unit, missing)
 
 
 def _budget_check(
@@ -222,13 +207,6 @@ def _budget_check(
         CheckKind.BUDGET, subject, observed, limit, "max", count,
         lacking=Ground.NOT_STORED, unit=unit, missing=missing,
     )  # fmt: skip
-
-
-def _has_failed(case: ScoredCase, metrics: Sequence[str]) -> bool:
-    cells = (case.scores.get(metric) for metric in metrics)
-    return Status.FAILED in case.stages.values() or any(
-        cell is not None and cell.status is Status.FAILED for cell in cells
-    )
 
 
 def floor_checks(
@@ -265,13 +243,6 @@ def _figure(
     values = [case.scores[column.name].value or 0.0 for case in measured]
     if column.aggregate is not None:
         return (column.score if whole else None), None, len(measured)
-    found = mean_interval(
-        values,
-        [case.cluster for case in measured],
-        _CONFIDENCE,
-        bounds=column.bounds,
-    )
-    if found.low is None or found.high is None:
-        return found.mean, None, len(measured)
-    interval = Interval(low=found.low, high=found.high, level=_CONFIDENCE)
-    return found.mean, interval, len(measured)
+    labels = [case.cluster for case in measured]
+    found = mean_interval(values, labels, _CONFIDENCE, bounds=column.bounds)
+    return found.mean, found.reported, len(measured)

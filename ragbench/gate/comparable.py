@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ragbench.core.gate_result import Refusal
@@ -11,16 +11,6 @@ from ragbench.core.run_scores import MetricColumn, RunScores, unchanged
 _SHOWN = 5
 """How many cases of a kind are named."""
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
-
-
-def _scored_anew(baseline: RunScores) -> str:
-    if baseline.made_of:  # a baseline file, which holds no answers
-        return _NEW_BASELINE
-    return (
-        "score the baseline's stored answers with the metrics, the matching and the judge of this "
-        f"run, which asks no RAG: ragbench eval {baseline.source} -o NEW, and name NEW with "
-        f"--baseline; or {_NEW_BASELINE}"
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,26 +34,55 @@ def compare_inputs(
     Cases that were added, dropped or edited since are left out and named; tags, languages and
     clusters may change, since no score rests on them.
     """
-    refusals: list[Refusal] = []
-    whole = run
-    run, baseline, note = _in_common(run, baseline)
-    if not run.cases:
-        refusals.append(_no_common_case(whole, baseline))
-    if scale_of(run.matching) != scale_of(baseline.matching):
-        refusals.append(_other_matching(run, baseline))
-    if run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
-        refusals.append(_other_judge(baseline))
-    is_refused = bool(refusals)
-    same = {column.name for column in columns if _same_version(column, baseline)}
+    mine, other, note = _in_common(run, baseline)
+    whole = tuple(_refusals(run, baseline, bool(mine.cases)))
+    same = {
+        column.name
+        for column in columns
+        if (known := baseline.column(column.name)) is not None and known.identity == column.identity
+    }
     changed = [column for column in columns if column.name not in same]
-    if changed:
-        refusals.append(_other_metrics(changed, baseline))
     return Comparability(
-        run=None if is_refused else run,
-        baseline=None if is_refused else baseline,
+        run=None if whole else mine,
+        baseline=None if whole else other,
         metrics=frozenset(same),
-        refusals=tuple(refusals),
+        refusals=(*whole, *([_other_metrics(changed, baseline)] if changed else [])),
         notes=(note,) if note else (),
+    )
+
+
+def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[Refusal]:
+    """Why no score of the two runs compares."""
+    if not is_shared:
+        yield Refusal(
+            what="dataset",
+            reason=f"no case of {run.source} is in {baseline.source} unchanged",
+            remedy=_NEW_BASELINE,
+        )
+    if scale_of(run.matching) != scale_of(baseline.matching):
+        yield Refusal(
+            what="matching",
+            reason=(
+                f"relevant chunks were recognised by {run.matching} in this run and by "
+                f"{baseline.matching} in the baseline, which gives other scores"
+            ),
+            remedy=_scored_anew(baseline),
+        )
+    if run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
+        yield Refusal(
+            what="judge",
+            reason="the runs were graded by different judges",
+            remedy=_scored_anew(baseline),
+        )
+
+
+def _scored_anew(baseline: RunScores) -> str:
+    if baseline.made_of:  # a baseline file, which holds no answers
+        return _NEW_BASELINE
+    return (
+        "score the baseline's stored answers with the metrics, the matching and the judge of this "
+        f"run, which asks no RAG: ragbench eval {baseline.source} -o NEW, and name NEW with "
+        f"--baseline; or {_NEW_BASELINE}"
     )
 
 
@@ -88,52 +107,20 @@ def _named(ids: Sequence[str]) -> str:
     return f"{', '.join(ids[:_SHOWN])}{rest}"
 
 
-def _same_version(column: MetricColumn, baseline: RunScores) -> bool:
-    other = baseline.column(column.name)
-    return other is not None and other.identity == column.identity
-
-
-def _no_common_case(run: RunScores, baseline: RunScores) -> Refusal:
-    return Refusal(
-        what="dataset",
-        reason=f"no case of {run.source} is in {baseline.source} unchanged",
-        remedy=_NEW_BASELINE,
-    )
-
-
 def scale_of(matching: str) -> str:
     """What recall and others count: gold ids, whatever names them in a chunk, or gold texts."""
     return "id" if matching == "document_id" else matching
-
-
-def _other_matching(run: RunScores, baseline: RunScores) -> Refusal:
-    return Refusal(
-        what="matching",
-        reason=(
-            f"relevant chunks were recognised by {run.matching} in this run and by "
-            f"{baseline.matching} in the baseline, which gives other scores"
-        ),
-        remedy=_scored_anew(baseline),
-    )
-
-
-def _other_judge(baseline: RunScores) -> Refusal:
-    return Refusal(
-        what="judge",
-        reason="the runs were graded by different judges",
-        remedy=_scored_anew(baseline),
-    )
 
 
 def _other_metrics(changed: Sequence[MetricColumn], baseline: RunScores) -> Refusal:
     names: list[str] = []
     for column in changed:
         other = baseline.column(column.name)
-        if other is not None and other.version == column.version:
-            names.append(f"{column.name} (the code that computes it has changed)")
-            continue
         before = "not measured" if other is None else f"version {other.version}"
-        names.append(f"{column.name} (version {column.version}, there {before})")
+        why = f"version {column.version}, there {before}"
+        if other is not None and other.version == column.version:
+            why = "the code that computes it has changed"
+        names.append(f"{column.name} ({why})")
     return Refusal(
         what="metrics",
         reason=f"the baseline's scores are of other metrics: {', '.join(names)}",

@@ -9,23 +9,19 @@ from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.comparison import (
     Against,
     CaseBefore,
-    CaseDifference,
     CaseKind,
     ComparedRun,
     Comparison,
     MetricComparison,
-    RunPair,
 )
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import (
-    CaseRule,
     case_changes,
     find_columns,
     id_change,
     main_metrics,
-    run_pair,
 )
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
 from ragbench.gate.runs import read_run
@@ -97,52 +93,27 @@ def compare(
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
     cut, note = common_cases(scores, only_common_cases=only_common_cases)
     marked = list(zip(MARKS, cut, strict=False))
-    columns = _columns(cut)
-    shared = [column for column in columns if _in_all(column, cut)]
-    rule = CaseRule(main=main_metrics(shared, main))
-    if metrics is not None:
-        columns = find_columns(columns, metrics)
+    every: dict[str, MetricColumn] = {}
+    for column in (column for run in cut for column in run.metrics):
+        every.setdefault(column.name, column)
+    identities = [{column.identity for column in run.metrics} for run in cut]
+    shared = [c for c in every.values() if all(c.identity in known for known in identities)]
+    deciding = main_metrics(shared, main)
+    columns = [*every.values()] if metrics is None else find_columns([*every.values()], metrics)
     compared, family = metric_comparisons(marked, columns, restricted=bool(note))
-    pairs, changed = _cases(marked, rule)
+    found = [case_changes(cut[0], run, (MARKS[0], mark), deciding) for mark, run in marked[1:]]
     return Comparison(
         runs=tuple(_described(mark, run) for mark, run in marked),
         cases=len(cut[0].cases),
         metrics=compared,
-        main=tuple(column.name for column in rule.main),
-        pairs=pairs,
-        changed=changed,
+        main=tuple(column.name for column in deciding),
+        pairs=tuple(pair for pair, _ in found),
+        changed=tuple(case for _, changed in found for case in changed),
         systems=tuple(system_change(cut[0], run) for run in cut[1:]),
-        flows=tuple(flow for pair in marked[1:] for flow in cause_flows(marked[0], pair)),
+        flows=tuple(flow for other in marked[1:] for flow in cause_flows(marked[0], other)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
     )
-
-
-def _columns(runs: Sequence[RunScores]) -> tuple[MetricColumn, ...]:
-    found: dict[str, MetricColumn] = {}
-    for run in runs:
-        for column in run.metrics:
-            found.setdefault(column.name, column)
-    return tuple(found.values())
-
-
-def _in_all(column: MetricColumn, runs: Sequence[RunScores]) -> bool:
-    others = [run.column(column.name) for run in runs]
-    return all(other is not None and other.identity == column.identity for other in others)
-
-
-def _cases(
-    marked: Sequence[tuple[str, RunScores]], rule: CaseRule
-) -> tuple[tuple[RunPair, ...], tuple[CaseDifference, ...]]:
-    first_mark, first = marked[0]
-    pairs: list[RunPair] = []
-    changed: list[CaseDifference] = []
-    for mark, run in marked[1:]:
-        marks = (first_mark, mark)
-        found = case_changes(first, run, marks, rule)
-        pairs.append(run_pair(first, run, marks, found))
-        changed += found
-    return tuple(pairs), tuple(changed)
 
 
 def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
@@ -230,7 +201,7 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
         for column in run.metrics
         if (other := earlier.column(column.name)) is not None and other.identity == column.identity
     ]
-    changed = case_changes(first, second, _MARKS, CaseRule(main=main_metrics(columns)))
+    counts, changed = case_changes(first, second, _MARKS, main_metrics(columns))
     kinds = {case.id: case.kind for case in changed}
     names = [column.name for column in columns if column.has_cells]
     return Against(
@@ -238,7 +209,7 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
         rag=earlier.rag,
         cases={now.id: _before(then, now, names, kinds.get(now.id)) for then, now in pairs},
         changed=changed,
-        pair=run_pair(first, second, _MARKS, changed),
+        pair=counts,
         flows=tuple(cause_flows((_MARKS[0], first), (_MARKS[1], second))),
         edited=shared - len(pairs),
         added=len(run.cases) - shared,
@@ -249,26 +220,19 @@ def cases_beside(run: RunScores, earlier: RunScores) -> Against:
 def _before(
     then: ScoredCase, now: ScoredCase, names: list[str], kind: CaseKind | None
 ) -> CaseBefore:
-    ids = None
-    if then.retrieved_ids is not None and now.retrieved_ids is not None:
-        ids = id_change(then.retrieved_ids, now.retrieved_ids)
+    scores: list[tuple[str, Cell, Cell]] = []
+    for name in names:
+        old, new = (one.scores.get(name, _NOTHING) for one in (then, now))
+        if (old.status, old.value) != (new.status, new.value):
+            scores.append((name, old, new))
     return CaseBefore(
         kind=kind,
         cause=then.cause,
         response=then.response,
         tells_texts=then.query is not None,
-        ids=ids,
-        scores=tuple(_differing(then, now, names)),
+        ids=id_change(then.retrieved_ids, now.retrieved_ids),
+        scores=tuple(scores),
     )
-
-
-def _differing(
-    then: ScoredCase, now: ScoredCase, names: list[str]
-) -> Iterator[tuple[str, Cell, Cell]]:
-    for name in names:
-        old, new = then.scores.get(name, _NOTHING), now.scores.get(name, _NOTHING)
-        if (old.status, old.value) != (new.status, new.value):
-            yield name, old, new
 
 
 _NOTHING = Cell.skipped("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -43,11 +44,6 @@ class FigureLimits:
     maximum: float | None = None
     max_drop: float | None = None
     """Largest tolerated loss of the mean; for metrics where lower is better, its largest rise."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is demanded."""
-        return self.minimum is None and self.maximum is None and self.max_drop is None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,11 +119,7 @@ _GONE = dict.fromkeys(
     "cases that were stable in the baseline's run are its lucky ones. Remove the line"
 }  # fmt: skip
 _LIMITS = ("min", "max", "max_drop")
-_METRIC = (*_LIMITS, "slices")
-_GATE = (
-    "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", "undecided",
-    "max_unmeasured", "min_common", "max_cost", "max_tokens",
-)  # fmt: skip
+_OTHERS = ("metrics", "max_latency", "max_cost", "max_tokens")
 
 
 class _GateFile(SettingsFile):
@@ -204,7 +196,7 @@ def _gate(file: _GateFile, place: Place) -> GateConfig:
     gone = [key for key in _GONE if given.get(key) is not None]
     for key in gone:
         file.wrong((*place, key), _GONE[key])
-    file.mapping(place, (*_GATE, *gone))
+    file.mapping(place, (*_KINDS, *_OTHERS, *gone))
     known = {key: file.value((*place, key), kind) for key, kind in _KINDS.items()}
     metrics = file.sections((*place, "metrics"))
     return replace(
@@ -229,12 +221,9 @@ def _budget_values(file: _GateFile, place: Place, names: Sequence[str]) -> dict[
 
 
 def _metric(file: _GateFile, place: Place) -> MetricGate:
-    given = file.mapping(place)
-    if given.get("informational") is not None:
-        file.wrong((*place, "informational"), _IS_GONE)
-    file.mapping(place, (*_METRIC, "informational"))
+    given = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits(file, place)
-    if limits.is_empty and given.get("slices") is None:
+    if limits == FigureLimits() and given.get("slices") is None:
         file.wrong(place, "nothing is demanded: give min, max, max_drop or slices")
     return MetricGate(limits=limits, slices=tuple(_slices(file, (*place, "slices"), limits)))
 
@@ -258,7 +247,7 @@ def _slices(file: _GateFile, place: Place, limits: FigureLimits) -> Iterator[Sli
         for inner in file.sections(place):
             file.mapping(inner, _LIMITS)
             inside = _limits(file, inner)
-            if inside.is_empty:
+            if inside == FigureLimits():
                 file.wrong(inner, "nothing is demanded: give min, max or max_drop")
             named.append((str(inner[-1]), inside))
     elif given is not None:
@@ -285,84 +274,69 @@ def with_options(
     max_tokens: Iterable[str] = (),
 ) -> GateConfig:
     """The configuration with limits from the command line, which override those of the file."""
-    given = _Options()
+    problems: list[Problem] = []
     metrics = dict(config.metrics)
-    for option, field_name, entries in (
-        ("--min", "minimum", minimum),
-        ("--max", "maximum", maximum),
-        ("--max-drop", "max_drop", max_drop),
+    for option, field_name, entries, least in (
+        ("--min", "minimum", minimum, -math.inf),
+        ("--max", "maximum", maximum, -math.inf),
+        ("--max-drop", "max_drop", max_drop, 0.0),
     ):
-        for entry, name, number in given.numbers(option, entries, "recall@5=0.8"):
-            if option == "--max-drop" and number < 0:
-                given.wrong(option, f"{entry}: give 0 or more")
+        expected = f"NAME=NUMBER{'' if least else ', 0 or more'}, such as 'recall@5=0.8'"
+        for name, number in _numbers(problems, option, entries, expected, least=least).items():
             known = metrics.get(name, MetricGate())
             metrics[name] = replace(known, limits=replace(known.limits, **{field_name: number}))
-    found = replace(
+    latency = {(budget.stage, budget.figure): budget for budget in config.latency}
+    expected = f"STAGE:FIGURE=SECONDS, such as 'generate:p95=2.5'; figures are {', '.join(FIGURES)}"
+    form = f".+:({'|'.join(FIGURES)})"
+    for name, number in _numbers(problems, "--max-latency", max_latency, expected, form).items():
+        stage, _, figure = name.rpartition(":")
+        latency[stage, figure] = LatencyBudget(stage=stage, figure=figure, seconds=number)
+    expected, form = "case=NUMBER or all=NUMBER, above 0", "|".join(EXTENTS)
+    cost = _numbers(problems, "--max-cost", max_cost, expected, form)
+    tokens = _numbers(problems, "--max-tokens", max_tokens, expected, form)
+    if problems:
+        raise DataError(problems)
+    return replace(
         config,
         metrics=metrics,
-        latency=given.latency(config.latency, max_latency),
-        max_cost=given.extents("--max-cost", config.max_cost, max_cost),
-        max_tokens=given.extents("--max-tokens", config.max_tokens, max_tokens),
+        latency=tuple(latency.values()),
+        max_cost={**config.max_cost, **cost},
+        max_tokens={**config.max_tokens, **tokens},
     )
-    if given.problems:
-        raise DataError(given.problems)
+
+
+def _numbers(
+    problems: list[Problem],
+    option: str,
+    entries: Iterable[str],
+    expected: str,
+    form: str = ".+",
+    *,
+    least: float = math.ulp(0.0),
+) -> dict[str, float]:
+    """Each entry's number by its name; the last equals sign parts them.
+
+    A name may hold one. Of two limits of one name neither may silently win.
+
+    Args:
+        form: what a name must match.
+        least: the smallest number there may be: what is above 0 when not given.
+    """
+    found: dict[str, float] = {}
+    for entry in entries:
+        name, _, text = entry.rpartition("=")
+        name = name.strip()
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        message = ""
+        if not re.fullmatch(form, name) or not math.isfinite(number) or number < least:
+            message = f"'{entry}' is not understood: expected {expected}"
+        elif name.casefold() in map(str.casefold, found):
+            message = f"{name} is given more than once: give it once"
+        if message:
+            problems.append(Problem(path=option, message=message))
+        else:
+            found[name] = number
     return found
-
-
-class _Options:
-    """Entries such as ``recall@5=0.8``; what is wrong with any of them is noted."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-
-    def wrong(self, option: str, message: str) -> None:
-        self.problems.append(Problem(path=option, message=message))
-
-    def numbers(
-        self, option: str, entries: Iterable[str], example: str
-    ) -> Iterator[tuple[str, str, float]]:
-        """Each entry with its name and number; the last equals sign parts them.
-
-        A name may hold one. Of two limits of one name neither may silently win.
-        """
-        seen: set[str] = set()
-        for entry in entries:
-            name, equals, text = entry.rpartition("=")
-            name = name.strip()
-            try:
-                number = float(text)
-            except ValueError:
-                number = math.nan
-            if not equals or not name or not math.isfinite(number):
-                expected = f"expected NAME=NUMBER, such as '{example}'"
-                self.wrong(option, f"'{entry}' is not understood: {expected}")
-                continue
-            if name.casefold() in seen:
-                self.wrong(option, f"{name} is given more than once: give it once")
-            seen.add(name.casefold())
-            yield entry, name, number
-
-    def extents(
-        self, option: str, known: Mapping[str, float], entries: Iterable[str]
-    ) -> dict[str, float]:
-        found = dict(known)
-        for entry, extent, number in self.numbers(option, entries, "all=5"):
-            if extent not in EXTENTS or number <= 0:
-                expected = "expected case=NUMBER or all=NUMBER, above 0"
-                self.wrong(option, f"'{entry}' is not understood: {expected}")
-            found[extent] = number
-        return found
-
-    def latency(
-        self, known: Iterable[LatencyBudget], entries: Iterable[str]
-    ) -> tuple[LatencyBudget, ...]:
-        option, example = "--max-latency", "generate:p95=2.5"
-        found = {(budget.stage, budget.figure): budget for budget in known}
-        for entry, name, seconds in self.numbers(option, entries, example):
-            stage, _, figure = name.partition(":")
-            if not stage or figure not in FIGURES or seconds <= 0:
-                expected = f"expected STAGE:FIGURE=SECONDS, such as '{example}'"
-                figures = f"figures are {', '.join(FIGURES)}"
-                self.wrong(option, f"'{entry}' is not understood: {expected}; {figures}")
-            found[stage, figure] = LatencyBudget(stage=stage, figure=figure, seconds=seconds)
-        return tuple(found.values())

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ragbench.core.gate_result import (
-    CheckKind,
-    Drop,
-    GateCheck,
-    GateOutcome,
-    Ground,
-)
-from ragbench.core.outcome import Repeats
-from ragbench.core.run_scores import RunScores, ScoredCase
-from ragbench.gate.checks import MetricDemand
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
-from ragbench.stats.paired import CaseScores, LeftOut, PairedSample, pair
+from ragbench.stats.paired import CaseScores, PairedSample, pair
 
 _HALF = 0.5
 _FEW = 10
 """Below so many measured cases, half of them is no sign of anything."""
 
-Values = Mapping[str, float | None]
+Clusters = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,78 +29,44 @@ class DropQuestion:
     tolerance: float
     scale: float | None
     """Largest drop that one case can take."""
-    before: Values
-    after: Values
+    sample: PairedSample
     higher_is_better: bool = True
     slice: str | None = None
     unit: str = ""
-    repeats: Mapping[str, CaseScores] = field(default_factory=dict[str, CaseScores])
-    """The scores that both runs' are the means of; empty where no case was scored repeatedly."""
-
-    def on(self, slice: str, ids: Iterable[str], tolerance: float) -> DropQuestion:
-        """The same question about the cases of a slice."""
-        kept = list(ids)
-        return replace(
-            self,
-            kind=CheckKind.SLICE,
-            slice=slice,
-            tolerance=tolerance,
-            before={id_: self.before[id_] for id_ in kept},
-            after={id_: self.after[id_] for id_ in kept},
-            repeats={id_: self.repeats[id_] for id_ in kept if id_ in self.repeats},
-        )
-
-    def paired(self, clusters: Mapping[str, str | None]) -> PairedSample:
-        return pair(
-            self.before,
-            self.after,
-            clusters=clusters,
-            higher_is_better=self.higher_is_better,
-            repeats=self.repeats,
-        )
 
 
-def drop_question(demand: MetricDemand, run: RunScores, baseline: RunScores) -> DropQuestion:
-    """About all cases of two runs, which are restricted to comparable ones."""
-    column = demand.column
-    return DropQuestion(
-        kind=CheckKind.DROP,
-        subject=column.name,
-        tolerance=demand.gate.limits.max_drop or 0.0,
-        scale=column.scale,
-        before=baseline.values(column.name),
-        after=run.values(column.name),
-        higher_is_better=demand.higher_is_better,
-        unit=column.unit,
-        repeats=_repeats(column.name, run, baseline),
+def paired(
+    column: MetricColumn,
+    run: RunScores,
+    baseline: RunScores,
+    clusters: Clusters,
+    *,
+    higher_is_better: bool = True,
+    ids: Sequence[str] | None = None,
+) -> PairedSample:
+    """One metric of two runs, which are restricted to comparable cases; or of some of these."""
+    name, earlier = column.name, baseline.by_case(baseline.cases)
+    if ids is None:
+        cases: Sequence[ScoredCase] = run.cases
+        before, after = baseline.values(name), run.values(name)
+    else:
+        now = run.by_case(run.cases)
+        cases = [now[id_] for id_ in ids]
+        before = {id_: earlier[id_].value(name) for id_ in ids}
+        after = {case.id: case.value(name) for case in cases}
+    repeats: dict[str, CaseScores] = {}
+    if any(case.repeats or earlier[case.id].repeats for case in cases):
+        repeats = {
+            case.id: (case.asked(name).values, earlier[case.id].asked(name).values)
+            for case in cases
+        }
+    return pair(
+        before, after, clusters=clusters, higher_is_better=higher_is_better, repeats=repeats
     )
 
 
-def _repeats(
-    metric: str, run: RunScores, baseline: RunScores, *, coverage: bool = False
-) -> dict[str, CaseScores]:
-    """By case what it scored each time; empty where neither run asked repeatedly."""
-    if not any(case.repeats for one in (run, baseline) for case in one.cases):
-        return {}
-    earlier = baseline.by_case(baseline.cases)
-    found: dict[str, CaseScores] = {}
-    for case in run.cases:
-        now, before = _asked(case, metric), _asked(earlier[case.id], metric)
-        found[case.id] = (now.values, before.values)
-        if coverage:
-            states = now.coverage
-            if any(before.coverage) and not any(state is not None for state in states):
-                states = (0.0,) * len(states)  # as `_covered` counts it
-            found[case.id] = (states, before.coverage)
-    return found
-
-
-def _asked(case: ScoredCase, metric: str) -> Repeats:
-    return case.repeats.get(metric) or Repeats(cells=(case.scores.get(metric),))
-
-
 def coverage_questions(
-    run: RunScores, baseline: RunScores, tolerance: float
+    run: RunScores, baseline: RunScores, clusters: Clusters, tolerance: float
 ) -> Iterator[DropQuestion]:
     """Asks whether fewer cases are measured than the baseline measured.
 
@@ -125,97 +82,89 @@ def coverage_questions(
         name = column.name
         before = tuple(earlier[case.id].coverage(name) for case in run.cases)
         if any(before):
-            groups.setdefault((before, _covered(run, name, before)), []).append(name)
+            # None where the metric never applied to the case, now or before.
+            covered = zip(before, (case.coverage(name) for case in run.cases), strict=True)
+            after = tuple(0.0 if new is None and old else new for old, new in covered)
+            groups.setdefault((before, after), []).append(name)
     for (before, after), names in groups.items():
+        rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
-            subject=f"measured: {_listed(names)}",
+            subject=f"measured: {', '.join(names[:2])}{rest}",
             tolerance=tolerance,
             scale=1.0,
-            before=run.by_case(before),
-            after=run.by_case(after),
+            sample=pair(
+                run.by_case(before),
+                run.by_case(after),
+                clusters=clusters,
+                repeats=_covered_repeatedly(names[0], run, earlier),
+            ),
             unit="share",
-            repeats=_repeats(names[0], run, baseline, coverage=True),
         )
 
 
-def _covered(
-    run: RunScores, metric: str, before: Sequence[float | None]
-) -> tuple[float | None, ...]:
-    """Share measured; None where the metric never applied to the case, now or before."""
-    covered = (case.coverage(metric) for case in run.cases)
-    return tuple(
-        0.0 if new is None and old else new for old, new in zip(before, covered, strict=True)
-    )
+def _covered_repeatedly(
+    metric: str, run: RunScores, earlier: Mapping[str, ScoredCase]
+) -> dict[str, CaseScores]:
+    """By case whether it was measured each time; empty where neither run asked repeatedly."""
+    if not any(case.repeats or earlier[case.id].repeats for case in run.cases):
+        return {}
+    found: dict[str, CaseScores] = {}
+    for case in run.cases:
+        states, before = case.asked(metric).coverage, earlier[case.id].asked(metric).coverage
+        if any(before) and not any(state is not None for state in states):
+            states = (0.0,) * len(states)  # measured before, and lost
+        found[case.id] = (states, before)
+    return found
 
 
-def _listed(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return f"{', '.join(names[:2])}{rest}"
-
-
-def drop_checks(
-    questions: Sequence[DropQuestion],
-    clusters: Mapping[str, str | None],
-    config: GateConfig,
-) -> list[GateCheck]:
+def drop_checks(questions: Sequence[DropQuestion], config: GateConfig) -> list[GateCheck]:
     """Judges several questions as one family."""
-    samples = [question.paired(clusters) for question in questions]
     # By name: the signs that are drawn depend on the order.
     order = sorted(
         range(len(questions)), key=lambda at: (questions[at].subject, questions[at].slice or "")
     )
-    decisions = decide_family(
-        [
-            RegressionQuestion(
-                sample=samples[at],
-                tolerance=questions[at].tolerance,
-                largest_drop=questions[at].scale,
-            )
-            for at in order
-        ],
-        alpha=config.alpha,
+    asked = [
+        RegressionQuestion(sample=one.sample, tolerance=one.tolerance, largest_drop=one.scale)
+        for one in (questions[at] for at in order)
+    ]
+    decisions = dict(zip(order, decide_family(asked, alpha=config.alpha), strict=True))
+    return [_check(one, decisions[at], config.min_cases) for at, one in enumerate(questions)]
+
+
+def _check(question: DropQuestion, decision: Decision, least: int) -> GateCheck:
+    count = len(question.sample.case_ids)
+    drop = None if count == 0 else _drop(question, decision)
+    ground = _ground(question.sample, decision, drop, least)
+    passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
+    if question.kind is CheckKind.COVERAGE:
+        if drop is not None and ground is not Ground.SHOWN:
+            is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
+            ground = Ground.HALVED if is_halved else ground
+        passes = True  # that fewer cases are measured is no question where it is not shown
+    outcome = GateOutcome.PASSED if passes else GateOutcome.INCONCLUSIVE
+    if ground in (Ground.SHOWN, Ground.HALVED):
+        outcome = GateOutcome.FAILED
+    check = GateCheck(
+        kind=question.kind,
+        subject=question.subject,
+        outcome=outcome,
+        ground=ground,
+        observed=None if drop is None else drop.after,
+        limit=question.tolerance,
+        bound="max_drop",
+        cases=count,
+        slice=question.slice,
+        unit=question.unit,
+        drop=drop,
     )
-    checks = {
-        at: _check(questions[at], samples[at], decision, config)
-        for at, decision in zip(order, decisions, strict=True)
-    }
-    return [checks[at] for at in range(len(questions))]
+    return worded(check, least=least)
 
 
-def _check(
-    question: DropQuestion, sample: PairedSample, decision: Decision, config: GateConfig
-) -> GateCheck:
-    count = len(sample.case_ids)
-    drop = None if count == 0 else _drop(question, sample, decision)
-    ground = _ground(sample, decision, drop, config)
-    if question.kind is CheckKind.COVERAGE and drop is not None and ground is not Ground.SHOWN:
-        is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
-        ground = Ground.HALVED if is_halved else ground
-    return worded(
-        GateCheck(
-            kind=question.kind,
-            subject=question.subject,
-            outcome=_outcome(ground, question.kind),
-            ground=ground,
-            observed=None if drop is None else drop.after,
-            limit=question.tolerance,
-            bound="max_drop",
-            cases=count,
-            slice=question.slice,
-            unit=question.unit,
-            drop=drop,
-        ),
-        least=config.min_cases,
-    )
-
-
-def _ground(
-    sample: PairedSample, decision: Decision, drop: Drop | None, config: GateConfig
-) -> Ground:
+def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:
     if drop is None:
         return Ground.NOTHING_MEASURED
-    if drop.cases < config.min_cases:
+    if drop.cases < least:
         return Ground.TOO_FEW_CASES
     if decision.change is ChangeKind.WORSE:
         return Ground.SHOWN
@@ -234,26 +183,16 @@ def _ground(
     return Ground.RARE_LOSSES if low is not None and low > -drop.tolerance else Ground.OPEN
 
 
-def _outcome(ground: Ground, kind: CheckKind) -> GateOutcome:
-    if ground in (Ground.SHOWN, Ground.HALVED):
-        return GateOutcome.FAILED
-    passes = (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
-    # That fewer cases are measured blocks when it is shown, and is no question otherwise.
-    if ground in passes or kind is CheckKind.COVERAGE:
-        return GateOutcome.PASSED
-    return GateOutcome.INCONCLUSIVE
-
-
-def _drop(question: DropQuestion, sample: PairedSample, decision: Decision) -> Drop:
-    difference, ids = decision.difference, sample.case_ids
+def _drop(question: DropQuestion, decision: Decision) -> Drop:
+    difference, sample = decision.difference, question.sample
     mean = difference.mean or 0.0
     # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
     low, high = difference.low, difference.high
     if not question.higher_is_better:
         mean, low, high = -mean, _negated(high), _negated(low)
     return Drop(
-        before=_mean([question.before[id_] for id_ in ids]),
-        after=_mean([question.after[id_] for id_ in ids]),
+        before=sample.before or 0.0,
+        after=sample.after or 0.0,
         difference=mean + 0.0,
         low=low,
         high=high,
@@ -268,7 +207,7 @@ def _drop(question: DropQuestion, sample: PairedSample, decision: Decision) -> D
         can_show=decision.can_show,
         better=sample.gained,
         worse=sample.lost,
-        left_out=_left_out(sample.left_out),
+        left_out=sample.left_out,
         detectable_drop=decision.detectable_drop,
         needed=decision.needed,
     )
@@ -276,18 +215,3 @@ def _drop(question: DropQuestion, sample: PairedSample, decision: Decision) -> D
 
 def _negated(value: float | None) -> float | None:
     return None if value is None else 0.0 - value
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    return math.fsum(value for value in values if value is not None) / len(values)
-
-
-def _left_out(left: LeftOut) -> dict[str, int]:
-    counts = {
-        "only in the baseline": left.only_in_baseline,
-        "only in this run": left.only_in_candidate,
-        "not measured in the baseline": left.unmeasured_in_baseline,
-        "not measured in this run": left.unmeasured_in_candidate,
-        "not measured in either": left.unmeasured_in_both,
-    }
-    return {reason: count for reason, count in counts.items() if count}

@@ -27,12 +27,16 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     if not manifest_file.is_file():
         return None
     written = manifest_file.stat().st_mtime
-    earlier = (
-        (_has_metrics(manifest, run), time, entry.name, entry)
-        for entry, manifest, time in _candidates(home, folders)
-        if time < written and _is_alike(manifest, run) and is_finished(entry)
-    )
-    return max(earlier, default=(False, 0.0, "", None))[3]
+    found: list[tuple[bool, float, str, Path]] = []
+    for entry, manifest, time in _candidates(home, folders):
+        theirs = {metric.name: metric.version for metric in manifest.metrics}
+        both = [column for column in run.metrics if column.name in theirs]
+        is_alike = (manifest.dataset.name, manifest.rag.name) == (run.dataset, run.rag) and all(
+            theirs[column.name] == column.version for column in both
+        )
+        if both and is_alike and time < written and is_finished(entry):
+            found.append((len(both) == len(run.metrics), time, entry.name, entry))
+    return max(found)[3] if found else None
 
 
 def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
@@ -49,19 +53,6 @@ def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Man
             except RunMismatchError:  # not ours, or of another version: no candidate
                 continue
             yield entry, manifest, place.manifest.stat().st_mtime
-
-
-def _is_alike(manifest: Manifest, run: RunScores) -> bool:
-    if (manifest.dataset.name, manifest.rag.name) != (run.dataset, run.rag):
-        return False
-    theirs = {metric.name: metric.version for metric in manifest.metrics}
-    both = [column for column in run.metrics if column.name in theirs]
-    return bool(both) and all(theirs[column.name] == column.version for column in both)
-
-
-def _has_metrics(manifest: Manifest, run: RunScores) -> bool:
-    theirs = {metric.name for metric in manifest.metrics}
-    return all(column.name in theirs for column in run.metrics)
 
 
 def age_note(run: RunScores, baseline: RunScores) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -28,12 +29,7 @@ from ragbench.gate.checks import (
 )
 from ragbench.gate.comparable import Comparability, compare_inputs
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
-from ragbench.gate.drops import (
-    DropQuestion,
-    coverage_questions,
-    drop_checks,
-    drop_question,
-)
+from ragbench.gate.drops import Clusters, DropQuestion, coverage_questions, drop_checks, paired
 from ragbench.gate.system_change import system_change
 from ragbench.gate.words import UNDECIDED_NOTE, again_text, headline, worded
 
@@ -65,7 +61,8 @@ def _changes(
         if cell is None or old is None:
             continue
         loss = _loss(cell, old, demand) / (column.scale or 1.0)
-        if not loss > 0 and not _newly_failed(cell, old):
+        has_failed = cell.status is Status.FAILED and old.status is not Status.FAILED
+        if not loss > 0 and not has_failed:
             continue
         yield CaseChange(
             id=case.id,
@@ -80,17 +77,11 @@ def _changes(
 
 
 def _loss(cell: Cell, old: Cell, demand: MetricDemand) -> float:
-    if old.value is None:
-        return 0.0
     worst = demand.column.low if demand.higher_is_better else demand.column.high
     now = worst if cell.status is Status.ABSTAINED else cell.value
-    if now is None:
+    if old.value is None or now is None:
         return 0.0
     return old.value - now if demand.higher_is_better else now - old.value
-
-
-def _newly_failed(cell: Cell, old: Cell) -> bool:
-    return cell.status is Status.FAILED and old.status is not Status.FAILED
 
 
 def _place(change: CaseChange) -> tuple[bool, float, str, str]:
@@ -199,7 +190,7 @@ def gate(
         refusals=compared.refusals,
         notes=(*notes, *compared.notes, *_gold_note(run), *notes_on(checks, config)),
         lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
-        settings=_settings(config),
+        settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
 
 
@@ -228,12 +219,12 @@ def _compared(
 def _floors(
     run: RunScores, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Iterator[GateCheck]:
-    slices = _Slices(run)
+    slices = _slices(run, demands)
     for demand in demands:
         yield from floor_checks(demand, demand.gate.limits, run.cases, config)
         for piece in demand.gate.slices:
             if piece.limits is not None:
-                for name, cases in slices.members(piece):
+                for name, cases in _meant(piece, slices):
                     yield from floor_checks(demand, piece.limits, cases, config, slice=name)
 
 
@@ -246,53 +237,63 @@ def _drops(
         return
     clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
-    family = sorted(_questions(able, run, baseline), key=lambda each: each.slice is not None)
-    yield from drop_checks(family, clusters, config)
+    asked = _questions(able, run, baseline, clusters)
+    yield from drop_checks(sorted(asked, key=lambda each: each.slice is not None), config)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
-    coverage = list(coverage_questions(run, baseline, config.max_unmeasured))
-    yield from drop_checks(coverage, clusters, config)
+    coverage = coverage_questions(run, baseline, clusters, config.max_unmeasured)
+    yield from drop_checks(list(coverage), config)
 
 
 def _questions(
-    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
+    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores, clusters: Clusters
 ) -> Iterator[DropQuestion]:
     """About each metric, and about its slices."""
-    slices = _Slices(run)
+    slices = _slices(run, demands)
     for demand in demands:
-        question = drop_question(demand, run, baseline)
-        if demand.gate.limits.max_drop is not None:
-            yield question
-        for piece in demand.gate.slices:
-            tolerance = (piece.limits or demand.gate.limits).max_drop
+        column, whole, higher = demand.column, demand.gate.limits, demand.higher_is_better
+        wanted: list[tuple[str | None, float | None, list[str] | None]] = [
+            (None, whole.max_drop, None)
+        ]
+        wanted += [
+            (name, (piece.limits or whole).max_drop, [case.id for case in cases])
+            for piece in demand.gate.slices
+            for name, cases in _meant(piece, slices)
+        ]
+        for name, tolerance, ids in wanted:
             if tolerance is not None:
-                for name, cases in slices.members(piece):
-                    yield question.on(name, (case.id for case in cases), tolerance)
+                yield DropQuestion(
+                    kind=CheckKind.DROP if name is None else CheckKind.SLICE,
+                    subject=column.name,
+                    tolerance=tolerance,
+                    scale=column.scale,
+                    sample=paired(
+                        column, run, baseline, clusters, higher_is_better=higher, ids=ids
+                    ),
+                    higher_is_better=higher,
+                    slice=name,
+                    unit=column.unit,
+                )
 
 
-class _Slices:
-    """The cases of each slice of a run, gone through once for all of them."""
+def _slices(run: RunScores, demands: Sequence[MetricDemand]) -> dict[str, list[ScoredCase]]:
+    """The cases of each tag and language; nothing where no metric asks for them."""
+    found: dict[str, list[ScoredCase]] = defaultdict(list)
+    for case in run.cases if any(demand.gate.slices for demand in demands) else ():
+        for tag in dict.fromkeys(case.tags):
+            found[f"tag:{tag}"].append(case)
+        if case.language is not None:
+            found[f"language:{case.language}"].append(case)
+    return found
 
-    def __init__(self, run: RunScores) -> None:
-        self._run = run
-        self._known: dict[str, dict[str, list[ScoredCase]]] = {}
 
-    def members(self, piece: SliceGate) -> Iterator[tuple[str, list[ScoredCase]]]:
-        """The slices that are meant, with their cases; one that is named may have none."""
-        if piece.by not in self._known:
-            self._known[piece.by] = self._sorted(piece.by)
-        known = self._known[piece.by]
-        values = sorted(known) if piece.value is None else [piece.value]
-        for value in values:
-            yield f"{piece.by}:{value}", known.get(value, [])
-
-    def _sorted(self, by: str) -> dict[str, list[ScoredCase]]:
-        found: dict[str, list[ScoredCase]] = {}
-        for case in self._run.cases:
-            own = (case.language,) if by == "language" else dict.fromkeys(case.tags)
-            for value in own:
-                if value is not None:
-                    found.setdefault(value, []).append(case)
-        return found
+def _meant(
+    piece: SliceGate, slices: Mapping[str, list[ScoredCase]]
+) -> Iterator[tuple[str, list[ScoredCase]]]:
+    """The slices that are meant, with their cases; one that is named may have none."""
+    kind = f"{piece.by}:"
+    named = [f"{kind}{piece.value}"]
+    for name in named if piece.value else sorted(one for one in slices if one.startswith(kind)):
+        yield name, slices.get(name, [])
 
 
 def _outcome(
@@ -323,10 +324,3 @@ def _judged(run: RunScores) -> JudgedRun:
         date=run.date,
         runs=max(1, len(run.made_of)),
     )
-
-
-def _settings(config: GateConfig) -> dict[str, float | str]:
-    return {
-        "alpha": config.alpha,
-        "undecided": config.undecided.value,
-    }

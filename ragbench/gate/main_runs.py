@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
-from ragbench.core.outcome import Cell, Repeats
+from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.baseline_file import Baseline, BaselineCase
+from ragbench.gate.baseline_file import Baseline, kept_case
 from ragbench.gate.comparable import scale_of
+from ragbench.gate.drops import paired
 from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
-from ragbench.stats.paired import CaseScores, pair
 
 KEPT = 5
 """How many runs a run is compared with, if nobody says otherwise."""
@@ -69,15 +69,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     return found
 
 
-def with_run(
-    baseline: Baseline,
-    run: RunScores,
-    *,
-    keep: int = KEPT,
-    alpha: float = 0.05,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Added:
+def with_run(baseline: Baseline, run: RunScores, *, keep: int = KEPT, alpha: float = 0.05) -> Added:
     """Adds a run of main, and drops the oldest one above ``keep``.
 
     The mean of several runs describes main only while they are of one system. So where the run is
@@ -91,7 +83,7 @@ def with_run(
         return Added(baseline=baseline, is_known=True)
     dropped = len({case.id for case in baseline.cases} - {case.id for case in run.cases})
     other = _incomparable(baseline, run)
-    changes = () if other else _changes(baseline, run, alpha, resamples, seed)
+    changes = () if other else _changes(baseline, run, alpha)
     if other or changes:
         alone = _alone(run, _without_old_formulas(baseline, run))
         return Added(baseline=alone, other=other, changes=changes, dropped=dropped)
@@ -111,18 +103,16 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
 
 
 def _is_known(baseline: Baseline, run: RunScores) -> bool:
-    return run.date is not None and any(_is_same(known, _main_run(run)) for known in baseline.runs)
-
-
-def _is_same(known: MainRun, run: MainRun) -> bool:
-    """Older files date runs to the second, in which two may have started."""
-    shared = known.scores.keys() & run.scores.keys()
-    return (known.date, known.commit, known.cases, known.judge) == (
-        run.date,
-        run.commit,
-        run.cases,
-        run.judge,
-    ) and all(known.scores[name] == run.scores[name] for name in shared)
+    """Whether the baseline holds a run; in older files two may share a date, to the second."""
+    if run.date is None:
+        return False
+    mine = _main_run(run)
+    facts = (mine.date, mine.commit, mine.cases, mine.judge)
+    return any(
+        (known.date, known.commit, known.cases, known.judge) == facts
+        and all(mine.scores.get(name, score) == score for name, score in known.scores.items())
+        for known in baseline.runs
+    )
 
 
 def _incomparable(baseline: Baseline, run: RunScores) -> str:
@@ -189,20 +179,10 @@ def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
     ]
 
 
-def _case(case: ScoredCase, columns: Iterable[MetricColumn], repeats: int) -> BaselineCase:
-    return BaselineCase(
-        id=case.id,
-        fingerprint=case.fingerprint,
-        cluster=case.cluster,
-        language=case.language,
-        tags=case.tags,
-        cells={column.name: _cells(case, column.name, repeats) for column in columns},
-    )
-
-
-def _cells(case: ScoredCase, metric: str, repeats: int) -> tuple[Cell | None, ...]:
-    asked = case.repeats.get(metric, Repeats(cells=(case.scores.get(metric),))).cells
-    return (*asked, *[None] * (repeats - len(asked)))
+def _case(case: ScoredCase, columns: Iterable[MetricColumn], repeats: int) -> ScoredCase:
+    cells = {column.name: case.asked(column.name).cells for column in columns}
+    padded = {name: (*each, *[None] * (repeats - len(each))) for name, each in cells.items()}
+    return kept_case(case, padded)
 
 
 def _joined(baseline: Baseline, run: RunScores, keep: int) -> Baseline:
@@ -219,16 +199,17 @@ def _joined(baseline: Baseline, run: RunScores, keep: int) -> Baseline:
 
 
 def _with_earlier(
-    case: BaselineCase, earlier: BaselineCase | None, columns: int, same: set[str]
-) -> BaselineCase:
-    nothing: tuple[Cell | None, ...] = (None,) * columns
+    case: ScoredCase, earlier: ScoredCase | None, columns: int, same: set[str]
+) -> ScoredCase:
+    """A case of the newest run after the last ``columns`` times of the earlier ones."""
     is_same = earlier is not None and earlier.fingerprint == case.fingerprint
-    old: Mapping[str, tuple[Cell | None, ...]] = earlier.cells if earlier and is_same else {}
-    cells = {
-        name: (*(old[name][-columns:] if columns and name in same and old else nothing), *new)
-        for name, new in case.cells.items()
-    }
-    return replace(case, cells=cells)
+    cells: dict[str, tuple[Cell | None, ...]] = {}
+    for name in case.scores:
+        old: tuple[Cell | None, ...] = (None,) * columns
+        if earlier is not None and is_same and name in same and columns:
+            old = earlier.asked(name).cells[-columns:]
+        cells[name] = (*old, *case.asked(name).cells)
+    return kept_case(case, cells)
 
 
 def _averaged(column: MetricColumn, baseline: Baseline) -> MetricColumn:
@@ -239,68 +220,28 @@ def _averaged(column: MetricColumn, baseline: Baseline) -> MetricColumn:
     return replace(column, score=known[0] if is_same else math.fsum(known) / len(known))
 
 
-def _changes(
-    baseline: Baseline, run: RunScores, alpha: float, resamples: int, seed: int
-) -> tuple[MainChange, ...]:
+def _changes(baseline: Baseline, run: RunScores, alpha: float) -> tuple[MainChange, ...]:
     """Both directions of all metrics in one family; see `ragbench.stats.decide`."""
     before = baseline.scores("baseline")
-    shared = _same_cases(before, run)
-    questions: list[RegressionQuestion] = []
-    names: list[str] = []
+    same = unchanged(run, before)
+    before, now = before.on(same), run.on(same)
+    clusters = now.clusters()
+    asked: list[tuple[str, RegressionQuestion]] = []
     for column in run.metrics:
         other = before.column(column.name)
-        if not column.has_cells or column.aggregate or other is None:
-            continue
-        if other.identity == column.identity:
-            names.append(column.name)
-            questions += [
-                _question(column, shared, higher_is_better=higher) for higher in (True, False)
-            ]
-    decisions = decide_family(questions, alpha=alpha, resamples=resamples, seed=seed)
-    found: list[MainChange] = []
-    for place, name in enumerate(names):
-        for decision in decisions[2 * place : 2 * place + 2]:
-            if decision.change is ChangeKind.WORSE:
-                old, new = _means(name, shared)
-                found.append(
-                    MainChange(metric=name, before=old, after=new, p_value=decision.p_worse)
-                )
-    return tuple(found)
-
-
-Shared = Sequence[tuple[ScoredCase, ScoredCase]]
-"""The same case in the baseline and in the run."""
-
-
-def _same_cases(before: RunScores, run: RunScores) -> Shared:
-    earlier, same = {case.id: case for case in before.cases}, unchanged(run, before)
-    return [(earlier[case.id], case) for case in run.cases if case.id in same]
-
-
-def _question(
-    column: MetricColumn, shared: Shared, *, higher_is_better: bool
-) -> RegressionQuestion:
-    name = column.name
-    repeats: dict[str, CaseScores] = {}
-    if any(old.repeats or new.repeats for old, new in shared):
-        for old, new in shared:
-            asked = [one.repeats.get(name) or Repeats(cells=(one.scores.get(name),))
-                     for one in (new, old)]  # fmt: skip
-            repeats[new.id] = (asked[0].values, asked[1].values)
-    sample = pair(
-        {old.id: old.value(name) for old, _ in shared},
-        {new.id: new.value(name) for _, new in shared},
-        clusters={new.id: new.cluster for _, new in shared},
-        higher_is_better=higher_is_better,
-        repeats=repeats,
-    )
-    return RegressionQuestion(sample=sample, largest_drop=column.scale)
-
-
-def _means(metric: str, shared: Shared) -> tuple[float, float]:
-    both = [(old.value(metric), new.value(metric)) for old, new in shared]
-    known = [(old, new) for old, new in both if old is not None and new is not None]
-    return (
-        math.fsum(old for old, _ in known) / len(known),
-        math.fsum(new for _, new in known) / len(known),
+        if not column.no_mean and other is not None and other.identity == column.identity:
+            for higher in (True, False):
+                sample = paired(column, now, before, clusters, higher_is_better=higher)
+                question = RegressionQuestion(sample=sample, largest_drop=column.scale)
+                asked.append((column.name, question))
+    decisions = decide_family([question for _, question in asked], alpha=alpha)
+    return tuple(
+        MainChange(
+            metric=name,
+            before=question.sample.before or 0.0,
+            after=question.sample.after or 0.0,
+            p_value=decision.p_worse,
+        )
+        for (name, question), decision in zip(asked, decisions, strict=True)
+        if decision.change is ChangeKind.WORSE
     )

@@ -25,7 +25,7 @@ from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, clustered_by_gold
 from ragbench.core.trace import STAGES
 from ragbench.errors import RunMismatchError
-from ragbench.gate.baseline_file import baseline_from, is_baseline, read_json, understood
+from ragbench.gate.baseline_file import read_baseline
 from ragbench.ledger.codec import case_facts, decode_failure
 from ragbench.ledger.folder import RunFolder, path_of, repeat_folders, run_around
 from ragbench.ledger.manifest import Manifest, metrics_of, read_manifest
@@ -103,13 +103,11 @@ def read_run(path: str | Path, *, with_texts: bool = True) -> RunScores:
     folder = run_around(path)
     if folder.is_dir():
         return _from_journal(folder, str(path), with_texts)
-    content = read_json(path)
-    if not is_baseline(content):
-        raise RunMismatchError(
-            f"{path} is neither a run nor a baseline file of ragbench. Give the folder of a run, "
-            "whose report.json holds only what is shown, or what ragbench baseline set wrote"
-        )
-    return understood(path, lambda: baseline_from(content).scores(str(path)))
+    otherwise = (
+        "is neither a run nor a baseline file of ragbench. Give the folder of a run, whose "
+        "report.json holds only what is shown, or what ragbench baseline set wrote"
+    )
+    return read_baseline(path, otherwise=otherwise).scores(str(path))
 
 
 def reported_causes(path: Path) -> tuple[CauseCount, ...]:
@@ -152,6 +150,8 @@ def _from_journal(path: Path, source: str, with_texts: bool) -> RunScores:
         (started,) = db.execute(_STARTED).fetchone()
         origins = tuple(Origin.from_json(json.loads(body)) for (body,) in db.execute(_ORIGINS))
     judging = figures.judging
+    costs = [line.cost for line in judging.lines] if judging is not None else []
+    known = [cost for cost in costs if cost is not None]
     return RunScores(
         source=source,
         dataset=manifest.dataset.name,
@@ -164,7 +164,7 @@ def _from_journal(path: Path, source: str, with_texts: bool) -> RunScores:
         cases=cases,
         stages=figures.stages,
         latencies=figures.latencies,
-        judge_cost=_judge_cost(judging),
+        judge_cost=float(sum(known)) if costs and len(known) == len(costs) else None,
         currency=None if judging is None else judging.currency,
         date=started,
         origins=origins,
@@ -179,12 +179,6 @@ def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
             "command"
         )
     return msgspec.json.decode(row[0], type=_Figures)
-
-
-def _judge_cost(judging: _Judging | None) -> float | None:
-    costs = [line.cost for line in judging.lines] if judging is not None else []
-    known = [cost for cost in costs if cost is not None]
-    return float(sum(known)) if costs and len(known) == len(costs) else None
 
 
 def _columns(

@@ -66,15 +66,14 @@ def variant_effects(
     ]
     for (at, column), sample in samples.items():
         effect = _compared(effects[at][column], sample, confidence, 1 - joint.level)
-        losses = _losses(sample, first.values[column], variants[at].values[column], effect.metric)
-        effect = replace(effect, losses=losses)
-        if (at, column) in p_values:
-            p_value, corrected = p_values[at, column]
-            significant = corrected <= alpha
-            effect = replace(
-                effect, p_value=p_value, p_corrected=corrected, is_significant=significant
-            )
-        effects[at][column] = effect
+        p_value, corrected = p_values.get((at, column), (None, None))
+        effects[at][column] = replace(
+            effect,
+            p_value=p_value,
+            p_corrected=corrected,
+            is_significant=corrected is not None and corrected <= alpha,
+            losses=_losses(sample, effect, first.values[column], variants[at].values[column]),
+        )
     return [tuple(row) for row in effects], len(tested)
 
 
@@ -107,10 +106,10 @@ def _compared(
 
 
 def _losses(
-    sample: PairedSample, before: Values, after: Values, metric: Metric
+    sample: PairedSample, effect: VariantEffect, before: Values, after: Values
 ) -> tuple[CaseLoss, ...]:
     """The cases that got worse, the largest loss first."""
-    sign = -1 if metric.definition.direction is Direction.LOWER else 1
+    sign = -1 if effect.metric.definition.direction is Direction.LOWER else 1
     found = [
         (sign * difference, case)
         for case, difference in zip(sample.case_ids, sample.differences, strict=True)

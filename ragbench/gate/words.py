@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ragbench.core.gate_result import (
-    CheckKind,
-    Drop,
-    GateCheck,
-    GateOutcome,
-    Ground,
-    Refusal,
-)
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, Refusal
 
 _SHOWN = 2
 """How many reasons a headline has room for."""
@@ -51,7 +44,10 @@ def headline(
     if outcome is GateOutcome.PASSED:
         return _passed(checks)
     if outcome is GateOutcome.INCONCLUSIVE and refusals:
-        return _refused(refusals)
+        differing = [refusal.what for refusal in refusals]
+        if "baseline" in differing:
+            return "there is no baseline"
+        return f"this run and the baseline do not compare ({', '.join(differing)})"
     found = [check for check in checks if check.outcome is outcome]
     if outcome is GateOutcome.INCONCLUSIVE or not found:  # or undecided: fail
         open_ones = [check for check in checks if check.outcome is GateOutcome.INCONCLUSIVE]
@@ -69,16 +65,12 @@ UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
 def _undecided(check: GateCheck) -> str:
     """What was seen of an undecided drop, and what its cases would have shown."""
     drop, seen = check.drop, f"{check.name} {check.summary}"
-    if drop is None or drop.detectable_drop is None:
-        return f"{seen} ({_few(drop)})"
-    smallest = figure(drop.detectable_drop, check.unit)
-    return f"{seen} (its {cases(check.cases)} would show a drop of {smallest})"
-
-
-def _few(drop: Drop | None) -> str:
+    if drop is not None and drop.detectable_drop is not None:
+        smallest = figure(drop.detectable_drop, check.unit)
+        return f"{seen} (its {cases(check.cases)} would show a drop of {smallest})"
     if drop is None or drop.can_show:
-        return "what its cases could show is unknown"
-    return f"{_independent(drop)} can never show a drop"
+        return f"{seen} (what its cases could show is unknown)"
+    return f"{seen} ({_independent(drop)} can never show a drop)"
 
 
 def _independent(drop: Drop) -> str:
@@ -99,13 +91,6 @@ def _passed(counted: Sequence[GateCheck]) -> str:
         rest = f"; and {len(open_drops) - _SHOWN:,} more" if len(open_drops) > _SHOWN else ""
         text += f", {len(open_drops):,} undecided: {seen}{rest}"
     return text
-
-
-def _refused(refusals: Sequence[Refusal]) -> str:
-    differing = [refusal.what for refusal in refusals]
-    if "baseline" in differing:
-        return "there is no baseline"
-    return f"this run and the baseline do not compare ({', '.join(differing)})"
 
 
 def _summary(check: GateCheck, least: int) -> str:
@@ -175,12 +160,8 @@ def _rest(check: GateCheck) -> str:
     advice = ""
     if check.outcome is GateOutcome.INCONCLUSIVE and drop.needed is not None:
         advice = f". {cases(drop.needed)} would settle it in 4 of 5 runs if nothing has changed"
-    return f"{_interval(drop, check.unit)}{text}{_again(check)}{advice}"
-
-
-def _again(check: GateCheck) -> str:
-    text = again_text(check)
-    return f" ({text})" if text else ""
+    again = again_text(check)
+    return f"{_interval(drop, check.unit)}{text}{f' ({again})' if again else ''}{advice}"
 
 
 def again_text(check: GateCheck) -> str:

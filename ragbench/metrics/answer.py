@@ -137,7 +137,9 @@ def rouge(
 )
 def bleu(response: str, references: Sequence[str]) -> float:
     """Sentence BLEU with effective order, divided by 100."""
-    return _sentence_score(_bleu(_script(references)), response, references)
+    # Without effective order, an answer of fewer than four tokens is always 0.
+    scorer = _sacrebleu("BLEU", effective_order=True, tokenize=_script(references))
+    return _sentence_score(scorer, response, references)
 
 
 @metric(
@@ -149,7 +151,7 @@ def bleu(response: str, references: Sequence[str]) -> float:
 )
 def chrf(response: str, references: Sequence[str]) -> float:
     """F-score of shared character n-grams (chrF2), divided by 100."""
-    return _sentence_score(_chrf(), response, references)
+    return _sentence_score(_sacrebleu("CHRF"), response, references)
 
 
 class _Tokeniser:
@@ -178,16 +180,9 @@ def _script(references: Sequence[str]) -> str:
 
 
 @cache
-def _bleu(tokeniser: str) -> Any:
+def _sacrebleu(kind: str, **settings: Any) -> Any:
     package: Any = require("sacrebleu.metrics", extra="text")
-    # Without effective order, an answer of fewer than four tokens is always 0.
-    return package.BLEU(effective_order=True, tokenize=tokeniser)
-
-
-@cache
-def _chrf() -> Any:
-    package: Any = require("sacrebleu.metrics", extra="text")
-    return package.CHRF()
+    return getattr(package, kind)(**settings)
 
 
 def _sentence_score(scorer: Any, response: str, references: Sequence[str]) -> float:

@@ -66,16 +66,14 @@ class MatchingVerdict(NamedTuple):
     """What a reader of scores must know of it."""
 
 
+@dataclass(slots=True)
 class GoldSpace:
     """What is relevant to the cases of a run, gathered before anything is asked."""
 
-    def __init__(self, cases: Iterable[Case] = ()) -> None:
-        self.ids: set[str] = set()
-        self.checkable = 0
-        """Cases that have both ids and texts."""
-        self.has_texts = False
-        for case in cases:
-            self.add(case)
+    ids: set[str] = field(default_factory=set[str])
+    checkable: int = 0
+    """Cases that have both ids and texts."""
+    has_texts: bool = False
 
     def add(self, case: Case) -> None:
         judged = case.judgements
@@ -123,6 +121,8 @@ class MatchingTally:
             return
         own, document = self._count(result, case.judgements)
         checkable = self.gold.checkable
+        if not checkable:
+            return
         if checkable > _CHECKED:  # a sample, the same one in any order of the cases
             drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
             if drawn * checkable >= _CHECKED * _STEPS:
@@ -188,23 +188,34 @@ class MatchingTally:
 
     def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
         """How the run's chunks are compared."""
-        has_texts, text = self.gold.has_texts, Matching.TEXT
-        if not self.gold.ids:
-            reason = "the dataset names no ids of what is relevant"
-            return MatchingVerdict(text, (_by_text(reason),) if has_texts else ())
+        gold = self.gold
+        if not gold.ids:
+            found = _by_text("the dataset names no ids of what is relevant")
+            return found if gold.has_texts else MatchingVerdict(Matching.TEXT)
         if self.unnamed and not self.named:
-            note = _by_text("the RAG gives neither ids nor documents")
-            return MatchingVerdict(text, (note,)) if has_texts else _BY_NAMES
+            found = _by_text("the RAG gives neither ids nor documents")
+            return found if gold.has_texts else MatchingVerdict(Matching.DOCUMENT_ID)
         if self.cases_by_text > 2 * self.cases_by_id:
-            return MatchingVerdict(text, (_by_text(self._foreign()),))
+            return _by_text(self._foreign())
         if 2 * self.agreeing < self.checked and 2 * self.cases_by_text >= self.cases_by_id:
-            return MatchingVerdict(text, (_by_text(self._contradicted()),))
+            return _by_text(
+                f"of {self.checked:,} chunks whose id is a relevant one, {self.agreeing:,} have "
+                "its text, so that ids of the two sides do not mean the same"
+            )
         if self.shared or not self.named or (corpus and self._is_of_one(corpus())):
             return self._by_id_or_document()
-        if has_texts:
-            return MatchingVerdict(text, (_by_text(self._foreign()),))
-        notes = (self._incomparable(), *self._written_differently())
-        return MatchingVerdict(Matching.NOT_COMPARABLE, notes)
+        if gold.has_texts:
+            return _by_text(self._foreign())
+        return MatchingVerdict(
+            Matching.NOT_COMPARABLE,
+            (
+                f"Retrieval was not compared with the gold: none of {self.named:,} retrieved ids "
+                f"(such as '{self.names[0]}') is one of the gold's (such as '{min(gold.ids)}'), "
+                "and no relevant text is known. Give each chunk its document's id as metadata "
+                "'document_id', or the cases their reference_contexts.",
+                *self._written_differently(),
+            ),
+        )
 
     def _is_of_one(self, corpus: Iterable[str]) -> bool:
         """Whether both what was retrieved and the gold are documents of a corpus."""
@@ -230,7 +241,9 @@ class MatchingTally:
                 f"Only {self.agreeing:,} of {self.checked:,} chunks whose id is a relevant one "
                 "resemble a reference context: check that both sides mean the same ids."
             )
-        return MatchingVerdict(matching, (*notes, *self._written_differently()))
+        if self._pair is not None:
+            notes += self._written_differently()
+        return MatchingVerdict(matching, tuple(notes))
 
     def _written_differently(self) -> Iterator[str]:
         """That ids of the two sides differ in how they are written, as far as is known."""
@@ -249,23 +262,7 @@ class MatchingTally:
             return f"ids of the two sides do not mean the same, though {reason}"
         return f"the ids of the RAG are not those of the dataset ({reason})"
 
-    def _contradicted(self) -> str:
-        return (
-            f"of {self.checked:,} chunks whose id is a relevant one, {self.agreeing:,} have its "
-            "text, so that ids of the two sides do not mean the same"
-        )
 
-    def _incomparable(self) -> str:
-        return (
-            f"Retrieval was not compared with the gold: none of {self.named:,} retrieved ids (such "
-            f"as '{self.names[0]}') is one of the gold's (such as '{min(self.gold.ids)}'), and no "
-            "relevant text is known. Give each chunk its document's id as metadata 'document_id', "
-            "or the cases their reference_contexts."
-        )
-
-
-_BY_NAMES = MatchingVerdict(Matching.DOCUMENT_ID)
-
-
-def _by_text(reason: str) -> str:
-    return f"Retrieved chunks were compared with the gold by their text: {reason}."
+def _by_text(reason: str) -> MatchingVerdict:
+    note = f"Retrieved chunks were compared with the gold by their text: {reason}."
+    return MatchingVerdict(Matching.TEXT, (note,))

@@ -2,61 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ragbench.core.chat import Embeddings, Message, Reply
+from ragbench.core.chat import Reply
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, JudgedCell, Judgement, JudgeStep, Quote, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
-from ragbench.llm.schema import Schema
 from ragbench.metrics.window import blocked
 from ragbench.plugins import load_attribute
 
 if TYPE_CHECKING:
     from ragbench.llm.endpoint import Endpoint
-
-
-class Asks(Protocol):
-    """Answers questions with structure; see `ragbench.llm.client.LLMClient.ask`."""
-
-    async def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Schema[Any],
-        purpose: str = "",
-        version: str = "",
-        repeat: int = 0,
-    ) -> Reply[Any]: ...
-
-
-class Embeds(Protocol):
-    """Gives vectors; see `ragbench.llm.embeddings.EmbeddingClient.embed`."""
-
-    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings: ...
-
-
-class JudgeModels(Protocol):
-    """What is open; `ragbench.llm.session.ModelClients` is one."""
-
-    @property
-    def jurors(self) -> Sequence[tuple[str, JudgeModels]]:
-        """The judges of a panel, each with its name; empty where one judge alone is asked."""
-        ...
-
-    @property
-    def chat(self) -> Asks | None:
-        """The language model."""
-        ...
-
-    @property
-    def embeddings(self) -> Embeds | None:
-        """The model for embeddings."""
-        ...
+    from ragbench.llm.session import ModelClients
 
 
 class JudgeScorer(Protocol):
@@ -79,7 +42,7 @@ class JudgeScorer(Protocol):
         ...
 
     async def judge(
-        self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
+        self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         """Judges a case.
 
@@ -100,6 +63,12 @@ def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] 
         cost=reply.cost,
         not_sent=reply.not_sent,
     )
+
+
+def digest_of(value: object) -> str:
+    """Of prompts, by which judgements of runs compare."""
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 INJECTION = (
@@ -136,7 +105,9 @@ class JudgePlan:
             target: scorer.identity() for target, scorer in sorted(loaded.items())
         }
         """What each scorer's judgements depend on."""
-        own = {m.name: self.prompts[m.name] for m in self.metrics if _reads_file(m)}
+        own = {
+            m.name: self.prompts[m.name] for m in self.metrics if "rubrics" in dict(m.parameters)
+        }
         if own:
             self.identities["files"] = own
 
@@ -163,7 +134,7 @@ class JudgePlan:
         definition = self.metrics[position].definition
         return blocked(trace, needs=definition.needs, abstains=definition.abstains)
 
-    async def judge(self, position: int, trace: Trace, panel: JudgeModels) -> JudgedCell:
+    async def judge(self, position: int, trace: Trace, panel: ModelClients) -> JudgedCell:
         """Judges a case by a metric, as often as is asked for."""
         found = self.blocked(position, trace)
         if found is not None:
@@ -181,7 +152,7 @@ class JudgePlan:
         )
 
     async def _verdict(
-        self, position: int, trace: Trace, name: str, models: JudgeModels
+        self, position: int, trace: Trace, name: str, models: ModelClients
     ) -> tuple[Judgement, ...]:
         """One judge's judgings of a case, as often as is asked for."""
         metric, scorer = self.metrics[position], self._scorers[position]
@@ -192,10 +163,6 @@ class JudgePlan:
             if not judgement.steps and judgement.cell.status is not Status.FAILED:
                 break  # nobody was asked: it would be the same again
         return tuple(judgements)
-
-
-def _reads_file(metric: Metric) -> bool:
-    return any(name == "rubrics" for name, _ in metric.parameters)
 
 
 def _mean(cells: Sequence[Cell]) -> Cell:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -208,7 +208,11 @@ class _Signature:
         self.keywords = [one for one in parameters if one.kind not in _POSITIONAL]
         text = inspect.getdoc(function) or ""
         self.summary = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
-        self.explained = dict(_explained(text))
+        section = _ARGS.search(text)
+        self.explained = {
+            entry[1]: " ".join(entry[2].split()).removesuffix(".")
+            for entry in _ENTRY.finditer(section[1] if section else "")
+        }
 
     def refuse(self, problem: str) -> NoReturn:
         """Says what is wrong with it, and where it stands."""
@@ -219,18 +223,23 @@ class _Signature:
     def definition(self, options: Options) -> MetricDefinition:
         arguments = self._arguments()
         needs = frozenset(need for one in arguments for need in ARGUMENTS[one].needs)
-        cutoff = options.get("cutoff")
-        aggregate = options.get("aggregate")
+        cutoff, aggregate = options.get("cutoff"), options.get("aggregate")
         facts = {name: value for name, value in options.items() if name in _AS_GIVEN}
         unknown = options.keys() - Options.__annotations__.keys()
         if unknown:
             self.refuse(f"has the option {_unknown(min(unknown), Options.__annotations__)}")
         if not _NAME.fullmatch(options.get("name", self.name)):
             self.refuse("needs a name of letters, digits, '_', '-', '.' and ':': give name=...")
+        # The rules of declining are a part of the formula. A user's own version stays as it is
+        # written: the digest of its formula has the rules.
+        declines = options.get("abstains", False) or "declined" in arguments
+        rules = RULES - 1 if declines and is_own(str(self.function.__module__)) else 0
+        reads = "retriever" if needs & _RETRIEVER else "overall"
+        group = options.get("group") or ("generator" if needs & _GENERATOR else reads)
         return MetricDefinition(
             **cast("dict[str, Any]", {"name": self.name, "summary": self.summary, **facts}),
-            version=options.get("version", 1) + self._rules(options, arguments),
-            group=self._one_of(Group, "group", options.get("group") or _group(needs)),
+            version=options.get("version", 1) + rules,
+            group=self._one_of(Group, "group", group),
             needs=needs,
             direction=self._one_of(Direction, "direction", options.get("direction", "higher")),
             citation=options.get("cite", ""),
@@ -248,15 +257,6 @@ class _Signature:
                 prepare=options.get("prepare"),
             ),
         )
-
-    def _rules(self, options: Options, arguments: Collection[str]) -> int:
-        """What the rules of declining add to the version: they are a part of the formula.
-
-        A user's own version stays as it is written: the digest of its formula has the rules.
-        """
-        if not is_own(str(self.function.__module__)):
-            return 0
-        return RULES - 1 if options.get("abstains", False) or "declined" in arguments else 0
 
     def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
         try:
@@ -281,7 +281,10 @@ class _Signature:
         return tuple(one.name for one in self.positional)
 
     def _parameters(self, cutoff: str | None) -> tuple[Parameter, ...]:
-        hints = _hints(self.function)
+        try:
+            hints = get_type_hints(self.function, include_extras=True)
+        except (NameError, TypeError, AttributeError):  # of what is imported for checkers alone
+            hints = {}
         return tuple(
             self._parameter(one, hints.get(one.name)) for one in self.keywords if one.name != cutoff
         )
@@ -323,12 +326,6 @@ _AS_GIVEN = frozenset(
 """Options that are fields of the definition."""
 
 
-def _group(needs: frozenset[Need]) -> str:
-    if needs & _GENERATOR:
-        return "generator"
-    return "retriever" if needs & _RETRIEVER else "overall"
-
-
 def _unknown(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, known, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
@@ -340,19 +337,5 @@ def _place(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{name}"
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Its annotations as types; none where they name what is imported for type checkers alone."""
-    try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):
-        return {}
-
-
+_ARGS = re.compile(r"^Args:\n((?:(?: .*)?\n?)*)", re.MULTILINE)
 _ENTRY = re.compile(r" {2,4}(\w+)(?: \(.*?\))?: (.*(?:\n {6,}.*)*)")
-
-
-def _explained(docstring: str) -> Iterator[tuple[str, str]]:
-    """The entries under ``Args:``, by name."""
-    section = re.search(r"^Args:\n((?:(?: .*)?\n?)*)", docstring, re.MULTILINE)
-    for entry in _ENTRY.finditer(section[1] if section else ""):
-        yield entry[1], " ".join(entry[2].split()).removesuffix(".")

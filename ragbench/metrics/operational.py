@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ragbench.core.metric import Skip
@@ -68,25 +68,16 @@ def token_counts(metadata: object) -> dict[str, float]:
     places = [metadata, *(_get(metadata, holder) for holder in _HOLDERS)]
     found: dict[str, float] = {}
     for name, spellings in _SPELLINGS.items():
-        known = next(_numbers(places, spellings), None)
-        if known is not None:
-            found[name] = known
+        for value in (_get(place, spelling) for place in places for spelling in spellings):
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if is_number and math.isfinite(value) and value >= 0:
+                found.setdefault(name, float(value))
     if "total_tokens" not in found and len(found) == 2:
         found["total_tokens"] = sum(found.values())
     return found
 
 
-def _numbers(places: Sequence[object], spellings: Sequence[str]) -> Iterator[float]:
-    for place in places:
-        for spelling in spellings:
-            value = _get(place, spelling)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                continue
-            if math.isfinite(value) and value >= 0:
-                yield float(value)
-
-
-def _get(place: object, name: str) -> object:
+def _get(place: object, name: str) -> Any:
     if isinstance(place, Mapping):
         return cast("Mapping[str, Any]", place).get(name)
     return getattr(place, name, None)

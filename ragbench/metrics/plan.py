@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from numbers import Real
 from typing import Any
@@ -14,7 +14,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import computable
-from ragbench.metrics.window import Compared, Window
+from ragbench.metrics.window import Compared, Window, blocked
 
 _REMEMBERED = 4096
 """Values of a metric whose cells are kept: most metrics take few, and a cell never changes."""
@@ -36,11 +36,11 @@ class Plan:
         self.metrics = tuple(metrics)
         self.matching = matching
         self._columns = [_Column(computable(metric)) for metric in metrics]
-        groups: dict[tuple[frozenset[Need], bool], list[int]] = {}
+        self._groups: dict[tuple[frozenset[Need], bool], list[int]] = {}
         for position, column in enumerate(self._columns):
             definition = column.definition
-            groups.setdefault((definition.needs, definition.abstains), []).append(position)
-        self._groups = list(groups.items())
+            group = (definition.needs, definition.abstains)
+            self._groups.setdefault(group, []).append(position)
 
     def score(
         self, traces: Sequence[Trace], matched: Sequence[Compared] | None = None
@@ -51,20 +51,19 @@ class Plan:
         """
         if not self.metrics:
             return [()] * len(traces)
-        window = Window(traces, self.matching, matched)
+        whole = Window(traces, self.matching, matched)
         columns: list[Sequence[Cell]] = [()] * len(self.metrics)
-        for (needs, abstains), positions in self._groups:
-            known = window.blocked(needs, abstains=abstains)
-            part = window if known is None else window.of([n for n, c in enumerate(known) if not c])
+        for (needs, abstains), positions in self._groups.items():
+            known = [blocked(trace, needs=needs, abstains=abstains) for trace in traces]
+            rows = [row for row, cell in enumerate(known) if cell is None]
+            part = whole
+            if len(rows) < len(traces):
+                given = None if matched is None else [matched[row] for row in rows]
+                part = Window([traces[row] for row in rows], self.matching, given)
             for position in positions:
-                cells = self._columns[position].cells(part) if part.traces else []
-                columns[position] = cells if known is None else _merged(known, cells)
+                scored = iter(self._columns[position].cells(part) if rows else ())
+                columns[position] = [cell or next(scored) for cell in known]
         return list(zip(*columns, strict=True))
-
-
-def _merged(known: Sequence[Cell | None], scored: Sequence[Cell]) -> list[Cell]:
-    rest = iter(scored)
-    return [cell or next(rest) for cell in known]
 
 
 class _Column:
@@ -83,39 +82,33 @@ class _Column:
         self._function = partial(formula.function, **given) if given else formula.function
         self._is_batch = formula.batch
         self._arguments = formula.arguments
-        # Of a pure function of the ranking alone, what it gave for one is what it gives for the
-        # next: there are few rankings, and equal ones are one object.
-        self._by_ranking = formula.arguments == ("ranking",) and metric.definition.deterministic
+        self._reads_ranking = "ranking" in formula.arguments
         self._takes_best = (
             "reference" in formula.arguments
+            and not self._reads_ranking
             and metric.definition.direction is not Direction.NEITHER
         )
+        # Of a pure function of the ranking alone, what it gave for one is what it gives for the
+        # next: there are few rankings, and equal ones are one object.
+        self._is_pure = formula.arguments == ("ranking",) and metric.definition.deterministic
+        self._by_ranking: dict[object, Cell] = {}
         self._known: dict[object, Cell] = {}
 
     def cells(self, window: Window) -> list[Cell]:
         columns = [window.column(argument) for argument in self._arguments]
-        if self._by_ranking:
-            known = self._known
-            return [known.get(ranking) or self._of_ranking(ranking) for ranking in columns[0]]
-        if "ranking" in self._arguments:
-            return self._ranked(columns)
+        if self._is_pure:
+            known = self._by_ranking
+            if len(known) > _REMEMBERED:
+                known.clear()
+            new = [one for one in dict.fromkeys(columns[0]) if one not in known]
+            if new:
+                known.update(zip(new, self._computed([new]), strict=True))
+            return [known[ranking] for ranking in columns[0]]
         if self._takes_best:
             references = window.column("references")
             if any(len(several) > 1 for several in references):
                 return self._best(columns, references)
         return self._computed(columns)
-
-    def _of_ranking(self, ranking: object) -> Cell:
-        if isinstance(ranking, Skip):
-            return self._cell(ranking)
-        return self._remembered(ranking, self._computed([[ranking]])[0])
-
-    def _ranked(self, columns: list[list[Any]]) -> list[Cell]:
-        """The cells of a function that reads the ranking, which some cases may lack."""
-        rankings = columns[self._arguments.index("ranking")]
-        known = [self._cell(one) if isinstance(one, Skip) else None for one in rankings]
-        there = [row for row, cell in enumerate(known) if cell is None]
-        return _merged(known, self._computed([[col[row] for row in there] for col in columns]))
 
     def _best(self, columns: list[list[Any]], references: list[tuple[str, ...]]) -> list[Cell]:
         """The best of what the function gives for each right answer of a case."""
@@ -127,31 +120,38 @@ class _Column:
             for argument, column in zip(self._arguments, columns, strict=True)
         ]
         cells = iter(self._computed(each))
-        return [self._best_of([next(cells) for _ in several]) for several in references]
-
-    def _best_of(self, cells: list[Cell]) -> Cell:
-        values = {cell.value: cell for cell in cells if cell.value is not None}
-        failed = [cell for cell in cells if cell.status is Status.FAILED]
-        if failed or not values:
-            return (failed or cells)[0]
         choose = min if self.definition.direction is Direction.LOWER else max
-        return values[choose(values)]
+        best: list[Cell] = []
+        for several in references:
+            found = [next(cells) for _ in several]
+            failed = [cell for cell in found if cell.status is Status.FAILED]
+            values = {cell.value: cell for cell in found if cell.value is not None}
+            best.append((failed or found)[0] if failed or not values else values[choose(values)])
+        return best
 
     def _computed(self, columns: list[list[Any]]) -> list[Cell]:
-        values = self._of_batch(columns) if self._is_batch else self._of_each(columns)
-        known = self._known
+        values, known = self._values(columns), self._known
         try:
             return [known.get(value) or self._cell(value) for value in values]
         except TypeError:  # a value that has no hash
             return [self._cell(value) for value in values]
 
-    def _of_each(self, columns: list[list[Any]]) -> list[Any]:
+    def _values(self, columns: list[list[Any]]) -> list[Any]:
+        """What the function gives; it is not asked about a case whose ranking says why not."""
+        if self._reads_ranking:
+            rankings = columns[self._arguments.index("ranking")]
+            there = [row for row, one in enumerate(rankings) if not isinstance(one, Skip)]
+            if len(there) < len(rankings):
+                found = iter(self._values([[column[row] for row in there] for column in columns]))
+                return [one if isinstance(one, Skip) else next(found) for one in rankings]
+        if self._is_batch:
+            return self._of_batch(columns)
         values: list[Any] = []
         # A map goes on with the next case after the function has raised for one.
-        found = map(self._function, *columns)
+        given = map(self._function, *columns)
         while len(values) < len(columns[0]):
             try:
-                for value in found:
+                for value in given:
                     values.append(value)
             except (ConfigError, MissingExtraError):
                 raise
@@ -187,24 +187,24 @@ class _Column:
         if isinstance(value, Exception):
             return _failed(value)
         if value is None or isinstance(value, Skip):
-            return self._remembered(value, Cell.skipped((value or _NO_VALUE).reason))
-        number = _number(value)
-        if number is None:
-            kind = type(value).__name__
-            return _unusable(f"the metric gave {_short(value)} (a {kind}), which is not a number")
-        if not math.isfinite(number):
-            return _unusable(f"the metric gave {number}, which is not a finite number")
-        low, high = self.definition.low, self.definition.high
-        if (low is not None and number < low - _TOLERANCE) or (
-            high is not None and number > high + _TOLERANCE
-        ):
-            return _unusable(
-                f"the metric gave {number:g}, outside of its range, {_range(low, high)}: "
-                "give @metric the right low and high, None where there is no end"
-            )
-        return self._remembered(number, _measured(number))
-
-    def _remembered(self, value: object, cell: Cell) -> Cell:
+            cell = Cell.skipped((value or _NO_VALUE).reason)
+        else:
+            number = value if type(value) is float else _number(value)
+            if number is None:
+                kind, text = type(value).__name__, repr(value)
+                text = text if len(text) <= 60 else f"{text[:57]}..."
+                return _unusable(f"{text} (a {kind}), which is not a number")
+            if not math.isfinite(number):
+                return _unusable(f"{number}, which is not a finite number")
+            low, high = self.definition.low, self.definition.high
+            if (low is not None and number < low - _TOLERANCE) or (
+                high is not None and number > high + _TOLERANCE
+            ):
+                return _unusable(
+                    f"{number:g}, outside of its range, {_range(low, high)}: give @metric the "
+                    "right low and high, None where there is no end"
+                )
+            value, cell = number, _measured(number)
         if len(self._known) < _REMEMBERED:
             self._known[value] = cell
         return cell
@@ -217,18 +217,14 @@ def _measured(number: float) -> Cell:
 
 def _number(value: object) -> float | None:
     """A number of any library as a float; None for anything else."""
-    if not isinstance(value, Real):
-        item: Callable[[], object] | None = getattr(value, "item", None)  # of NumPy, torch
-        if not callable(item):
-            return None
-        try:
-            value = item()
-        except (TypeError, ValueError, RuntimeError):  # of several numbers
-            return None
+    item: Any = getattr(value, "item", None)  # of NumPy, torch
     try:
-        return float(value) if isinstance(value, Real) else None
+        plain = item() if callable(item) and not isinstance(value, Real) else value
+        return float(plain) if isinstance(plain, Real) else None
     except OverflowError:
         return math.inf
+    except (TypeError, ValueError, RuntimeError):  # of several numbers
+        return None
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -237,12 +233,8 @@ def _range(low: float | None, high: float | None) -> str:
     return f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _unusable(message: str) -> Cell:
+def _unusable(given: str) -> Cell:
+    message = f"the metric gave {given}"
     return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
 
 

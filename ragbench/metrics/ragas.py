@@ -9,24 +9,30 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
-from ragbench.core.metric import Skip
-from ragbench.metrics.metric import metric
+from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Skip
+from ragbench.metrics.metric import ARGUMENTS
 from ragbench.plugins import import_ragas, require
+from ragbench.text.declining import RULES
 
-Lists = Sequence[Sequence[str]]
-"""Texts or ids, a list for each case."""
-Values = Sequence[float | Skip | Exception]
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Values])
+Values = list[float | Skip | Exception]
+
+_IDS = {
+    "context_ids": "retrieved_context_ids",
+    "reference_context_ids": "reference_context_ids",
+}
+"""What a metric reads of a case, each with the field of RAGAS' sample that takes it."""
+_TEXTS = {"contexts": "retrieved_contexts", "reference_contexts": "reference_contexts"}
+_ANSWER = {"response": "response", "references": "reference"}
 
 
-def _ragas(
-    cls: str, *, abstains: bool = False, package: str = ""
-) -> Callable[[FunctionT], FunctionT]:
+def _definition(
+    name: str, cls: str, fields: Mapping[str, str], summary: str, package: str
+) -> MetricDefinition:
     """A metric that asks a class of RAGAS, and what else has to be installed for it."""
 
     def prepare() -> None:
@@ -34,102 +40,59 @@ def _ragas(
         if package:
             require(package, extra="text")
 
-    def define(function: FunctionT) -> FunctionT:
-        return metric(
-            name=f"ragas:{function.__name__}",
-            summary=f"{(function.__doc__ or '').removesuffix('.')} ({cls})",
-            abstains=abstains,
-            batch=True,
-            extra="ragas",
-            prepare=prepare,
-            cite="Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4",
-        )(function)
+    def scores(*columns: Sequence[Any]) -> Values:
+        given = [dict(zip(fields.values(), row, strict=True)) for row in zip(*columns, strict=True)]
+        if fields is _ANSWER:
+            given = [{**row, "reference": row["reference"][0]} for row in given]
+        return _run(_scores(cls, given))
 
-    return define
-
-
-@_ragas("IDBasedContextPrecision")
-def id_based_context_precision(context_ids: Lists, reference_context_ids: Lists) -> Values:
-    """Share of the distinct retrieved ids that are reference ids."""
-    fields = {"retrieved_context_ids": context_ids, "reference_context_ids": reference_context_ids}
-    return _asked("IDBasedContextPrecision", fields)
-
-
-@_ragas("IDBasedContextRecall")
-def id_based_context_recall(context_ids: Lists, reference_context_ids: Lists) -> Values:
-    """Share of the distinct reference ids that were retrieved."""
-    fields = {"retrieved_context_ids": context_ids, "reference_context_ids": reference_context_ids}
-    return _asked("IDBasedContextRecall", fields)
+    return MetricDefinition(
+        name=f"ragas:{name}",
+        group=Group.GENERATOR if fields is _ANSWER else Group.RETRIEVER,
+        needs=frozenset(need for argument in fields for need in ARGUMENTS[argument].needs),
+        direction=Direction.HIGHER,
+        summary=f"{summary} ({cls})",
+        citation="Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4",
+        scorer=f"ragbench.metrics.ragas:{name}",
+        abstains=fields is _ANSWER,
+        version=RULES if fields is _ANSWER else 1,
+        extra="ragas",
+        formula=Formula(function=scores, arguments=tuple(fields), batch=True, prepare=prepare),
+    )
 
 
-@_ragas("NonLLMContextPrecisionWithReference")
-def non_llm_context_precision_with_reference(contexts: Lists, reference_contexts: Lists) -> Values:
-    """Average precision of contexts that resemble a reference context."""
-    fields = {"retrieved_contexts": contexts, "reference_contexts": reference_contexts}
-    return _asked("NonLLMContextPrecisionWithReference", fields)
+_METRICS: tuple[tuple[str, str, Mapping[str, str], str, str], ...] = (
+    ("id_based_context_precision", "IDBasedContextPrecision", _IDS,
+     "Share of the distinct retrieved ids that are reference ids", ""),
+    ("id_based_context_recall", "IDBasedContextRecall", _IDS,
+     "Share of the distinct reference ids that were retrieved", ""),
+    ("non_llm_context_precision_with_reference", "NonLLMContextPrecisionWithReference", _TEXTS,
+     "Average precision of contexts that resemble a reference context", ""),
+    ("non_llm_context_recall", "NonLLMContextRecall", _TEXTS,
+     "Share of the reference contexts that a context resembles", ""),
+    ("exact_match", "ExactMatch", _ANSWER,
+     "1 when the answer is the reference, character by character", ""),
+    ("string_presence", "StringPresence", _ANSWER,
+     "1 when the answer holds the reference, character by character", ""),
+    ("non_llm_string_similarity", "NonLLMStringSimilarity", _ANSWER,
+     "1 - normalised Levenshtein distance", ""),
+    ("bleu", "BleuScore", _ANSWER, "Corpus BLEU of the one answer", "sacrebleu"),
+    ("rouge", "RougeScore", _ANSWER, "ROUGE-L F-measure", "rouge_score"),
+    ("chrf", "ChrfScore", _ANSWER, "Corpus chrF of the one answer", "sacrebleu"),
+)  # fmt: skip
 
-
-@_ragas("NonLLMContextRecall")
-def non_llm_context_recall(contexts: Lists, reference_contexts: Lists) -> Values:
-    """Share of the reference contexts that a context resembles."""
-    fields = {"retrieved_contexts": contexts, "reference_contexts": reference_contexts}
-    asked = _asked("NonLLMContextRecall", fields)
-    # Where nothing was retrieved, RAGAS takes the largest of no similarities, and raises.
-    return [value if found else 0.0 for found, value in zip(contexts, asked, strict=True)]
-
-
-@_ragas("ExactMatch", abstains=True)
-def exact_match(response: Sequence[str], references: Lists) -> Values:
-    """1 when the answer is the reference, character by character."""
-    return _asked("ExactMatch", _answer(response, references))
-
-
-@_ragas("StringPresence", abstains=True)
-def string_presence(response: Sequence[str], references: Lists) -> Values:
-    """1 when the answer holds the reference, character by character."""
-    return _asked("StringPresence", _answer(response, references))
-
-
-@_ragas("NonLLMStringSimilarity", abstains=True)
-def non_llm_string_similarity(response: Sequence[str], references: Lists) -> Values:
-    """1 - normalised Levenshtein distance."""
-    return _asked("NonLLMStringSimilarity", _answer(response, references))
-
-
-@_ragas("BleuScore", abstains=True, package="sacrebleu")
-def bleu(response: Sequence[str], references: Lists) -> Values:
-    """Corpus BLEU of the one answer."""
-    return _asked("BleuScore", _answer(response, references))
-
-
-@_ragas("RougeScore", abstains=True, package="rouge_score")
-def rouge(response: Sequence[str], references: Lists) -> Values:
-    """ROUGE-L F-measure."""
-    return _asked("RougeScore", _answer(response, references))
-
-
-@_ragas("ChrfScore", abstains=True, package="sacrebleu")
-def chrf(response: Sequence[str], references: Lists) -> Values:
-    """Corpus chrF of the one answer."""
-    return _asked("ChrfScore", _answer(response, references))
-
-
+DEFINITIONS = tuple(_definition(*row) for row in _METRICS)
 _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")
 
 
-def _answer(response: Sequence[str], references: Lists) -> dict[str, Sequence[Any]]:
-    return {"response": response, "reference": [several[0] for several in references]}
-
-
-def _asked(name: str, fields: dict[str, Sequence[Any]]) -> Values:
-    rows = [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
-    return _run(_scores(_instance(name), rows))
-
-
-async def _scores(instance: Any, rows: Sequence[dict[str, Any]]) -> Values:
+async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
     sample: Any = _package().__dict__["SingleTurnSample"]
-    found: list[float | Skip | Exception] = []
+    instance = _instance(cls)
+    found: Values = []
     for row in rows:
+        if cls == "NonLLMContextRecall" and not row["retrieved_contexts"]:
+            found.append(0.0)  # RAGAS takes the largest of no similarities, and raises
+            continue
         try:
             value = float(await instance.single_turn_ascore(sample(**row)))
         except Exception as error:  # noqa: BLE001 - whatever RAGAS raises fails this case alone

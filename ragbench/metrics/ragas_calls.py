@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.chat import Message
 from ragbench.core.outcome import JudgeStep
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError
 from ragbench.llm.schema import Schema, schema_of
-from ragbench.metrics.judging import JudgeModels, step_of
+from ragbench.metrics.judging import step_of
+
+if TYPE_CHECKING:
+    from ragbench.llm.session import ModelClients
 
 _BINARY = {name: (0, 1) for name in ("verdict", "attributed", "noncommittal")}
 _MOST_QUESTIONS = 1000
@@ -34,76 +37,63 @@ class NothingToJudgeError(Exception):
     """A judge found nothing in a text that the metric could be computed of."""
 
 
+@dataclass(kw_only=True, slots=True)
 class JudgeCalls:
     """Asks for one judging of one case by one metric."""
 
-    def __init__(
-        self,
-        panel: JudgeModels,
-        *,
-        purpose: str,
-        version: str,
-        repeat: int,
-        allowed: Mapping[str, Sequence[int]],
-    ) -> None:
-        self._panel = panel
-        self._purpose = purpose
-        self._version = version
-        self._first = repeat * _MOST_QUESTIONS
-        self._allowed = {**_BINARY, **allowed}
-        self._asked: Counter[str] = Counter()
-        self._vectors: dict[str, list[float]] = {}
-        self.steps: list[JudgeStep] = []
-        self.problem: Exception | None = None
-        """Why it cannot go on. RAGAS swallows exceptions of some metrics, asks again five times
-        and gives half of the judgement for the whole."""
+    panel: ModelClients
+    purpose: str
+    version: str
+    repeat: int
+    allowed: Mapping[str, Sequence[int]]
+    """Values that numbers of answers may take, beside 0 and 1 of verdicts."""
+    steps: list[JudgeStep] = field(default_factory=list[JudgeStep])
+    problem: Exception | None = None
+    """Why it cannot go on. RAGAS swallows exceptions of some metrics, asks again five times and
+    gives half of the judgement for the whole."""
+    vectors: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Of the texts that `embed` was asked for."""
+    _asked: Counter[str] = field(default_factory=Counter[str])
 
     async def ask(self, prompt: str, model: type[Any]) -> Any:
         """Asks for a pydantic model; the same prompt again is another repetition."""
         if self.problem is not None:
             raise self.problem
-        if self._panel.chat is None:
-            raise ConfigError(f"{self._purpose} needs a language model, and none is named")
-        repeat = self._first + self._asked[prompt]
+        if self.panel.chat is None:
+            raise ConfigError(f"{self.purpose} needs a language model, and none is named")
+        repeat = self.repeat * _MOST_QUESTIONS + self._asked[prompt]
         self._asked[prompt] += 1
         try:
-            reply = await self._panel.chat.ask(
+            reply = await self.panel.chat.ask(
                 [Message(role="user", content=prompt)],
-                schema=_schema(model, self._allowed, input_of(prompt)),
-                purpose=self._purpose,
-                version=self._version,
+                schema=_schema(model, {**_BINARY, **self.allowed}, input_of(prompt)),
+                purpose=self.purpose,
+                version=self.version,
                 repeat=repeat,
             )
             answer = reply.value.model_dump(mode="json")
             self.steps.append(step_of(reply, model.__name__, answer))
-            self._check_any(answer)
+            for name, reason in _NOTHING.items():
+                if answer.get(name) == []:
+                    raise NothingToJudgeError(reason)
+            if answer.get("entities") == [] and len(self.steps) == 1:  # of the reference
+                raise NothingToJudgeError("the judge found no entity in the reference")
         except (LLMError, NothingToJudgeError, InterruptedRunError) as error:
             self.problem = error
             raise
         return reply.value
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        if self._panel.embeddings is None:
-            raise ConfigError(f"{self._purpose} needs a model for embeddings, and none is named")
+        if self.panel.embeddings is None:
+            raise ConfigError(f"{self.purpose} needs a model for embeddings, and none is named")
         try:
-            found = await self._panel.embeddings.embed(texts, purpose=self._purpose)
+            found = await self.panel.embeddings.embed(texts, purpose=self.purpose)
         except LLMError as error:
             self.problem = error
             raise
         vectors = [list(vector) for vector in found.vectors]
-        self._vectors.update(zip(texts, vectors, strict=True))
+        self.vectors.update(zip(texts, vectors, strict=True))
         return vectors
-
-    def embedded(self, text: str) -> list[float]:
-        """The vector of a text that `embed` was asked for before."""
-        return self._vectors[text]
-
-    def _check_any(self, answer: Mapping[str, Any]) -> None:
-        for field, reason in _NOTHING.items():
-            if answer.get(field) == []:
-                raise NothingToJudgeError(reason)
-        if answer.get("entities") == [] and len(self.steps) == 1:  # of the reference, the divisor
-            raise NothingToJudgeError("the judge found no entity in the reference")
 
 
 _SCHEMAS: dict[tuple[type[Any], str], Schema[Any]] = {}
@@ -120,9 +110,9 @@ def _schema(
         definition = cast("dict[str, Any]", _narrowed(plain.definition, allowed))
         known = _SCHEMAS[key] = replace(plain, definition=definition)
     counts = {
-        field: len(given[source])
-        for field, source in (("statements", "statements"), ("answers", "questions"))
-        if field in model.model_fields and isinstance(given.get(source), list)
+        name: len(given[source])
+        for name, source in (("statements", "statements"), ("answers", "questions"))
+        if name in model.model_fields and isinstance(given.get(source), list)
     }
     return replace(known, check=partial(_checked, known.check, allowed, counts))
 
@@ -138,8 +128,8 @@ def _narrowed(schema: object, allowed: Mapping[str, Sequence[int]], name: str = 
         return {**known, "enum": list(allowed[name])}
     return {
         key: {
-            field: _narrowed(inner, allowed, field)
-            for field, inner in cast("dict[str, object]", value).items()
+            name: _narrowed(inner, allowed, name)
+            for name, inner in cast("dict[str, object]", value).items()
         }
         if key == "properties"
         else _narrowed(value, allowed)
@@ -155,10 +145,10 @@ def _checked(
 ) -> Any:
     found = check(value)
     _check_values(found.model_dump(mode="json"), allowed)
-    for field, count in counts.items():
-        length = len(getattr(found, field))
+    for name, count in counts.items():
+        length = len(getattr(found, name))
         if length != count:
-            raise ValueError(f"{field} must hold one entry for each of {count}, not {length}")
+            raise ValueError(f"{name} must hold one entry for each of {count}, not {length}")
     return found
 
 

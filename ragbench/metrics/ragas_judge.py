@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import version
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.metric import Group, Metric
 from ragbench.core.outcome import Cell, Failure, Judgement
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError, LLMStoppedError
-from ragbench.metrics.judging import JudgeModels
+from ragbench.metrics.judging import digest_of
 from ragbench.metrics.ragas_calls import JudgeCalls, NothingToJudgeError
 from ragbench.metrics.ragas_judged import CATALOGUE, DEFINITIONS, RagasMetric
 from ragbench.plugins import import_ragas, require
 
+if TYPE_CHECKING:
+    from ragbench.llm.session import ModelClients
+
 ASKING: ContextVar[JudgeCalls] = ContextVar("ragbench-asking")
 """The judging that a task works on. RAGAS' objects hold their model: with this, one object serves
 all cases at once."""
-
-
-class RagasModels(NamedTuple):
-    llm: Any
-    embeddings: Any
-
-
-def ragas_models() -> RagasModels:
-    """Makes both. ragas must have been imported through `ragbench.plugins`."""
-    llms = require("ragas.llms.base", extra="ragas")
-    embeddings = require("ragas.embeddings.base", extra="ragas")
-    own: Any = llms.InstructorBaseRagasLLM
-    other: Any = embeddings.BaseRagasEmbedding
-    return RagasModels(
-        llm=type("RagbenchLLM", (_LLM, own), {})(),
-        embeddings=type("RagbenchEmbeddings", (_Embeddings, other), {})(),
-    )
 
 
 class _LLM:
@@ -61,7 +45,7 @@ class _Embeddings:
 
     def embed_text(self, text: str, **_: Any) -> list[float]:
         """A vector that was asked for before."""
-        return ASKING.get().embedded(text)
+        return ASKING.get().vectors[text]
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
         return (await ASKING.get().embed([text]))[0]
@@ -88,7 +72,11 @@ class RagasJudge:
         self._ragas = import_ragas()
         require("pydantic", extra="llm")
         self._version = version("ragas")
-        self._models = ragas_models()
+        llms = require("ragas.llms.base", extra="ragas")
+        embeddings = require("ragas.embeddings.base", extra="ragas")
+        self._llm: Any = type("RagbenchLLM", (_LLM, llms.InstructorBaseRagasLLM), {})()
+        kinds: Any = (_Embeddings, embeddings.BaseRagasEmbedding)
+        self._embeddings: Any = type("RagbenchEmbeddings", kinds, {})()
         self._objects: dict[str, Any] = {}
 
     def identity(self) -> Mapping[str, str]:
@@ -97,13 +85,13 @@ class RagasJudge:
             for definition in DEFINITIONS
             if definition.name != "ragas:aspect_critic"  # without a definition there is none
         ]
-        return {"ragas": self._version, "prompts": _digest([self.prepare(m) for m in every])}
+        return {"ragas": self._version, "prompts": digest_of([self.prepare(m) for m in every])}
 
     def prepare(self, metric: Metric) -> str:
-        return _digest([self._version, *_prompts(self._object(metric))])
+        return digest_of([self._version, *_prompts(self._object(metric))])
 
     async def judge(
-        self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
+        self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         known = CATALOGUE[metric.definition.name]
         row = sample_row(trace).as_mapping()
@@ -111,7 +99,7 @@ class RagasJudge:
         if found is not None:
             return Judgement(cell=found)
         asking = JudgeCalls(
-            panel,
+            panel=panel,
             purpose=metric.name,
             version=f"ragas {self._version}, {metric.definition.version}",
             repeat=repeat,
@@ -122,7 +110,8 @@ class RagasJudge:
             cell = await self._cell(metric, known, row, asking)
         finally:
             ASKING.reset(token)
-        if _is_right_to_decline(asking, trace):
+        said = [one.answer["noncommittal"] for one in asking.steps if "noncommittal" in one.answer]
+        if said and all(said) and trace.case.answerable is False and asking.problem is None:
             cell = _NONCOMMITTAL
         return Judgement(cell=cell, steps=tuple(asking.steps))
 
@@ -140,7 +129,10 @@ class RagasJudge:
             raise problem
         if isinstance(problem, NothingToJudgeError):
             return Cell.skipped(str(problem))
-        return Cell.failed(_failure(problem))
+        failure = Failure.of(problem, stage="score")
+        if isinstance(problem, LLMError):  # its message says all; a traceback a cell says no more
+            failure = replace(failure, cause=None, traceback=None)
+        return Cell.failed(failure)
 
     async def _value(
         self, metric: Metric, known: RagasMetric, row: Mapping[str, Any], asking: JudgeCalls
@@ -165,9 +157,9 @@ class RagasJudge:
             module = "ragas.metrics" if known.is_aspect else "ragas.metrics.collections"
             arguments = known.arguments(metric)
             if known.asks:
-                arguments["llm"] = self._models.llm
+                arguments["llm"] = self._llm
             if known.embeds:
-                arguments["embeddings"] = self._models.embeddings
+                arguments["embeddings"] = self._embeddings
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 kind = getattr(require(module, extra="ragas"), known.cls, None)
@@ -175,11 +167,6 @@ class RagasJudge:
                     raise ConfigError(f"ragas {self._version} has no metric {known.cls}")
                 self._objects[metric.name] = kind(**arguments)
         return self._objects[metric.name]
-
-
-def _digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _prompts(judge: object) -> Iterator[Any]:
@@ -219,22 +206,9 @@ def _grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return {"score": tuple(map(int, digits))} if digits and all(digits) else {}
 
 
-def _is_right_to_decline(asking: JudgeCalls, trace: Trace) -> bool:
-    """Whether every answer calls the response noncommittal, where the case has no answer."""
-    calls = [step.answer["noncommittal"] for step in asking.steps if "noncommittal" in step.answer]
-    return bool(calls) and all(calls) and trace.case.answerable is False and asking.problem is None
-
-
 def _listed(value: Any) -> Any:
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, str]", value))
     return list(value)
-
-
-def _failure(problem: BaseException) -> Failure:
-    failure = Failure.of(problem, stage="score")
-    if isinstance(problem, LLMError):  # its message says all; a traceback a cell says nothing more
-        return Failure(type=failure.type, message=failure.message, stage="score")
-    return failure

@@ -27,21 +27,17 @@ _NEEDS = {
 _BESIDES_THE_ANSWER = ("retrieved_contexts", "reference_contexts", "reference")
 
 
-def _nothing(_: Metric) -> dict[str, Any]:
-    return {}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class RagasMetric:
     """A metric class of RAGAS, and what ragbench says of it."""
 
     name: str
     """Without ``ragas:``."""
     cls: str
-    columns: tuple[str, ...]
+    takes: str
     """Fields of a sample that its ``ascore`` takes."""
-    summary: str
     calls: str
+    summary: str
     optional: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     citation: str = _ES
@@ -54,10 +50,14 @@ class RagasMetric:
     """Whether it is built with a model for embeddings."""
     asks: bool = True
     """Whether it is built with a language model."""
-    arguments: Callable[[Metric], dict[str, Any]] = _nothing
+    arguments: Callable[[Metric], dict[str, Any]] = lambda _: {}
     """What else it is built with."""
     allowed: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
     """Values of whole numbers in answers."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.takes.split())
 
     @property
     def is_aspect(self) -> bool:
@@ -125,20 +125,14 @@ def _rubrics(metric: Metric) -> dict[str, Any]:
     found: dict[str, Any] = {"with_reference": bool(metric.parameter("reference"))}
     path = str(metric.parameter("rubrics"))
     if path:
-        found["rubrics"] = _read_rubrics(Path(path))
+        file = read_yaml(Path(path))
+        value = cast("object", file.value)
+        given = cast("dict[object, object]", value) if isinstance(value, dict) else {}
+        wanted = {f"score{grade}_description" for grade in range(1, 6)}
+        if set(given) != wanted or not all(isinstance(text, str) for text in given.values()):
+            raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(wanted))}")])
+        found["rubrics"] = given
     return found
-
-
-def _read_rubrics(path: Path) -> dict[str, str]:
-    file = read_yaml(path)
-    wanted = {f"score{grade}_description" for grade in range(1, 6)}
-    value = cast("object", file.value)
-    if not isinstance(value, dict):
-        raise DataError([file.problem((), f"must hold {', '.join(sorted(wanted))}")])
-    known = cast("dict[object, object]", value)
-    if set(known) != wanted or not all(isinstance(text, str) for text in known.values()):
-        raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(wanted))}")])
-    return {str(name): str(text) for name, text in known.items()}
 
 
 def _critic(
@@ -157,7 +151,7 @@ def _critic(
     return RagasMetric(
         name=name,
         cls="AspectCritic",
-        columns=("user_input", "response"),
+        takes="user_input response",
         optional=_BESIDES_THE_ANSWER,
         summary=summary,
         calls="1",
@@ -173,47 +167,41 @@ def _parameter(
     return Parameter(name=name, default=default, summary=summary, choices=choices, low=low)
 
 
-def _row(name: str, cls: str, columns: str, calls: str, summary: str, **more: Any) -> RagasMetric:
-    return RagasMetric(
-        name=name, cls=cls, columns=tuple(columns.split()), calls=calls, summary=summary, **more
-    )
-
-
 _THREE = {"rating": (0, 1, 2)}
 
 _METRICS = (
-    _row(
+    RagasMetric(
         "context_precision", "ContextPrecision", "user_input reference retrieved_contexts", "K",
         "Average precision of the contexts that help towards the reference",
         aliases=("context_precision_with_reference", "llm_context_precision_with_reference"),
         group=Group.RETRIEVER,
     ),
-    _row(
+    RagasMetric(
         "context_utilization", "ContextUtilization", "user_input response retrieved_contexts", "K",
         "Average precision of the contexts that help towards the answer",
         aliases=("context_precision_without_reference", "llm_context_precision_without_reference"),
         group=Group.RETRIEVER,
     ),
-    _row(
+    RagasMetric(
         "context_recall", "ContextRecall", "user_input retrieved_contexts reference", "1",
         "Share of the reference's statements that the contexts support",
         aliases=("llm_context_recall",), group=Group.RETRIEVER,
     ),
-    _row(
+    RagasMetric(
         "context_entity_recall", "ContextEntityRecall", "reference retrieved_contexts", "2",
         "Share of the reference's entities that the contexts hold",
         group=Group.RETRIEVER,
     ),
-    _row(
+    RagasMetric(
         "context_relevance", "ContextRelevance", "user_input retrieved_contexts", "2",
         "Whether the contexts are about the question",
         citation=_NVIDIA, group=Group.RETRIEVER, allowed=_THREE,
     ),
-    _row(
+    RagasMetric(
         "faithfulness", "Faithfulness", "user_input response retrieved_contexts", "2",
         "Share of the answer's statements that the contexts support",
     ),
-    _row(
+    RagasMetric(
         "answer_relevancy", "AnswerRelevancy",
         "user_input response", "strictness + (strictness + 1) texts",
         "Likeness of the question and questions made of the answer",
@@ -221,12 +209,12 @@ _METRICS = (
         parameters=(_parameter("strictness", 3, "how many questions", low=1),), embeds=True,
         arguments=_named("strictness"),
     ),
-    _row(
+    RagasMetric(
         "response_groundedness", "ResponseGroundedness", "response retrieved_contexts", "2",
         "Whether the contexts support the answer as a whole",
         citation=_NVIDIA, allowed=_THREE,
     ),
-    _row(
+    RagasMetric(
         "factual_correctness", "FactualCorrectness",
         "response reference", "4, with mode=precision 2",
         "Claims that answer and reference share, each checked against the other",
@@ -240,7 +228,7 @@ _METRICS = (
         ),
         arguments=_named("mode", "beta", "atomicity", "coverage"),
     ),
-    _row(
+    RagasMetric(
         "answer_correctness", "AnswerCorrectness", "user_input response reference", "3 + 2 texts",
         "Shared statements of answer and reference, and their likeness",
         parameters=(
@@ -251,19 +239,19 @@ _METRICS = (
         ),
         embeds=True, arguments=_weights,
     ),
-    _row(
+    RagasMetric(
         "answer_accuracy", "AnswerAccuracy", "user_input response reference", "2",
         "Agreement of answer and reference, asked both ways round",
         citation=_NVIDIA, allowed={"rating": (0, 2, 4)},
     ),
-    _row(
+    RagasMetric(
         "semantic_similarity", "SemanticSimilarity", "reference response", "2 texts",
         "Cosine of the embeddings of answer and reference",
         aliases=("answer_similarity",),
         citation="Risch et al. 2021, Semantic Answer Similarity, arXiv:2108.06130; ragas 0.4",
         low=-1.0, embeds=True, asks=False,
     ),
-    _row(
+    RagasMetric(
         "noise_sensitivity", "NoiseSensitivity",
         "user_input response reference retrieved_contexts", "2K + 3",
         "Share of the answer's statements that are wrong and come from a context",
@@ -275,7 +263,7 @@ _METRICS = (
         ),
         arguments=_named("mode"),
     ),
-    _row(
+    RagasMetric(
         "summary_score", "SummaryScore", "reference_contexts response", "3",
         "Questions on the reference contexts that the answer answers, and its brevity",
         aliases=("summarization_score",),
@@ -285,12 +273,12 @@ _METRICS = (
         ),
         arguments=_summary,
     ),
-    _row(
+    RagasMetric(
         "sql_semantic_equivalence", "SQLSemanticEquivalence", "response reference", "1",
         "1 when two SQL queries mean the same",
         optional=("reference_contexts",), citation="ragas 0.4, SQLSemanticEquivalence",
     ),
-    _row(
+    RagasMetric(
         "rubrics_score", "DomainSpecificRubrics", "user_input response", "1",
         "A grade by a rubric of yours, 1 to 5",
         optional=_BESIDES_THE_ANSWER, aliases=("domain_specific_rubrics",),
@@ -306,7 +294,7 @@ _METRICS = (
         ),
         arguments=_rubrics, allowed={"score": (1, 2, 3, 4, 5)},
     ),
-    _row(
+    RagasMetric(
         "instance_rubrics", "InstanceSpecificRubrics", "user_input response rubrics", "1",
         "A grade by the rubrics in each case's metadata",
         optional=_BESIDES_THE_ANSWER, aliases=("instance_specific_rubrics",),

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, Literal
 
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Skip
@@ -59,8 +59,6 @@ class Ranking:
 
     def relevant(self, level: int = 1) -> int:
         """How many gold contexts have a grade of ``level`` or more."""
-        if self.golds[-1] >= level:
-            return len(self.golds)
         return len([grade for grade in self.golds if grade >= level])
 
     def found(self, k: int | None = None, level: int = 1) -> int:
@@ -131,9 +129,8 @@ def recall(
     ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float | Skip:
     """Share of the relevant contexts that are among the first k retrieved."""
-    if judged_only:
-        ranking = ranking.judged()
-    return _lacks(ranking, rel) or ranking.found(k, rel) / ranking.relevant(rel)
+    ranking = ranking.judged() if judged_only else ranking
+    return _lacks(ranking, rel) or ranking.found(k, rel) / _relevant(ranking.golds, rel)
 
 
 @metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING)
@@ -141,8 +138,7 @@ def precision(
     ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float | Skip:
     """Share of the first k places that hold a relevant chunk; missing places count."""
-    if judged_only:
-        ranking = ranking.judged()
+    ranking = ranking.judged() if judged_only else ranking
     return _lacks(ranking, 1) or _relevant(ranking.grades[:k], rel) / k
 
 
@@ -151,8 +147,7 @@ def hit_rate(
     ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float | Skip:
     """1 when a relevant chunk is among the first k, else 0."""
-    if judged_only:
-        ranking = ranking.judged()
+    ranking = ranking.judged() if judged_only else ranking
     return _lacks(ranking, 1) or float(max(ranking.grades[:k], default=UNJUDGED) >= rel)
 
 
@@ -167,8 +162,7 @@ def reciprocal_rank(
     ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float | Skip:
     """1 / rank of the first relevant chunk, 0 when there is none."""
-    if judged_only:
-        ranking = ranking.judged()
+    ranking = ranking.judged() if judged_only else ranking
     for rank, grade in enumerate(ranking.grades[:k], 1):
         if grade >= rel:
             return 1 / rank
@@ -186,8 +180,7 @@ def average_precision(
     ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float | Skip:
     """Mean of the precision at each relevant context's rank, 0 for those not retrieved."""
-    if judged_only:
-        ranking = ranking.judged()
+    ranking = ranking.judged() if judged_only else ranking
     if skip := _lacks(ranking, rel):
         return skip
     found, precisions = 0, 0.0
@@ -212,22 +205,15 @@ def ndcg(
     judged_only: JudgedOnly = False,
 ) -> float | Skip:
     """Gain by grade, discounted by the logarithm of the rank, against the best order."""
-    if judged_only:
-        ranking = ranking.judged()
+    ranking = ranking.judged() if judged_only else ranking
     if skip := _lacks(ranking, 1):
         return skip
     gains, ideal = ranking.gains[:k], ranking.ideal[:k]
-    match dcg:
-        case "log2":
-            return _discounted(gains) / _discounted(ideal)
-        case "exp-log2":
-            if ranking.golds[0] > _HIGHEST:
-                highest = ranking.golds[0]
-                raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")
-            gains, ideal = (tuple([2 ** max(g, 0) - 1 for g in some]) for some in (gains, ideal))
-            return _discounted(gains) / _discounted(ideal)
-        case _:
-            assert_never(dcg)
+    if dcg == "exp-log2":
+        if (highest := ranking.golds[0]) > _HIGHEST:
+            raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")
+        gains, ideal = (tuple([2 ** max(g, 0) - 1 for g in some]) for some in (gains, ideal))
+    return _discounted(gains) / _discounted(ideal)
 
 
 @metric(
@@ -248,26 +234,24 @@ def set_precision(
     ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float | Skip:
     """Share of all retrieved chunks that are relevant."""
-    if judged_only:
-        ranking = ranking.judged()
+    ranking = ranking.judged() if judged_only else ranking
     return _lacks(ranking, 1) or _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
 
 
 @metric(group="retriever", aliases=("SetR",), cite=_MANNING)
 def set_recall(ranking: Ranking, *, rel: Level = 1) -> float | Skip:
     """Share of the relevant contexts that were retrieved at any rank."""
-    return _lacks(ranking, rel) or ranking.found(level=rel) / ranking.relevant(rel)
+    return _lacks(ranking, rel) or ranking.found(level=rel) / _relevant(ranking.golds, rel)
 
 
 @metric(group="retriever", aliases=("SetF",), cite=_MANNING)
 def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float | Skip:
     """Harmonic mean of set_precision and set_recall."""
-    if judged_only:
-        ranking = ranking.judged()
+    ranking = ranking.judged() if judged_only else ranking
     if skip := _lacks(ranking, rel):
         return skip
     precision = _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
-    recall = ranking.found(level=rel) / ranking.relevant(rel)
+    recall = ranking.found(level=rel) / _relevant(ranking.golds, rel)
     return 2 * precision * recall / (precision + recall) if recall else 0.0
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from ragbench.core.metric import Metric, MetricDefinition
@@ -47,9 +47,10 @@ that with its parameters and cutoff."""
 _BUILT_IN: tuple[MetricDefinition, ...] = (
     *(
         definition
-        for module in (rank, correct, answer, candidates, abstention, operational, ragas)
+        for module in (rank, correct, answer, candidates, abstention, operational)
         for definition in definitions_in(vars(module))
     ),
+    *ragas.DEFINITIONS,
     *judged.DEFINITIONS,
     *support.DEFINITIONS,
 )
@@ -73,28 +74,42 @@ def find_definition(name: str) -> MetricDefinition:
     ``file.py:function`` or ``package.module:function``.
     """
     found = _built_in_index().get(name.casefold())
-    if found is None and ".py:" in name:
-        found = _loaded(name)
     if found is None and name.endswith(".py"):
         raise ConfigError(f"'{name}' is a file: name a function in it, as in {name}:my_metric")
-    if found is None:
+    if found is None and ".py:" not in name:
         # Only now: looking for entry points reads the metadata of every installed package.
         known = _index(definitions())
         found = known.get(name.casefold())
-        if found is None:
-            prefixes = {known_name.partition(":")[0] for known_name in known if ":" in known_name}
-            if ":" not in name or name.partition(":")[0].casefold() in prefixes:
-                raise ConfigError(_unknown(name, known))
-            found = _loaded(name)
-    return found
+        prefixes = {one.partition(":")[0] for one in known if ":" in one}
+        if found is None and (":" not in name or name.partition(":")[0].casefold() in prefixes):
+            close = get_close_matches(name.casefold(), known, n=3)
+            meant = dict.fromkeys(known[match].name for match in close)
+            hint = f"Did you mean {' or '.join(meant)}? " if meant else ""
+            raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
+    return _loaded(name) if found is None else found
 
 
-def parse_metric(text: str) -> Metric:
+def parse_metric(given: MetricLike) -> Metric:
     """Reads one metric, such as ``"nDCG@10"``, ``"P(rel=2)@5"`` or ``"my.py:recall(rel=2)@5"``."""
-    spelling = read_spelling(text)
-    definition = find_definition(spelling.name)
-    spelled = spelling.name if ".py:" in spelling.name else definition.name
-    return bound(definition, spelling.arguments, spelling.cutoff, spelled=spelled)
+    if isinstance(given, Metric):
+        return given
+    if isinstance(given, str):
+        name, written, k = read_spelling(given)
+        named = find_definition(name)
+        return bound(named, written, k, spelled=name if ".py:" in name else named.name)
+    function, values = given, dict[str, Any]()
+    if isinstance(given, partial):
+        function, values = given.func, {**given.keywords}
+        if given.args:
+            raise ConfigError(f"{given}: parameters of a metric are given by their names")
+    definition = definition_of(function)
+    if definition is None or definition.formula is None:
+        raise ConfigError(
+            f"{getattr(function, '__name__', function)!r} is not a metric: write @metric above the "
+            "function (from ragbench import metric)"
+        )
+    cutoff = values.pop(definition.formula.cutoff or "", None)
+    return bound(_identified(definition), values, cutoff)
 
 
 def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
@@ -117,7 +132,7 @@ def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
     problems: list[str] = []
     for one in given:
         try:
-            metric = _as_metric(one)
+            metric = parse_metric(one)
             if parsed.setdefault(metric.name, metric).identity != metric.identity:
                 places = " and ".join(m.definition.scorer for m in (parsed[metric.name], metric))
                 raise ConfigError(
@@ -131,26 +146,7 @@ def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
     return tuple(parsed.values())
 
 
-def _as_metric(given: MetricLike) -> Metric:
-    if isinstance(given, Metric):
-        return given
-    if isinstance(given, str):
-        return parse_metric(given)
-    function, values = given, dict[str, Any]()
-    if isinstance(given, partial):
-        function, values = given.func, {**given.keywords}
-        if given.args:
-            raise ConfigError(f"{given}: parameters of a metric are given by their names")
-    definition = definition_of(function)
-    if definition is None or definition.formula is None:
-        raise ConfigError(
-            f"{getattr(function, '__name__', function)!r} is not a metric: write @metric above the "
-            "function (from ragbench import metric)"
-        )
-    cutoff = values.pop(definition.formula.cutoff or "", None)
-    return bound(_identified(definition), values, cutoff)
-
-
+@cache
 def default_metrics() -> tuple[Metric, ...]:
     """What a run measures when nothing else is asked for: free, and no extra needed."""
     return parse_metrics(_DEFAULT)
@@ -161,26 +157,19 @@ def computable(metric: Metric) -> Metric:
     definition = metric.definition
     if definition.formula is not None:
         return metric
+    module = definition.scorer.rpartition(":")[0]
     try:
-        today = _again(definition)
+        if not definition.digest:
+            today = find_definition(definition.name)
+        elif module.endswith(".py") and any(
+            RunFolder(path=folder).exists for folder in Path(module).parents
+        ):  # a run may come from anywhere, and what lies in it is not to be executed
+            raise ConfigError(f"{module} lies in the folder of a run")
+        else:
+            today = _loaded(definition.scorer)
         return bound(today, dict(metric.parameters), metric.cutoff)
     except ConfigError as error:
         raise ConfigError(f"'{metric.name}' cannot be computed here: {error}") from None
-
-
-def _again(definition: MetricDefinition) -> MetricDefinition:
-    """Today's definition of a stored one."""
-    if not definition.digest:
-        return find_definition(definition.name)
-    module = definition.scorer.rpartition(":")[0]
-    if module.endswith(".py") and _is_in_run(PurePath(module)):
-        # A run may come from anywhere, and what lies in it is not to be executed.
-        raise ConfigError(f"{module} lies in the folder of a run")
-    return _loaded(definition.scorer)
-
-
-def _is_in_run(file: PurePath) -> bool:
-    return any(RunFolder(path=Path(folder)).exists for folder in file.parents)
 
 
 @cache
@@ -188,13 +177,12 @@ def _built_in_index() -> dict[str, MetricDefinition]:
     return _index(_BUILT_IN)
 
 
-def _index(known: tuple[MetricDefinition, ...]) -> dict[str, MetricDefinition]:
+def _index(known: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
     index: dict[str, MetricDefinition] = {}
-    for definition in known:
-        index.setdefault(definition.name.casefold(), definition)
-    for definition in known:
-        for alias in definition.aliases:
-            index.setdefault(alias.casefold(), definition)
+    names = [(definition.name, definition) for definition in known]
+    names += [(alias, definition) for definition in known for alias in definition.aliases]
+    for name, definition in names:
+        index.setdefault(name.casefold(), definition)
     return index
 
 
@@ -222,18 +210,13 @@ def _loaded(place: str) -> MetricDefinition:
             f"'{place}' is a {type(target).__name__}, not a metric: write @metric above the "
             "function (from ragbench import metric)"
         )
-    return replace(_identified(definition), scorer=_from_here(place))
-
-
-def _from_here(place: str) -> str:
-    """A place without the path to this folder, which is another one elsewhere."""
     module, _, attribute = place.rpartition(":")
-    if not module.endswith(".py") or not Path(module).is_absolute():
-        return place
-    here = Path.cwd()
-    path = Path(module)
-    known = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
-    return f"{known}:{attribute}"
+    if module.endswith(".py") and Path(module).is_absolute():
+        # Without the path to this folder, which is another one elsewhere.
+        path, here = Path(module), Path.cwd()
+        known = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+        place = f"{known}:{attribute}"
+    return replace(_identified(definition), scorer=place)
 
 
 def _identified(definition: MetricDefinition) -> MetricDefinition:
@@ -260,10 +243,3 @@ def _formula_digest(function: Callable[..., Any]) -> str:
     # A file has another name as a module where that name is taken.
     own.pop("function", None)
     return fingerprint((imported_sources(plain), compiled(plain.__code__), own))[:16]
-
-
-def _unknown(name: str, known: dict[str, MetricDefinition]) -> str:
-    close = get_close_matches(name.casefold(), known, n=3)
-    names = dict.fromkeys(known[match].name for match in close)
-    hint = f"Did you mean {' or '.join(names)}? " if names else ""
-    return f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all"

@@ -7,13 +7,13 @@ ir-measures", ECIR), with quotes optional around plain words, and with places of
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
 from ragbench.errors import ConfigError
+from ragbench.io.settings import converted
 
 _QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
 _METRIC = re.compile(
@@ -28,46 +28,31 @@ _ARGUMENT = re.compile(
 _PART = re.compile(rf"""(?:\((?:[^()'"]|{_QUOTED})*\)|[^\s,])+""")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spelling:
-    """A metric as it was written, before its name and values are looked at."""
-
-    name: str
-    """A registered name, ``file.py:function`` or ``package.module:function``."""
-    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Parameter names with their values as texts, quotes removed."""
-    cutoff: int | None = None
-
-
 def split_metrics(text: str) -> list[str]:
     """Splits a list of metrics at commas and white space outside parentheses."""
     return _PART.findall(text)
 
 
-def read_spelling(text: str) -> Spelling:
+def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
+    """A metric as it was written: its name, the texts of its parameters, and its cutoff.
+
+    The name is a registered one, ``file.py:function`` or ``package.module:function``.
+    """
     found = _METRIC.fullmatch(text)
     if found is None:
         raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
-    cutoff = found["cutoff"]
-    return Spelling(
-        name=found["name"],
-        arguments=_arguments(text, found["arguments"] or ""),
-        cutoff=None if cutoff is None else int(cutoff),
-    )
-
-
-def _arguments(text: str, written: str) -> dict[str, str]:
+    written = (found["arguments"] or "").rstrip()
     arguments: dict[str, str] = {}
     position = 0
-    while position < len(written.rstrip()):
-        found = _ARGUMENT.match(written, position)
-        if found is None:
+    while position < len(written):
+        part = _ARGUMENT.match(written, position)
+        if part is None:
             raise ConfigError(f"'{text}': '{written[position:].strip()}' is not parameter=value")
-        if found["key"] in arguments:
-            raise ConfigError(f"'{text}' is given the parameter '{found['key']}' twice")
-        arguments[found["key"]] = _unquoted(text, found["value"])
-        position = found.end()
-    return arguments
+        if part["key"] in arguments:
+            raise ConfigError(f"'{text}' is given the parameter '{part['key']}' twice")
+        arguments[part["key"]] = _unquoted(text, part["value"])
+        position = part.end()
+    return found["name"], arguments, None if found["cutoff"] is None else int(found["cutoff"])
 
 
 def _unquoted(text: str, value: str) -> str:
@@ -110,40 +95,10 @@ def bound(
 
 
 def _value(name: str, parameter: Parameter, given: object) -> ParameterValue:
-    try:
-        value = _converted(given, parameter.default)
-    except (ValueError, TypeError, OverflowError):
-        kind = _KINDS[type(parameter.default)]
-        raise ConfigError(f"'{name}': {parameter.name} must be {kind}, not '{given}'") from None
-    if parameter.choices and value not in parameter.choices:
-        choices = ", ".join(map(str, parameter.choices))
-        raise ConfigError(f"'{name}': {parameter.name} must be one of {choices}, not '{given}'")
-    if parameter.low is not None and not isinstance(value, str) and value < parameter.low:
-        raise ConfigError(f"'{name}': {parameter.name} must be at least {parameter.low:g}")
-    return value
-
-
-_KINDS: dict[type, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-}
-
-
-def _converted(given: object, default: ParameterValue) -> ParameterValue:
     """A value of the default's type, from a text or from such a value."""
-    text = str(given)
-    if isinstance(default, bool):
-        if text.lower() not in ("true", "false"):
-            raise ValueError(text)
-        return text.lower() == "true"
-    if isinstance(default, int):
-        return int(text)
-    if isinstance(default, float):
-        if not math.isfinite(float(text)):
-            raise ValueError(text)
-        return float(text)
-    if not isinstance(given, str):
-        raise TypeError(text)
-    return given
+    kind: Any = Literal[parameter.choices] if parameter.choices else type(parameter.default)
+    where = f"'{name}': {parameter.name}"
+    value: ParameterValue = converted(given, kind, where, strict=False)
+    if parameter.low is not None and not isinstance(value, str) and value < parameter.low:
+        raise ConfigError(f"{where} must be at least {parameter.low:g}")
+    return value

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chat import Message
 from ragbench.core.metric import Cost, Direction, Group, Metric, MetricDefinition, Need
@@ -14,9 +13,12 @@ from ragbench.core.outcome import Cell, Failure, Judgement, Quote
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema, schema_of
-from ragbench.metrics.judging import JudgeModels, step_of
+from ragbench.metrics.judging import digest_of, step_of
 from ragbench.text.declining import RULES
 from ragbench.text.quotes import find_quote, says_enough
+
+if TYPE_CHECKING:
+    from ragbench.llm.session import ModelClients
 
 _VALUES = {"not_supported": 0.0, "partially_supported": 0.5, "supported": 1.0}
 _INSTRUCTION = (
@@ -48,14 +50,16 @@ class SupportJudge:
     def __init__(self) -> None:
         self._schema: Schema[SupportVerdict] = schema_of(SupportVerdict)
 
+        self._digest = digest_of([_INSTRUCTION, self._schema.definition])
+
     def identity(self) -> Mapping[str, str]:
-        return {"prompts": _digest([_INSTRUCTION, self._schema.definition])}
+        return {"prompts": self._digest}
 
     def prepare(self, metric: Metric) -> str:
-        return _digest([_INSTRUCTION, self._schema.definition])
+        return self._digest
 
     async def judge(
-        self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
+        self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         if panel.chat is None:
             raise ConfigError(f"{metric.name} needs a language model, and none is named")
@@ -108,21 +112,13 @@ def _cell(verdict: SupportVerdict, quotes: Sequence[Quote], texts: Mapping[int, 
         return Cell.measured(value)
     if not quotes:
         return Cell.unproved("the judge says that it is supported and quotes nothing")
-    found = [quote for quote in quotes if quote.context is not None]
-    if not found:
+    found = [(quote.text, quote.context) for quote in quotes]
+    there = [(text, texts[context]) for text, context in found if context is not None]
+    if not there:
         return Cell.unproved("no quote of the judge stands in the contexts")
-    if not any(_proves(quote, texts) for quote in found):
+    if not any(says_enough(text, context) for text, context in there):
         return Cell.unproved("the judge quotes single words, which prove nothing")
     return Cell.measured(value)
-
-
-def _proves(quote: Quote, texts: Mapping[int, str]) -> bool:
-    return quote.context is not None and says_enough(quote.text, texts[quote.context])
-
-
-def _digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 DEFINITIONS: tuple[MetricDefinition, ...] = (

@@ -5,7 +5,8 @@ Each column is made when it is first asked for, and then serves every metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 from ragbench.core.case import Case
@@ -24,28 +25,14 @@ Compared: TypeAlias = Matched | Skip | None
 _NO_RESULT = Skip("retrieval gave no result")
 
 
-def compared(trace: Trace, matching: Matching) -> Compared:
-    """What the chunks that generation was given are of what is relevant."""
-    result = trace.context.value
-    return None if result is None else match(trace.case, result, matching)
-
-
 class Window:
     def __init__(
-        self,
-        traces: Sequence[Trace],
-        matching: Matching = Matching.AUTO,
-        matched: Sequence[Compared] | None = None,
+        self, traces: Sequence[Trace], matching: Matching, matched: Sequence[Compared] | None
     ) -> None:
         self.traces = traces
-        self.matching = matching
-        self.matched = matched
+        self._matching = matching
+        self._matched = matched
         self._columns: dict[str, list[Any]] = {}
-        self._checked: dict[Check, list[Cell | None] | None] = {}
-
-    def of(self, rows: Sequence[int]) -> Window:
-        matched = None if self.matched is None else [self.matched[row] for row in rows]
-        return Window([self.traces[row] for row in rows], self.matching, matched)
 
     def column(self, argument: str) -> list[Any]:
         """What each case gives for an argument of a metric's function."""
@@ -55,9 +42,11 @@ class Window:
             if read is not None:
                 found = [*map(read, self.traces)]
             else:
-                matched = self.matched
-                if matched is None:
-                    matched = [compared(trace, self.matching) for trace in self.traces]
+                both = ((trace.case, trace.context.value) for trace in self.traces)
+                matched = self._matched or [
+                    None if result is None else match(case, result, self._matching)
+                    for case, result in both
+                ]
                 found = [
                     ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT
                     for one in matched
@@ -65,56 +54,30 @@ class Window:
             self._columns[argument] = found
         return found
 
-    def blocked(self, needs: frozenset[Need], *, abstains: bool) -> list[Cell | None] | None:
-        """The cells of cases that a metric must not be asked about; see `blocked`.
 
-        None for the whole where it can for every case.
-        """
-        found: list[Cell | None] | None = None
-        for check in _checks(needs, abstains=abstains):
-            if check not in self._checked:
-                cells = [*map(check, self.traces)]
-                self._checked[check] = cells if any(cells) else None
-            known = self._checked[check]
-            if known is not None and found is not None:
-                found = [one or other for one, other in zip(found, known, strict=True)]
-            elif known is not None:
-                found = known
-        return found
-
-
-def blocked(trace: Trace, *, needs: Iterable[Need], abstains: bool) -> Cell | None:
-    """The cell of a case that a metric must not be asked about.
+def blocked(trace: Trace, *, needs: frozenset[Need], abstains: bool) -> Cell | None:
+    """The cell of a case that a metric must not be asked about; None when it can be computed.
 
     A failed stage comes before a declined answer, and a declined answer before what the case does
     not know: "I don't know" without a reference answer is an abstention.
-
-    None when the metric can be computed.
     """
-    checks = _checks(frozenset(needs), abstains=abstains)
-    return next((cell for check in checks if (cell := check(trace)) is not None), None)
+    if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
+        return _missing(trace.context, "retrieval")
+    if abstains or not needs.isdisjoint(_OF_GENERATION):
+        if trace.generation.value is None:
+            return _missing(trace.generation, "generation")
+        if abstains and declined(trace.generation):
+            return _DECLINED
+    for check in _checks(needs):
+        cell = check(trace)
+        if cell is not None:
+            return cell
+    return None
 
 
-def _checks(needs: frozenset[Need], *, abstains: bool) -> list[Check]:
-    checks: list[Check] = []
-    if needs & _OF_RETRIEVAL:
-        checks.append(_retrieved)
-    if abstains or needs & _OF_GENERATION:
-        checks.append(_generated)
-    if abstains:
-        checks.append(_declined)
-    checks.extend(check for need, check in _KNOWN.items() if need in needs)
-    return checks
-
-
-def _retrieved(trace: Trace) -> Cell | None:
-    outcome = trace.context
-    return None if outcome.value is not None else _missing(outcome, "retrieval")
-
-
-def _generated(trace: Trace) -> Cell | None:
-    outcome = trace.generation
-    return None if outcome.value is not None else _missing(outcome, "generation")
+@cache
+def _checks(needs: frozenset[Need]) -> tuple[Check, ...]:
+    return tuple(check for need, check in _KNOWN.items() if need in needs)
 
 
 def _missing(outcome: Outcome[Any], stage: str) -> Cell:
@@ -137,10 +100,6 @@ _SHARED_TIME = Cell.skipped("cases shared a call: the time of one is not known")
 _DECLINED = Cell.abstained("the system declined to answer")
 
 
-def _declined(trace: Trace) -> Cell | None:
-    return _DECLINED if declined(trace.generation) else None
-
-
 def _unless(is_there: Callable[[Trace], bool], reason: str) -> Check:
     skipped = Cell.skipped(reason)
     return lambda trace: None if is_there(trace) else skipped
@@ -153,15 +112,15 @@ def _retrieval_gave(field: str, what: str) -> Check:
     )
 
 
-def _has_ids(trace: Trace) -> bool:
-    return trace.case.reference_context_ids is not None or trace.case.grades is not None
-
-
 _OF_RETRIEVAL = frozenset({Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS})
 _OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
 _KNOWN: dict[Need, Check] = {
     Need.JUDGEMENTS: _unless(
-        lambda t: _has_ids(t) or t.case.reference_contexts is not None or bool(t.case.evidence),
+        lambda t: (
+            t.case.judgements is not None
+            or t.case.reference_contexts is not None
+            or bool(t.case.evidence)
+        ),
         NO_GOLD,
     ),
     Need.RETRIEVED_CONTEXT_IDS: _retrieval_gave("context_ids", "context ids"),
@@ -174,8 +133,10 @@ _KNOWN: dict[Need, Check] = {
     Need.REFERENCE_CONTEXTS: _unless(
         lambda t: bool(t.case.reference_contexts), "no reference contexts"
     ),
-    Need.REFERENCE_CONTEXT_IDS: _unless(_has_ids, "no reference context ids"),
-    Need.GRADES: _unless(_has_ids, "no reference context ids"),
+    Need.REFERENCE_CONTEXT_IDS: _unless(
+        lambda t: t.case.judgements is not None, "no reference context ids"
+    ),
+    Need.GRADES: _unless(lambda t: t.case.judgements is not None, "no reference context ids"),
     Need.EVIDENCE: _unless(lambda t: bool(t.case.evidence), "no evidence"),
     Need.MULTI_RESPONSES: _unless(
         lambda t: bool(getattr(t.generation.value, "multi_responses", None)),

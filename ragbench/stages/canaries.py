@@ -26,7 +26,8 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.manifest import write_atomic
-from ragbench.metrics.judging import INJECTION, JudgeModels, reads_canaries
+from ragbench.llm.session import ModelClients
+from ragbench.metrics.judging import INJECTION, reads_canaries
 from ragbench.stages.judge import Judging
 from ragbench.text.quotes import find_quote
 from ragbench.text.sentences import split_sentences
@@ -221,7 +222,7 @@ def judge_canaries(
     tally: dict[tuple[int, CanaryKind], list[JudgedCell]] = {}
     jobs = [(at, canary) for at in range(len(asked)) for canary in canaries]
 
-    def judge(job: tuple[int, Canary], panel: JudgeModels) -> Awaitable[JudgedCell]:
+    def judge(job: tuple[int, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
         at, canary = job
         return plan.judge(at, canary.trace, panel)
 

@@ -15,7 +15,7 @@ from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.probe import preflight
 from ragbench.llm.session import LLMSession, ModelClients
 from ragbench.llm.settings import LLMSettings
-from ragbench.metrics.judging import JudgeModels, JudgePlan
+from ragbench.metrics.judging import JudgePlan
 from ragbench.stages.judge_identity import judge_info
 from ragbench.stages.score import CellTable
 from ragbench.stages.stage import RunCase, Running
@@ -59,7 +59,7 @@ class Judging:
     def judged(
         self,
         jobs: Sequence[JobT],
-        judge: Callable[[JobT, JudgeModels], Awaitable[JudgedCell]],
+        judge: Callable[[JobT, ModelClients], Awaitable[JudgedCell]],
         stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[list[tuple[JobT, JudgedCell]]]:
         """Has jobs judged, many at once; each is given as soon as it is done."""
@@ -69,7 +69,7 @@ class Judging:
         def work(
             models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
         ) -> Coroutine[Any, Any, None]:
-            async def one(job: JobT, panel: JudgeModels) -> None:
+            async def one(job: JobT, panel: ModelClients) -> None:
                 emit((job, await judge(job, panel)))
 
             for chat in models.chats:
@@ -131,7 +131,7 @@ class JudgeStage:
             self.judging.try_models(self.plan)
             self._is_tried = True
 
-        def judge(job: Job, panel: JudgeModels) -> Awaitable[JudgedCell]:
+        def judge(job: Job, panel: ModelClients) -> Awaitable[JudgedCell]:
             return self.plan.judge(job.position, job.row.trace, panel)
 
         for batch in self.judging.judged(open_jobs, judge, run.stopped):
@@ -185,8 +185,8 @@ def _is_missing(cell: Cell | None, run: Running) -> bool:
 
 async def _judge_many(
     jobs: Iterable[JobT],
-    judge: Callable[[JobT, JudgeModels], Awaitable[None]],
-    panel: JudgeModels,
+    judge: Callable[[JobT, ModelClients], Awaitable[None]],
+    panel: ModelClients,
     concurrency: int,
 ) -> None:
     """Works through jobs, a bounded number at a time."""

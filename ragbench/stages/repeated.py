@@ -111,7 +111,7 @@ class Repeated:
         notes: dict[str, list[str]] = {}
         for metric in self._metrics:
             parts = variance_components(self._values.get(metric.name, {}))
-            share, whole = parts.share_within, parts.variance_with(1)
+            share, whole = parts.share_within, parts.once
             if share is None or whole is None or not metric.definition.deterministic:
                 continue
             once = (parts.within or 0.0) / whole if whole else 0.0

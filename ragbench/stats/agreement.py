@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import InputError
 
@@ -71,16 +73,13 @@ def agreement(
         raise InputError(f"a level is not in 0 .. {levels - 1}")
     tables = _by_cluster(pairs, levels, clusters)
     whole = tables.sum(axis=0)[None]
-    figures = (_observed(whole), _kappa(whole, levels, 0), _kappa(whole, levels, 2))
-    samples: list[NDArray[np.float64]] | None = None
+    drawn = None
     if len(tables) >= 10:
-        drawn = np.concatenate(
-            [counts @ tables for counts in resample_counts(seed, resamples, len(tables))]
-        )
-        samples = [_observed(drawn), _kappa(drawn, levels, 0), _kappa(drawn, levels, 2)]
+        blocks = resample_counts(seed, resamples, len(tables))
+        drawn = np.concatenate([counts @ tables for counts in blocks])
     observed, kappa, quadratic = (
-        _estimated(float(figure[0]), None if samples is None else samples[at], confidence)
-        for at, figure in enumerate(figures)
+        _estimated(float(figure(whole)[0]), None if drawn is None else figure(drawn), confidence)
+        for figure in (_observed, partial(_kappa, power=0), partial(_kappa, power=2))
     )
     table = whole[0].reshape(levels, levels)
     return Agreement(
@@ -109,12 +108,8 @@ def rank_correlation(
     """
     import numpy as np
 
-    names = [
-        at if clusters is None or clusters[at] is None else str(clusters[at])
-        for at in range(len(pairs))
-    ]
     rows: dict[str | int, list[int]] = {}
-    for at, name in enumerate(names):
+    for at, name in enumerate(_names(clusters, len(pairs))):
         rows.setdefault(name, []).append(at)
     members = [np.array(found) for found in rows.values()]
     grades = np.array(pairs, dtype=float).reshape(-1, 2)
@@ -131,22 +126,17 @@ def rank_correlation(
 
 
 def _spearman(grades: NDArray[np.float64]) -> float:
-    import numpy as np
-
-    ranks = np.column_stack([_mid_ranks(grades[:, side]) for side in (0, 1)])
+    stats: Any = import_module("scipy.stats")
+    ranks: NDArray[np.float64] = stats.rankdata(grades, axis=0)
     ranks -= ranks.mean(axis=0)
     scale = math.sqrt(float((ranks[:, 0] ** 2).sum() * (ranks[:, 1] ** 2).sum()))
     return float((ranks[:, 0] * ranks[:, 1]).sum()) / scale if scale else math.nan
 
 
-def _mid_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1; equal values share the mean of theirs."""
-    import numpy as np
-
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    found: NDArray[np.float64] = (ends - (counts - 1) / 2)[places]
-    return found
+def _names(clusters: Sequence[str | None] | None, count: int) -> list[str | int]:
+    """The cluster of each item; one without a cluster stands alone, under its number."""
+    found = clusters or [None] * count
+    return [at if name is None else name for at, name in enumerate(found)]
 
 
 def _by_cluster(
@@ -155,10 +145,7 @@ def _by_cluster(
     """A table of counts a cluster, flat: shape (clusters, levels * levels)."""
     import numpy as np
 
-    names: list[str | int] = [
-        position if clusters is None or clusters[position] is None else str(clusters[position])
-        for position in range(len(pairs))
-    ]
+    names = _names(clusters, len(pairs))
     rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
     tables = np.zeros((len(rows), levels * levels))
     for name, (first, second) in zip(names, pairs, strict=True):
@@ -167,17 +154,17 @@ def _by_cluster(
 
 
 def _observed(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-
     levels = math.isqrt(tables.shape[1])
     same = tables.reshape(-1, levels, levels).trace(axis1=1, axis2=2)
     found: NDArray[np.float64] = same / tables.sum(axis=1)
     return found
 
 
-def _kappa(tables: NDArray[np.float64], levels: int, power: int) -> NDArray[np.float64]:
+def _kappa(tables: NDArray[np.float64], power: int) -> NDArray[np.float64]:
     """1 - observed disagreement / expected disagreement; NaN where none is expected."""
     import numpy as np
 
+    levels = math.isqrt(tables.shape[1])
     cells = tables.reshape(-1, levels, levels)
     total = cells.sum(axis=(1, 2))
     distance = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)
@@ -195,10 +182,8 @@ def _estimated(value: float, samples: NDArray[np.float64] | None, confidence: fl
 
     if math.isnan(value):
         return Estimated(value=None)
-    if samples is None:
-        return Estimated(value=value)
-    known = samples[~np.isnan(samples)]
-    if len(known) < 0.95 * len(samples):
+    known = None if samples is None else samples[~np.isnan(samples)]
+    if samples is None or known is None or len(known) < 0.95 * len(samples):
         return Estimated(value=value)
     rest = (1 - confidence) / 2
     low, high = np.quantile(known, [rest, 1 - rest])

@@ -59,7 +59,13 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
         )
     if not totals.sizes:
         return 1.0
-    _check_bound(totals, lowest)
+    for total, size in zip(totals.sums, totals.sizes, strict=True):
+        mean = total / size
+        if mean < lowest - 1e-9 * max(1.0, abs(lowest)):
+            raise InputError(
+                f"a mean of {mean:g} in a cluster of {size} lies below the smallest possible "
+                f"value {lowest:g}: give the bound of the scale that was used"
+            )
     reach = (null_mean - lowest) * max(totals.sizes)
     scaled = Counter(max(-1.0, total / reach) for total in totals.shifted(-null_mean))
     scaled[-1.0] += 1
@@ -70,16 +76,6 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
     if numbers[-1] <= 0.0:
         return 1.0
     return _probability(numbers, times)
-
-
-def _check_bound(totals: ClusterTotals, lowest: float) -> None:
-    for total, size in zip(totals.sums, totals.sizes, strict=True):
-        mean = total / size
-        if mean < lowest - 1e-9 * max(1.0, abs(lowest)):
-            raise InputError(
-                f"a mean of {mean:g} in a cluster of {size} lies below the smallest possible "
-                f"value {lowest:g}: give the bound of the scale that was used"
-            )
 
 
 def _probability(numbers: NDArray[np.float64], times: NDArray[np.float64]) -> float:
@@ -130,23 +126,16 @@ def rare_gains_p_value(
 ) -> float | None:
     """p-value of "the loss is not larger than tolerated", one more cluster gaining all of it.
 
-    None where rare gains cannot be what was missed.
-    """
-    if scale is None or not _gains_are_rare(totals, tolerance, scale=scale):
-        return None
-    return bounded_mean_p_value(totals.turned(), tolerance, lowest=-scale)
-
-
-def _gains_are_rare(totals: ClusterTotals, tolerance: float, *, scale: float | None) -> bool:
-    """Whether gains so rare that none was seen could make up for the loss that was.
-
-    Not where one cluster in twenty, gaining the whole scale, would not make up for it; and not
-    where gains were seen: more than a tenth of what moved.
+    None where gains so rare that none was seen cannot make up for the loss that was: where the
+    scale has no end, where one cluster in twenty, gaining all of it, would not make up for it, and
+    where gains were seen, more than a tenth of what moved.
     """
     if scale is None:
-        return False
+        return None
     moved = [total for total in totals.shifted(tolerance) if total]
     made_up = _RARE / (1.0 - _RARE) * (scale + tolerance) * totals.cases
     if -math.fsum(moved) > made_up * (1.0 + 1e-9):
-        return False
-    return sum(total > 0.0 for total in moved) <= _FEW * len(moved)
+        return None
+    if sum(total > 0.0 for total in moved) > _FEW * len(moved):
+        return None
+    return bounded_mean_p_value(totals.turned(), tolerance, lowest=-scale)

@@ -90,21 +90,17 @@ class ClusterTotals:
             else:
                 members[label].append(value)
         pairs += [(math.fsum(group), len(group)) for group in members.values()]
-        pairs.sort()
-        return cls(
-            sums=tuple(sum_ for sum_, _ in pairs),
-            sizes=tuple(size for _, size in pairs),
-            rounding=rounding,
-        )
+        return cls._of_pairs(sorted(pairs), rounding)
 
     def turned(self) -> ClusterTotals:
         """The same with every sign turned: losses for gains."""
         pairs = sorted((-total, size) for total, size in zip(self.sums, self.sizes, strict=True))
-        return ClusterTotals(
-            sums=tuple(total for total, _ in pairs),
-            sizes=tuple(size for _, size in pairs),
-            rounding=self.rounding,
-        )
+        return ClusterTotals._of_pairs(pairs, self.rounding)
+
+    @classmethod
+    def _of_pairs(cls, pairs: Sequence[tuple[float, int]], rounding: float) -> ClusterTotals:
+        sums, sizes = zip(*pairs, strict=True) if pairs else ((), ())
+        return cls(sums=sums, sizes=sizes, rounding=rounding)
 
     @property
     def clusters(self) -> int:

@@ -120,7 +120,14 @@ def decide_family(
     """
     check_share(alpha, name="alpha")
     for question in questions:
-        _check_question(question)
+        tolerance, scale = question.tolerance, question.largest_drop
+        if not 0.0 <= tolerance < float("inf"):
+            raise ConfigError(f"tolerance is {tolerance}: a tolerated drop is 0 or more")
+        if scale is not None and not tolerance < scale < float("inf"):
+            raise ConfigError(
+                f"tolerance is {tolerance:g} and the largest possible drop {scale:g}: no run could "
+                "ever be worse; tolerate less"
+            )
     family = family_test(
         [question.sample for question in questions],
         null_means=[-question.tolerance for question in questions],
@@ -136,17 +143,6 @@ def decide_family(
             questions, family.tests, p_worse, safe, strict=True
         )
     )
-
-
-def _check_question(question: RegressionQuestion) -> None:
-    tolerance, scale = question.tolerance, question.largest_drop
-    if not 0.0 <= tolerance < float("inf"):
-        raise ConfigError(f"tolerance is {tolerance}: a tolerated drop is 0 or more")
-    if scale is not None and not tolerance < scale < float("inf"):
-        raise ConfigError(
-            f"tolerance is {tolerance:g} and the largest possible drop {scale:g}: no run could "
-            "ever be worse; tolerate less"
-        )
 
 
 def _p_values_worse(

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ragbench.stats.family import stepped_down
 from ragbench.stats.paired import Key, PairedSample
 
 if TYPE_CHECKING:
@@ -43,60 +44,53 @@ def exchange_p_values(
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", section 2.6; restricted
     randomization by case: Edgington & Onghena 2007, "Randomization Tests", chapter 6.
     """
-    import numpy as np
-
-    matrix, norms, widths = _columns(samples, null_means)
+    matrix, norms, shape = _columns(samples, null_means)
     able = [place for place, norm in enumerate(norms) if norm > 0.0]
-    if not able:
-        return tuple(1.0 for _ in samples)
-    matrix, scale = matrix[able], norms[able][:, None]
-    chosen = widths.first()
-    observed = -(matrix @ chosen)[:, None] / scale
-    order = np.argsort(-observed[:, 0], kind="stable")
-    counts = np.zeros(len(able), dtype=np.int64)
-    for picks in widths.draws(resamples, seed):
-        found = (-(matrix @ picks) / scale)[order]
-        running = np.maximum.accumulate(found[::-1], axis=0)[::-1]
-        counts += np.count_nonzero(running >= observed[order] - 1e-9, axis=1)
     p_values = [1.0] * len(samples)
-    largest = 0.0
-    for place, count in zip(order, counts, strict=True):
-        largest = max(largest, float(count + 1) / (resamples + 1))
-        p_values[able[int(place)]] = largest
+    if able:
+        matrix, scale = matrix[able], norms[able][:, None]
+        observed = -(matrix @ shape.first())[:, None] / scale
+        found = stepped_down(
+            observed[:, 0],
+            (-(matrix @ picks) / scale for picks in shape.draws(resamples, seed)),
+        )
+        for place, p_value in zip(able, found.corrected, strict=True):
+            p_values[place] = p_value
     return tuple(p_values)
 
 
-class _Labels:
+class _Labels(NamedTuple):
     """Which scores of a cluster are the present ones: first those that are, then others."""
 
-    def __init__(self, present: int, width: int, clusters: int) -> None:
-        self._present, self._width, self._clusters = present, width, clusters
+    present: int
+    width: int
+    clusters: int
 
     def first(self) -> Array:
         import numpy as np
 
-        one = np.zeros((self._clusters, self._width))
-        one[:, : self._present] = 1.0
+        one = np.zeros((self.clusters, self.width))
+        one[:, : self.present] = 1.0
         return one.reshape(-1)
 
     def draws(self, count: int, seed: int) -> Iterator[Array]:
         """Labels drawn anew, in blocks: a row a column of the scores, a column a draw."""
         import numpy as np
 
-        source = np.random.PCG64([seed, self._clusters, self._width])
-        rows = self._clusters * self._width
+        source = np.random.PCG64([seed, self.clusters, self.width])
+        rows = self.clusters * self.width
         most = max(1, _HELD // rows)
         for start in range(0, count, most):
             size = min(most, count - start)
-            picks = np.zeros((size, self._clusters, self._width))
-            if self._present == 1:
-                raw = np.asarray(source.random_raw(size * self._clusters), dtype=np.uint64)
-                chosen = (raw % np.uint64(self._width)).astype(np.int64)
-                places = chosen.reshape(size, self._clusters, 1)
+            picks = np.zeros((size, self.clusters, self.width))
+            if self.present == 1:
+                raw = np.asarray(source.random_raw(size * self.clusters), dtype=np.uint64)
+                chosen = (raw % np.uint64(self.width)).astype(np.int64)
+                places = chosen.reshape(size, self.clusters, 1)
             else:
                 raw = np.asarray(source.random_raw(size * rows), dtype=np.uint64)
-                keys = raw.reshape(size, self._clusters, self._width)
-                places = np.argpartition(keys, self._present - 1, axis=2)[:, :, : self._present]
+                keys = raw.reshape(size, self.clusters, self.width)
+                places = np.argpartition(keys, self.present - 1, axis=2)[:, :, : self.present]
             np.put_along_axis(picks, places, 1.0, axis=2)
             yield picks.reshape(size, rows).T
 
@@ -112,30 +106,25 @@ def _columns(
     present = max((len(one) for rows in scored for one, _ in rows), default=1)
     earlier = max((len(others) for rows in scored for _, others in rows), default=1)
     width = present + earlier
-    found: set[Key] = set()
-    for sample in samples:
-        found.update(map(sample.key, range(len(sample.case_ids))))
-    keys = sorted(found, key=repr)
-    numbers = {key: place for place, key in enumerate(keys)}
+    keys = [[*map(sample.key, range(len(sample.case_ids)))] for sample in samples]
+    numbers: dict[Key, int] = {}
+    for key in sorted({key for row in keys for key in row}, key=repr):
+        numbers[key] = len(numbers)
     rows: list[int] = []
     places: list[int] = []
     parts: list[float] = []
     for row, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
-        for key, (now, before) in zip(
-            map(sample.key, range(len(scored[row]))), scored[row], strict=True
-        ):
-            start = numbers[key] * width
-            centred = _centred([None if value is None else value - null_mean for value in now],
-                               before, present, sample.rounding)  # fmt: skip
-            for place, value in centred:
+        for key, (now, before) in zip(keys[row], scored[row], strict=True):
+            moved = [None if value is None else value - null_mean for value in now]
+            for place, value in _centred(moved, before, present, sample.rounding):
                 rows.append(row)
-                places.append(start + place)
+                places.append(numbers[key] * width + place)
                 parts.append(value)
-    shape = (len(samples), len(keys) * width)
+    shape = (len(samples), len(numbers) * width)
     matrix: Any = coo_matrix((parts, (rows, places)), shape=shape).tocsr()
     squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
     norms = np.sqrt(squares * present * (width - present) / (width * max(1, width - 1)))
-    return matrix, norms, _Labels(present, width, len(keys))
+    return matrix, norms, _Labels(present, width, len(numbers))
 
 
 def _centred(

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import ConfigError
 from ragbench.stats.paired import Key, PairedSample
@@ -94,7 +94,10 @@ def family_test(
     Args:
         null_means: look for a mean below this, one a test; None: for one away from 0.
     """
-    _check(resamples, seed)
+    if resamples < 1:
+        raise ConfigError(f"resamples is {resamples}: at least 1 is needed")
+    if seed < 0:
+        raise ConfigError(f"seed is {seed}: it must not be negative")
     nulls = [0.0] * len(samples) if null_means is None else null_means
     totals = [_totals(sample, null) for sample, null in zip(samples, nulls, strict=True)]
     alone = [1.0] * len(samples)
@@ -103,14 +106,13 @@ def family_test(
     resolution, level = 0.0, alpha
     if able:
         draws = max(resamples, math.ceil(FINENESS / alpha))
-        joint = _Joint.of([totals[place] for place in able], two_sided=null_means is None)
-        singly, found, level = joint.p_values(draws, seed, alpha)
-        resolution = 0.0 if joint.is_small else 1.0 / (draws + 1)
-        running = 0.0
-        for row in joint.order:
-            alone[able[row]] = singly[row]
-            running = max(running, found[row], singly[row])
-            corrected[able[row]] = running
+        two_sided = null_means is None
+        joint, is_counted = _joint([totals[place] for place in able], two_sided, draws, seed)
+        resolution = 0.0 if is_counted else 1.0 / (draws + 1)
+        for place, one, both in zip(able, joint.alone, joint.corrected, strict=True):
+            alone[place], corrected[place] = one, both
+        if len(able) > 1:
+            level = _level(joint.largest, alpha, two_sided)
     return FamilyTest(
         tests=tuple(
             SignFlipTest(p_value=p_value, clusters=len(set(sample.clusters)), informative=len(keys))
@@ -119,83 +121,79 @@ def family_test(
         p_values=tuple(corrected),
         resolution=resolution,
         size=len(able),
-        level=level if len(able) > 1 else alpha,
+        level=level,
     )
 
 
-def _check(resamples: int, seed: int) -> None:
-    if resamples < 1:
-        raise ConfigError(f"resamples is {resamples}: at least 1 is needed")
-    if seed < 0:
-        raise ConfigError(f"seed is {seed}: it must not be negative")
+class Stepped(NamedTuple):
+    """Statistics against those of the draws; see `stepped_down`."""
+
+    alone: list[float]
+    """p-value of each test by itself."""
+    corrected: list[float]
+    """For all tests."""
+    largest: Array
+    """The largest statistic of each draw."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Joint:
-    """Tests as columns over shared clusters; only what changed is held."""
+def stepped_down(
+    observed: Array, draws: Iterable[Array], *, slack: Any = 1e-9, is_counted: bool = False
+) -> Stepped:
+    """The share of draws whose largest statistic lies at least as far out, stepping down.
 
-    columns: Any
-    """Sparse: a row a test, a column a cluster; whole numbers, so that sums are exact."""
-    norms: Array
-    observed: Array
-    order: tuple[int, ...]
-    """Places of the tests, the largest observed statistic first."""
-    slacks: Array
-    """By how much a statistic may miss another and still tie with it: what rounding moves."""
-    two_sided: bool
+    Source: Westfall & Young 1993, "Resampling-Based Multiple Testing" (step-down maxT).
 
-    @classmethod
-    def of(cls, totals: Sequence[_Totals], *, two_sided: bool) -> _Joint:
-        import numpy as np
+    Args:
+        draws: blocks of statistics, a row a test and a column a draw.
+        slack: by how much a statistic may miss another and still tie with it.
+        is_counted: whether every arrangement is among the draws, the observed one too.
+    """
+    import numpy as np
 
-        parts = [to_fixed_point(sums, len(sums))[0] for _, sums in totals]
-        if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
-            parts = [-part for part in parts]  # all of them: two runs that are swapped
-        matrix = _matrix([keys for keys, _ in totals], parts)
-        norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
-        whole = np.array([math.fsum(part) for part in parts])
-        statistics = (np.abs(whole) if two_sided else -whole) / norms
-        return cls(
-            columns=matrix,
-            norms=norms,
-            observed=statistics,
-            order=tuple(sorted(range(len(totals)), key=lambda place: (-statistics[place], place))),
-            slacks=np.array([2.0 * len(part) for part in parts]) / norms + 1e-12,
-            two_sided=two_sided,
-        )
+    order = np.argsort(-observed, kind="stable")
+    reached = (observed - slack)[order][:, None]
+    counts = np.zeros((2, len(order)), dtype=np.int64)
+    largest: list[Array] = []
+    total = 0
+    for block in draws:
+        found = block[order]
+        # The largest over this test and all weaker ones.
+        running = np.maximum.accumulate(found[::-1], axis=0)[::-1]
+        counts += [np.count_nonzero(each >= reached, axis=1) for each in (found, running)]
+        largest.append(running[0])
+        total += found.shape[1]
+    shares = counts / total if is_counted else (counts + 1) / (total + 1)
+    shares[1] = np.maximum.accumulate(shares[1])
+    shares[:, order] = shares.copy()
+    return Stepped(shares[0].tolist(), shares[1].tolist(), np.concatenate(largest))
 
-    @property
-    def is_small(self) -> bool:
-        """Whether every arrangement of signs is counted."""
-        clusters: int = self.columns.shape[1]
-        return clusters <= _ALL
 
-    def p_values(
-        self, draws: int, seed: int, alpha: float
-    ) -> tuple[list[float], list[float], float]:
-        """Of each test alone, and corrected; the level of a single test that asks as much."""
-        import numpy as np
+def _joint(
+    totals: Sequence[_Totals], two_sided: bool, draws: int, seed: int
+) -> tuple[Stepped, bool]:
+    """The p-values of tests as rows over shared clusters; whether every arrangement is counted."""
+    import numpy as np
 
-        order = list(self.order)
-        observed = (self.observed - self.slacks)[order]
-        counts = np.zeros((2, len(order)), dtype=np.int64)
-        largest: list[Array] = []
-        total = 0
-        for signs in _signs(self.columns, draws, seed):
-            found = (self.columns @ signs) / self.norms[:, None]
-            found = (np.abs(found) if self.two_sided else -found)[order]
-            # The largest over this test and all weaker ones.
-            running = np.maximum.accumulate(found[::-1], axis=0)[::-1]
-            counts[0] += np.count_nonzero(found >= observed[:, None], axis=1)
-            counts[1] += np.count_nonzero(running >= observed[:, None], axis=1)
-            largest.append(running[0])
-            total += signs.shape[1]
-        # Where all are counted, the observed arrangement is among them.
-        shares = counts / total if self.is_small else (counts + 1) / (total + 1)
-        alone, corrected = [0.0] * len(order), [0.0] * len(order)
-        for place, one, other in zip(order, shares[0], shares[1], strict=True):
-            alone[place], corrected[place] = float(one), float(other)
-        return alone, corrected, _level(np.concatenate(largest), alpha, self.two_sided)
+    parts = [to_fixed_point(sums, len(sums)) for _, sums in totals]
+    if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
+        parts = [-part for part in parts]  # all of them: two runs that are swapped
+    # Only what changed is held; whole numbers, so that sums are exact.
+    matrix = _matrix([keys for keys, _ in totals], parts)
+    norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
+    is_counted = matrix.shape[1] <= _ALL
+
+    def statistics(sums: Array) -> Array:
+        found: Array = (np.abs(sums) if two_sided else -sums) / norms[:, None]
+        return found
+
+    observed = statistics(np.array([[math.fsum(part)] for part in parts]))[:, 0]
+    found = stepped_down(
+        observed,
+        (statistics(matrix @ signs) for signs in _signs(matrix, draws, seed)),
+        slack=np.array([2.0 * len(part) for part in parts]) / norms + 1e-12,
+        is_counted=is_counted,
+    )
+    return found, is_counted
 
 
 _Totals = tuple[list[Key], "Array"]
@@ -277,7 +275,10 @@ def _signs(matrix: Any, draws: int, seed: int) -> Iterator[Array]:
         count = min(most, draws - start)
         raw = np.asarray(source.random_raw(count * words), dtype="<u8").view(np.uint8)
         bits = np.unpackbits(raw.reshape(count, words * 8), axis=1, bitorder="little")
-        yield 1.0 - 2.0 * bits[:, :clusters].T.astype(np.float64)
+        signs = bits[:, :clusters].T.astype(np.float64)
+        signs *= -2.0
+        signs += 1.0
+        yield signs
 
 
 def _digest(matrix: Any) -> int:
@@ -301,10 +302,8 @@ def _level(largest: Array, alpha: float, two_sided: bool) -> float:
     return min(alpha, max(tail, 1e-12))
 
 
-def to_fixed_point(
-    values: NDArray[np.float64], largest_count: int
-) -> tuple[NDArray[np.float64], int]:
-    """Rounds values to whole multiples of a power of two.
+def to_fixed_point(values: NDArray[np.float64], largest_count: int) -> NDArray[np.float64]:
+    """Rounds values to whole multiples of a power of two, and counts those.
 
     The unit is the finest one for which a sum of ``largest_count`` values of the largest size
     stays within 2^52. Whole numbers of that size add up exactly in floating point, whatever the
@@ -314,7 +313,6 @@ def to_fixed_point(
     import numpy as np
 
     peak = float(np.max(np.abs(values), initial=0.0))
-    if peak == 0.0:
-        return np.zeros_like(values), 0
-    exponent = int(np.frexp(peak)[1]) + (max(largest_count, 1) - 1).bit_length() - 52
-    return np.rint(np.ldexp(values, -exponent)), exponent
+    exponent = math.frexp(peak)[1] + (max(largest_count, 1) - 1).bit_length() - 52
+    whole: NDArray[np.float64] = np.rint(np.ldexp(values, -exponent))
+    return whole

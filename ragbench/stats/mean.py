@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragbench.core import report
 from ragbench.core.validation import Share
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals, Label, check_share
@@ -24,6 +25,13 @@ class Interval:
     """Cluster-robust standard error of the mean; None with fewer than two clusters."""
     cases: int
     clusters: int
+
+    @property
+    def reported(self) -> report.Interval | None:
+        """As reports hold it; None where there is none."""
+        if self.low is None or self.high is None:
+            return None
+        return report.Interval(low=self.low, high=self.high, level=self.confidence)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import sub
 
 from ragbench.errors import DataError, Problem
 from ragbench.stats.clusters import LARGEST, ClusterTotals, cluster_codes
@@ -20,20 +21,14 @@ CaseScores = tuple[tuple[float | None, ...], tuple[float | None, ...]]
 it was not measured. Larger is better."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LeftOut:
-    """Cases that cannot be compared, by reason; a case is counted once."""
-
-    only_in_baseline: int = 0
-    """The candidate run does not hold the case."""
-    only_in_candidate: int = 0
-    """The baseline run does not hold the case."""
-    unmeasured_in_baseline: int = 0
-    """Both hold it; only the candidate measured it."""
-    unmeasured_in_candidate: int = 0
-    """Both hold it; only the baseline measured it."""
-    unmeasured_in_both: int = 0
-    """Both hold it; neither measured it."""
+LEFT_OUT = (
+    "only in the baseline",
+    "only in this run",
+    "not measured in the baseline",
+    "not measured in this run",
+    "not measured in either",
+)
+"""Why a case cannot be compared; a case is counted once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +42,12 @@ class PairedSample:
     a negative difference is always a loss."""
     clusters: Sequence[int]
     """Cluster code a case: equal codes mean that the cases are not independent."""
-    left_out: LeftOut
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Cases that cannot be compared, by reason: one of `LEFT_OUT`."""
+    before: float | None = None
+    """The baseline's mean over the cases; None without any."""
+    after: float | None = None
+    """The candidate's."""
     labels: tuple[str | None, ...] = ()
     """What each case shares with others, by which clusters of several samples are the same; None:
     nothing. Empty: the codes of ``clusters`` say it."""
@@ -109,36 +109,32 @@ def pair(
         DataError: scores that are NaN, infinite or too large; holds all of them.
     """
     _check_scores(baseline, candidate)
+    missing = dict.fromkeys(LEFT_OUT, 0)
     case_ids: list[str] = []
-    differences: list[float] = []
-    labels: list[str | None] = []
-    missing = {(True, False): 0, (False, True): 0, (True, True): 0}
-    largest = 0.0
+    old: list[float] = []
+    new: list[float] = []
     for case_id, before in baseline.items():
-        if case_id not in candidate:
-            continue
-        after = candidate[case_id]
-        if before is None or after is None:
-            missing[before is None, after is None] += 1
-            continue
-        case_ids.append(case_id)
-        differences.append(after - before if higher_is_better else before - after)
-        labels.append(None if clusters is None else clusters.get(case_id))
-        largest = max(largest, abs(before), abs(after))
-    shared = len(case_ids) + sum(missing.values())
+        after = candidate.get(case_id)
+        if before is not None and after is not None:
+            case_ids.append(case_id)
+            old.append(before)
+            new.append(after)
+        elif case_id not in candidate:
+            missing[LEFT_OUT[0]] += 1
+        else:
+            missing[LEFT_OUT[4 if before is after else 2 if before is None else 3]] += 1
+    missing[LEFT_OUT[1]] = len(candidate) - len(baseline) + missing[LEFT_OUT[0]]
+    labels = tuple(None if clusters is None else clusters.get(case_id) for case_id in case_ids)
+    count = len(case_ids)
     return PairedSample(
         case_ids=tuple(case_ids),
-        differences=tuple(differences),
+        differences=tuple(map(sub, new, old) if higher_is_better else map(sub, old, new)),
         clusters=cluster_codes(labels),
-        left_out=LeftOut(
-            only_in_baseline=len(baseline) - shared,
-            only_in_candidate=len(candidate) - shared,
-            unmeasured_in_baseline=missing[True, False],
-            unmeasured_in_candidate=missing[False, True],
-            unmeasured_in_both=missing[True, True],
-        ),
-        labels=tuple(labels),
-        rounding=_ROUNDING * largest,
+        left_out={reason: cases for reason, cases in missing.items() if cases},
+        before=math.fsum(old) / count if count else None,
+        after=math.fsum(new) / count if count else None,
+        labels=labels,
+        rounding=_ROUNDING * max(map(abs, (*old, *new)), default=0.0),
         repeats=tuple(_directed(repeats[case], higher_is_better) for case in case_ids)
         if repeats
         else (),

@@ -20,14 +20,6 @@ _WORTH = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SampleSize:
-    """A number of clusters, and of cases when clusters stay as large as they are."""
-
-    clusters: int
-    cases: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
     """How much a mean varies with the sample: what planning needs to know of the data."""
 
@@ -51,10 +43,6 @@ class Spread:
             cluster_size=totals.cases / totals.clusters,
             step=_step(totals.shifted(-null_mean)),
         )
-
-    def sample_size(self, clusters: int) -> SampleSize:
-        """A number of clusters with the number of cases in them."""
-        return SampleSize(clusters=clusters, cases=math.ceil(clusters * self.cluster_size - 1e-9))
 
 
 def detectable(
@@ -88,64 +76,41 @@ def detectable(
     return spread.per_cluster / math.sqrt(clusters) * away + spread.step / cases
 
 
-def clusters_to_detect(
-    distance: float, spread: Spread, *, alpha: float = 0.05, power: float = POWER
-) -> SampleSize | None:
-    """The smallest sample whose :func:`detectable` distance is at most ``distance``.
-
-    Args:
-        alpha: one-sided level.
-        power: share of samples that shall find it.
-
-    None when no sample of a usable size does, as for a distance of 0.
-    """
-
-    def is_enough(clusters: int) -> bool:
-        found = detectable(spread, clusters, alpha=alpha, power=power)
-        return found is not None and found <= distance
-
-    clusters = smallest_count(is_enough) if distance > 0.0 else None
-    return None if clusters is None else spread.sample_size(clusters)
-
-
 def clusters_to_rule_out(
     margin: float,
     spread: Spread,
     *,
     reach: float | None = None,
     alpha: float = 0.05,
-    power: float = POWER,
-) -> SampleSize | None:
-    """The smallest sample that shows "not worse" in ``power`` of all samples.
+) -> int | None:
+    """The clusters of the smallest sample that shows "not worse" in `POWER` of all samples.
 
     Normal approximation of :func:`ragbench.stats.bounded_mean.bounded_mean_p_value`, whose added
     cluster lowers the total by ``reach * cluster_size`` and adds its square to the variance:
     ``G m - b - z_power s sqrt(G) >= z_alpha sqrt(G (s^2 + m^2) + b^2)`` in units of a cluster.
-    Without ``reach`` it is the t test, as for :func:`detectable`.
+    Without ``reach`` it is the t test: the sample whose `detectable` distance is the margin.
 
     Source: Miller 2024, section 5; Learned-Miller & Thomas 2019.
 
     Args:
         alpha: one-sided level.
-        power: share of samples that shall show it.
 
     None when no sample of a usable size does, as for a margin of 0.
     """
-    if reach is None:
-        return clusters_to_detect(margin, spread, alpha=alpha, power=power)
     check_share(alpha, name="alpha")
-    check_share(power, name="power")
-    if reach <= 0.0:
+    if reach is not None and reach <= 0.0:
         raise ConfigError(f"reach is {reach}: it must be positive")
-    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(power)
+    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(POWER)
     variance = spread.per_cluster**2
 
     def is_enough(clusters: int) -> bool:
+        if reach is None:
+            found = detectable(spread, clusters, alpha=alpha)
+            return found is not None and found <= margin
         shown = clusters * margin - reach - beyond * math.sqrt(clusters * variance)
         return shown >= critical * math.sqrt(clusters * (variance + margin**2) + reach**2)
 
-    clusters = smallest_count(is_enough) if margin > 0.0 else None
-    return None if clusters is None else spread.sample_size(clusters)
+    return smallest_count(is_enough) if margin > 0.0 else None
 
 
 def cases_to_settle(
@@ -154,7 +119,6 @@ def cases_to_settle(
     *,
     largest_drop: float | None,
     alpha: float = 0.05,
-    power: float = POWER,
 ) -> int | None:
     """Cases, those at hand included, that rule an undecided drop out if nothing has changed.
 
@@ -172,17 +136,17 @@ def cases_to_settle(
     spread = Spread.of(totals, -tolerance)
     if spread is None:
         return None
-    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(power)
-    factor = float(nctdtrit(totals.clusters - 1, critical, power)) / (critical + beyond)
+    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(POWER)
+    factor = float(nctdtrit(totals.clusters - 1, critical, POWER)) / (critical + beyond)
     spread = replace(spread, per_cluster=spread.per_cluster * max(1.0, factor))
     reach = None if largest_drop is None else largest_drop - tolerance
-    found = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha, power=power)
+    found = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha)
     if found is None:
         return None
-    return spread.sample_size(max(found.clusters, _WORTH * totals.clusters)).cases
+    return math.ceil(max(found, _WORTH * totals.clusters) * spread.cluster_size - 1e-9)
 
 
-def smallest_count(is_enough: Callable[[int], bool], *, most: int = _MOST_CLUSTERS) -> int | None:
+def smallest_count(is_enough: Callable[[int], bool]) -> int | None:
     """The first whole number, from 2 on, from which on something holds.
 
     None when it does not hold up to there.
@@ -190,7 +154,7 @@ def smallest_count(is_enough: Callable[[int], bool], *, most: int = _MOST_CLUSTE
     high = 2
     while not is_enough(high):
         high *= 2
-        if high > most:
+        if high > _MOST_CLUSTERS:
             return None
     low = high // 2
     while high - low > 1:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.errors import ConfigError
 from ragbench.stats.clusters import check_finite, check_share
 
 _ROUNDING = 1e-9
@@ -37,13 +36,12 @@ class VarianceComponents:
         noise = self.within / self.repeats
         return noise / (self.between + noise) if noise > 0.0 else 0.0
 
-    def variance_with(self, repeats: int) -> float | None:
-        """Variance of a case mean if every case were scored ``repeats`` times."""
-        if repeats < 1:
-            raise ConfigError(f"repeats is {repeats}: at least 1 is needed")
+    @property
+    def once(self) -> float | None:
+        """Variance of a score: that of a case mean if every case were scored once."""
         if self.within is None or self.between is None:
             return None
-        return self.between + self.within / repeats
+        return self.between + self.within
 
     def repeats_for(self, share: float) -> int | None:
         """Smallest number of repeats for which at most ``share`` of the variance is noise.
@@ -53,19 +51,11 @@ class VarianceComponents:
         check_share(share, name="share")
         if self.within is None or self.between is None:
             return None
-        return _repeats_for(self.within, self.between, share)
-
-
-def case_means(scores: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
-    """Mean score by case, as :func:`ragbench.stats.paired.pair` takes it; None without scores.
-
-    A case counts once, however often it was repeated: repeats are not independent cases.
-
-    Source: Miller 2024, "Adding Error Bars to Evals", section 3.
-    """
-    for case_id, repeats in scores.items():
-        check_finite(repeats, what=f"case '{case_id}': score")
-    return {case_id: _mean(repeats) if repeats else None for case_id, repeats in scores.items()}
+        if self.within == 0.0:
+            return 1
+        if self.between == 0.0:
+            return None
+        return max(1, math.ceil(self.within * (1.0 - share) / (share * self.between) - 1e-9))
 
 
 def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceComponents:
@@ -75,10 +65,14 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
     ``between = (MS_between - MS_within) / n0`` with
     ``n0 = (N - sum(n_i^2) / N) / (k - 1)``, and 0 where that is negative.
 
+    A case counts once, however often it was repeated: repeats are not independent cases.
+
     Source: Searle, Casella & McCulloch 1992, "Variance Components", section 3.6; for evaluations
     Miller 2024, section 3.
     """
-    means = {case_id: mean for case_id, mean in case_means(scores).items() if mean is not None}
+    for case_id, repeats in scores.items():
+        check_finite(repeats, what=f"case '{case_id}': score")
+    means = {case_id: math.fsum(each) / len(each) for case_id, each in scores.items() if each}
     counts = [len(scores[case_id]) for case_id in means]
     cases, total = len(counts), sum(counts)
     within = between = None
@@ -102,21 +96,5 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
         scores=total,
         within=within,
         between=between,
-        repeats=_harmonic(counts),
+        repeats=cases / math.fsum(1.0 / count for count in counts) if counts else None,
     )
-
-
-def _mean(repeats: Sequence[float]) -> float:
-    return math.fsum(repeats) / len(repeats)
-
-
-def _harmonic(counts: Sequence[int]) -> float | None:
-    return len(counts) / math.fsum(1.0 / count for count in counts) if counts else None
-
-
-def _repeats_for(within: float, between: float, share: float) -> int | None:
-    if within == 0.0:
-        return 1
-    if between == 0.0:
-        return None
-    return max(1, math.ceil(within * (1.0 - share) / (share * between) - 1e-9))

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ragbench.stats.family import stepped_down
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -58,7 +60,7 @@ def trends(
     """
     import numpy as np
 
-    able = [place for place, figures in enumerate(series) if _count(figures) >= LEAST]
+    able = [at for at, one in enumerate(series) if sum(f is not None for f in one) >= LEAST]
     found: list[Trend | None] = [None] * len(series)
     if not able:
         return tuple(found)
@@ -68,28 +70,20 @@ def trends(
     norms = np.sqrt((values * values).sum(axis=1))
     norms[norms == 0.0] = math.inf  # nothing varies: no correlation
     observed = np.abs(values @ shapes.T) / norms[:, None]
-    best, strongest = observed.argmax(axis=1), observed.max(axis=1)
-    order = np.argsort(-strongest, kind="stable")
-    counts = np.zeros(len(able), dtype=np.int64)
-    total = 0
-    for orders in _orders(length, resamples, seed):
+
+    def strongest(orders: NDArray[np.int64]) -> Array:
         drawn = values[:, orders]  # series, draws, runs
-        largest = np.abs(drawn @ shapes.T).max(axis=2) / norms[:, None]
-        running = np.maximum.accumulate(largest[order][::-1], axis=0)[::-1]
-        counts += np.count_nonzero(running >= strongest[order][:, None] - 1e-9, axis=1)
-        total += len(orders)
-    is_counted = length <= _ALL
-    largest_p = 0.0
-    ranked: list[int] = order.tolist()
-    for place, count in zip(ranked, counts.tolist(), strict=True):
-        share = count / total if is_counted else (count + 1) / (total + 1)
-        largest_p = max(largest_p, share)
-        found[able[place]] = _trend(series[able[place]], int(best[place]), largest_p)
+        largest: Array = np.abs(drawn @ shapes.T).max(axis=2) / norms[:, None]
+        return largest
+
+    p_values = stepped_down(
+        observed.max(axis=1),
+        map(strongest, _orders(length, resamples, seed)),
+        is_counted=length <= _ALL,
+    ).corrected
+    for place, shape, p_value in zip(able, observed.argmax(axis=1), p_values, strict=True):
+        found[place] = _trend(series[place], int(shape), p_value)
     return tuple(found)
-
-
-def _count(figures: Sequence[float | None]) -> int:
-    return sum(figure is not None for figure in figures)
 
 
 def _centred(figures: Sequence[float | None]) -> list[float]:

@@ -23,7 +23,8 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.io.labels import LEVELS, LabelledClaim
-from ragbench.metrics.judging import INJECTION, JudgeModels, JudgePlan
+from ragbench.llm.session import ModelClients
+from ragbench.metrics.judging import INJECTION, JudgePlan
 from ragbench.stages.judge import Judging
 from ragbench.stages.judge_identity import price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation
@@ -79,7 +80,7 @@ def judge_card(
     jobs += _probing(replace(judging, repeats=1).plan([metric]), claims, probes)
     found = _Found(claims=claims, probes=tuple(probes))
 
-    def judge(job: _Job, panel: JudgeModels) -> Awaitable[JudgedCell]:
+    def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
         return job.plan.judge(0, _trace(job.claim), panel)
 
     for batch in judging.judged(jobs, judge, stopped):

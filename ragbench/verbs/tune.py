@@ -331,7 +331,10 @@ def _scores(
     }
     if matching is Matching.AUTO:
         # Once for all settings: they are compared with each other.
-        tally = MatchingTally(GoldSpace(cases))
+        gold = GoldSpace()
+        for case in cases:
+            gold.add(case)
+        tally = MatchingTally(gold)
         for each in traces.values():
             for trace in each:
                 tally.add(trace)

@@ -14,7 +14,7 @@ from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
     from ragbench.core.history import FittedLimit
-    from ragbench.core.run_scores import MetricColumn, RunScores
+    from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
     from ragbench.gate.baseline_file import Baseline
     from ragbench.gate.main_runs import Added
 
@@ -313,15 +313,23 @@ def _facts(baseline: Baseline) -> dict[str, Any]:
         ],
         "remembered": len(baseline.runs),
         "metrics": [_metric(baseline, column) for column in baseline.metrics],
-        "unstable": [case.id for case in baseline.cases if case.is_unstable],
+        "unstable": [case.id for case in baseline.cases if _is_unstable(case)],
     }
+
+
+def _is_unstable(case: ScoredCase) -> bool:
+    """Whether any metric came out differently in the kept runs, which are of one system."""
+    return any(
+        len({(cell.status, cell.value) for cell in repeats.cells if cell is not None}) > 1
+        for repeats in case.repeats.values()
+    )
 
 
 def _metric(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
     from ragbench.stats.repeats import variance_components
 
     values = {
-        case.id: [cell.value for cell in case.cells[column.name] if cell and cell.value is not None]
+        case.id: [value for value in case.asked(column.name).values if value is not None]
         for case in baseline.cases
     }
     parts = variance_components(values)

@@ -87,7 +87,7 @@ def metric(
     from ragbench.metrics.spelling import read_spelling
 
     with console.users_code():
-        definition = find_definition(read_spelling(name).name)
+        definition = find_definition(read_spelling(name)[0])
     title = f"{_spelling(definition)}: {definition.summary}"
     _print(_metric(definition), (title, *_entries(_facts(definition))), json=json)
 

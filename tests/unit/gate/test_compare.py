@@ -249,6 +249,7 @@ tables = st.lists(st.tuples(values, values, st.sampled_from([None, "d1", "d2"]))
 @given(ids, ids)
 def test_id_changes_account_for_every_id(before: list[str], after: list[str]) -> None:
     change, turned = id_change(before, after), id_change(after, before)
+    assert change is not None and turned is not None
     shared = len(change.moved) + change.kept
     assert shared + len(change.gained) == len(set(after))
     assert shared + len(change.lost) == len(set(before))

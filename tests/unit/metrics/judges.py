@@ -6,14 +6,15 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from ragbench import parse_metrics
 from ragbench.core.chat import Embeddings, Message, Reply, Usage
 from ragbench.core.outcome import JudgedCell
 from ragbench.core.trace import Trace
 from ragbench.llm.schema import Schema, read_structure
-from ragbench.metrics.judging import JudgeModels, JudgePlan
+from ragbench.llm.session import ModelClients
+from ragbench.metrics.judging import JudgePlan
 from tests.llm_server import instance_of
 from tests.unit.llm.builders import reply
 
@@ -35,7 +36,7 @@ class Judge:
     embedded: list[list[str]] = field(default_factory=list)
 
     @property
-    def jurors(self) -> Sequence[tuple[str, JudgeModels]]:
+    def jurors(self) -> Sequence[tuple[str, Judge]]:
         return ()
 
     @property
@@ -73,7 +74,7 @@ class Judge:
 def judged(metric: str, trace: Trace, judge: Judge, *, repeats: int = 1) -> JudgedCell:
     """One case under one metric."""
     plan = JudgePlan(parse_metrics([metric]), repeats=repeats)
-    return asyncio.run(plan.judge(0, trace, judge))
+    return asyncio.run(plan.judge(0, trace, cast("ModelClients", judge)))
 
 
 def statements(texts: Sequence[str], verdicts: Sequence[int]) -> Say:

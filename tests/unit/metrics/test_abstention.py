@@ -63,19 +63,13 @@ class Metadata:
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        (
-            {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 16},
-            {"prompt_tokens": 10.0, "response_tokens": 5.0, "total_tokens": 16.0},
-        ),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 16}, {"prompt_tokens": 10.0,
+         "response_tokens": 5.0, "total_tokens": 16.0}),
         ({"usage": {"completion_tokens": 5}}, {"response_tokens": 5.0}),
-        (
-            {"usage_metadata": {"input_tokens": 1, "output_tokens": 2}},
-            {"prompt_tokens": 1.0, "response_tokens": 2.0, "total_tokens": 3.0},
-        ),
-        (
-            Metadata(Usage(3, 4)),
-            {"prompt_tokens": 3.0, "response_tokens": 4.0, "total_tokens": 7.0},
-        ),
+        ({"usage_metadata": {"input_tokens": 1, "output_tokens": 2}}, {"prompt_tokens": 1.0,
+         "response_tokens": 2.0, "total_tokens": 3.0}),
+        (Metadata(Usage(3, 4)), {"prompt_tokens": 3.0, "response_tokens": 4.0,
+         "total_tokens": 7.0}),
         ({"total_tokens": 9, "token_usage": {"total_tokens": 1}}, {"total_tokens": 9.0}),
         ({"prompt_tokens": 10, "total_tokens": 15}, {"prompt_tokens": 10.0, "total_tokens": 15.0}),
         ({"total_tokens": 0}, {"total_tokens": 0.0}),
@@ -88,7 +82,7 @@ class Metadata:
         (None, {}),
         ("12", {}),
     ],
-)
+)  # fmt: skip
 def test_token_counts_are_read_and_never_estimated(metadata: Any, expected: Any) -> None:
     assert token_counts(metadata) == expected
 

@@ -126,12 +126,8 @@ def test_tokens_of_several_scripts(text: str, tokens: tuple[str, ...]) -> None:
         ("bleu", "the cat sat on the mat", "the cat sat on the mat", 1.0),
         ("bleu", "dog", "cat", 0.0),
         # precisions 5/6 3/5 1/4 and, smoothed, 1/(2*3); no brevity penalty
-        (
-            "bleu",
-            "the cat lay on the mat",
-            "the cat sat on the mat",
-            (5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** 0.25,
-        ),
+        ("bleu", "the cat lay on the mat", "the cat sat on the mat",
+         (5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** 0.25),
         ("bleu", "北京是中国的首都", "北京是中国的首都", 1.0),
         ("bleu", "東京タワー", "東京タワー", 1.0),
         ("chrf", "cat", "cat", 1.0),
@@ -139,7 +135,7 @@ def test_tokens_of_several_scripts(text: str, tokens: tuple[str, ...]) -> None:
         # The tokeniser 13a, unlike the Chinese one, takes &amp; for &.
         ("bleu", "salt &amp; a lot of pepper", "salt & a lot of pepper", 1.0),
     ],
-)
+)  # fmt: skip
 def test_values_of_rouge_bleu_and_chrf(
     metric: str, response: str, reference: str, expected: float
 ) -> None:

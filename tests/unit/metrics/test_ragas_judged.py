@@ -100,15 +100,17 @@ def test_a_case_takes_the_calls_that_its_definition_names(
 
 def test_a_metric_gets_the_same_score_from_ragas_itself() -> None:
     """Faithfulness of two statements, one of them supported: by both, 1/2."""
-    from ragbench.metrics.ragas_judge import ragas_models
-    from ragbench.plugins import import_ragas
+    from ragbench.plugins import import_ragas, require
 
     import_ragas()
+    base: Any = require("ragas.llms.base", extra="ragas").InstructorBaseRagasLLM
     judge = Judge(statements(["Bees fly.", "Bees sing."], [1, 0]))
     ours = judged("ragas:faithfulness", case(), judge)
     assert ours.cell.value == 0.5
 
-    class Theirs(type(ragas_models().llm)):  # type: ignore[misc]
+    class Theirs(base):  # type: ignore[misc]
+        is_async, generate = True, None
+
         async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
             schema = response_model.model_json_schema()
             prompts.append(prompt)

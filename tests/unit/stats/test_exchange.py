@@ -38,12 +38,6 @@ def sample_of(
     )
 
 
-def test_one_case_among_three_runs_is_the_lowest_with_a_chance_of_one_in_three() -> None:
-    sample = sample_of([[0.1]], [[0.5, 0.9]])
-    (p_value,) = exchange_p_values([sample], null_means=[0.0], resamples=20_000)
-    assert p_value == pytest.approx(1 / 3, abs=0.02)
-
-
 def test_the_direction_and_what_is_tolerated() -> None:
     rise, loss = (
         sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6, higher=higher) for higher in (True, False)

@@ -5,7 +5,7 @@ import pytest
 from ragbench import pair
 from ragbench.errors import DataError
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.paired import LeftOut, PairedSample
+from ragbench.stats.paired import LEFT_OUT, PairedSample
 
 
 def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> None:
@@ -18,13 +18,8 @@ def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> N
     assert sample.differences == (-1.0, 0.25)
     assert sample.clusters == (0, 0)
     assert (sample.gained, sample.lost) == (1, 1)
-    assert sample.left_out == LeftOut(
-        only_in_baseline=1,
-        only_in_candidate=2,
-        unmeasured_in_baseline=1,
-        unmeasured_in_candidate=1,
-        unmeasured_in_both=1,
-    )
+    assert sample.left_out == dict(zip(LEFT_OUT, (1, 2, 1, 1, 1), strict=True))
+    assert (sample.before, sample.after) == (0.75, 0.375)
     assert sample.totals() == ClusterTotals(sums=(-0.75,), sizes=(2,), rounding=2.0**-50)
 
 
@@ -60,7 +55,5 @@ def test_samples_of_the_same_cases_name_their_clusters_alike() -> None:
     scores = {"a": 0.0, "b": 1.0}
     sample = pair(scores, scores, clusters={"a": "doc", "b": None})
     assert [sample.key(place) for place in (0, 1)] == [("cluster", "doc"), "b"]
-    coded = PairedSample(
-        case_ids=("a", "b"), differences=(0.0, 0.0), clusters=(4, 4), left_out=LeftOut()
-    )
+    coded = PairedSample(case_ids=("a", "b"), differences=(0.0, 0.0), clusters=(4, 4))
     assert coded.key(1) == 4

@@ -13,10 +13,8 @@ from scipy.stats import nct
 from ragbench.errors import ConfigError
 from ragbench.stats.clusters import ClusterTotals
 from ragbench.stats.power import (
-    SampleSize,
     Spread,
     cases_to_settle,
-    clusters_to_detect,
     clusters_to_rule_out,
     detectable,
 )
@@ -75,25 +73,23 @@ def test_whole_numbers_lose_a_step() -> None:
 
 @settings(deadline=None)
 @given(st.floats(0.02, 3.0), st.floats(0.01, 2.0), st.floats(1.0, 9.0))
-def test_the_sample_size_is_the_first_that_detects(
+def test_without_a_scale_the_sample_is_the_first_that_detects(
     distance: float, per_cluster: float, size: float
 ) -> None:
     spread = Spread(per_cluster=per_cluster, cluster_size=size)
-    needed = clusters_to_detect(distance, spread)
+    needed = clusters_to_rule_out(distance, spread)
     assert needed is not None
-    found = detectable(spread, needed.clusters)
+    found = detectable(spread, needed)
     assert found is not None
     assert found <= distance
-    fewer = detectable(spread, needed.clusters - 1)
+    fewer = detectable(spread, needed - 1)
     assert fewer is None or fewer > distance
-    assert needed.cases == math.ceil(needed.clusters * size - 1e-9)
 
 
 def test_no_sample_settles_a_distance_of_nothing() -> None:
-    assert clusters_to_detect(0.0, UNIT) is None
     assert clusters_to_rule_out(0.0, UNIT, reach=1.0) is None
     assert clusters_to_rule_out(-0.1, UNIT) is None
-    assert clusters_to_detect(1e-9, UNIT) is None
+    assert clusters_to_rule_out(1e-9, UNIT) is None
 
 
 def test_ruling_out_takes_three_over_the_tolerance_at_least() -> None:
@@ -101,17 +97,16 @@ def test_ruling_out_takes_three_over_the_tolerance_at_least() -> None:
     needed = clusters_to_rule_out(0.05, still, reach=0.95)
     assert needed is not None
     # Exactly 59 (0.95^59 < 0.05); the approximation may be off by a few.
-    assert 50 <= needed.clusters <= 62
+    assert 50 <= needed <= 62
 
 
 def test_with_noise_ruling_out_takes_little_more_than_the_t_test() -> None:
     noisy = Spread(per_cluster=0.6, cluster_size=2.0)
     bounded, student = (clusters_to_rule_out(0.05, noisy, reach=each) for each in (0.95, None))
     # (1.645 + 0.842)^2 * (0.6 / 0.05)^2 = 890 clusters of two.
-    assert student == SampleSize(clusters=892, cases=1784)
-    assert student is not None
+    assert student == 892
     assert bounded is not None
-    assert student.clusters < bounded.clusters < 1.1 * student.clusters
+    assert student < bounded < 1.1 * student
 
 
 def test_out_of_range_is_refused() -> None:

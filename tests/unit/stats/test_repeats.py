@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.repeats import case_means, variance_components
+from ragbench.stats.repeats import variance_components
 
 SCORES = {"a": [1.0, 3.0], "b": [5.0, 7.0]}
 
@@ -15,20 +15,15 @@ def test_by_hand() -> None:
     assert (parts.within, parts.between, parts.repeats) == (2.0, 7.0, 2.0)
     assert (parts.cases, parts.scores) == (2, 4)
     assert parts.share_within == pytest.approx(1 / 8)
-    assert parts.variance_with(1) == pytest.approx(9.0)
-    assert parts.variance_with(4) == pytest.approx(7.5)
+    assert parts.once == pytest.approx(9.0)
     # 2 / r is at most a tenth of (7 + 2 / r) from r = 18/7 on.
     assert parts.repeats_for(0.1) == 3
-
-
-def test_case_means_count_a_case_once() -> None:
-    assert case_means({"a": [0.0, 1.0], "b": [0.5], "c": []}) == {"a": 0.5, "b": 0.5, "c": None}
 
 
 def test_without_repeats_nothing_is_known_of_the_noise() -> None:
     parts = variance_components({"a": [1.0], "b": [2.0], "c": []})
     assert (parts.within, parts.between, parts.share_within) == (None, None, None)
-    assert parts.variance_with(3) is None
+    assert parts.once is None
     assert parts.repeats_for(0.1) is None
     assert variance_components({}).repeats is None
     assert variance_components({"a": [1.0, 2.0]}).between is None
@@ -48,13 +43,11 @@ def test_unequal_repeats_by_hand() -> None:
 def test_scores_that_are_all_equal_have_no_noise_to_remove() -> None:
     equal = variance_components({"a": [0.5, 0.5], "b": [0.5, 0.5]})
     assert (equal.within, equal.between, equal.share_within) == (0.0, 0.0, 0.0)
-    assert equal.repeats_for(0.1) == 1 and equal.variance_with(1) == 0.0
+    assert equal.repeats_for(0.1) == 1 and equal.once == 0.0
 
 
 def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="case 'b': score 1"):
         variance_components({"a": [1.0], "b": [1.0, float("nan")]})
-    with pytest.raises(ConfigError):
-        variance_components(SCORES).variance_with(0)
     with pytest.raises(ConfigError):
         variance_components(SCORES).repeats_for(1.0)
