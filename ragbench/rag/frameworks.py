@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from ragbench.core.result import GenerationResult, RetrievalResult
@@ -15,10 +16,14 @@ from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
 
 
 def langchain_shape(obj: object) -> Shape | None:
-    """What has ``invoke`` or ``ainvoke``; a retriever says that documents come out."""
-    if not any(callable(getattr(obj, name, None)) for name in ("invoke", "ainvoke")):
+    """What has ``invoke``; a retriever says that documents come out."""
+    if not _has(obj, "invoke"):
         return None
-    is_retriever = _says_documents(obj)
+    is_retriever = (
+        hasattr(obj, "_get_relevant_documents")
+        or hasattr(obj, "get_relevant_documents")
+        or _schema(obj, "get_output_jsonschema").get("type") == "array"
+    )
     return Shape(
         name="a LangChain retriever" if is_retriever else "a LangChain chain",
         parts=_langchain_retriever if is_retriever else _langchain_chain,
@@ -28,14 +33,12 @@ def langchain_shape(obj: object) -> Shape | None:
     )
 
 
-def _says_documents(obj: object) -> bool:
-    if hasattr(obj, "_get_relevant_documents") or hasattr(obj, "get_relevant_documents"):
-        return True
-    return _schema(obj, "get_output_jsonschema").get("type") == "array"
+def _has(obj: object, *methods: str) -> bool:
+    return all(callable(getattr(obj, name, None)) for name in methods)
 
 
 def _langchain_retriever(obj: Any) -> Parts:
-    """``invoke`` or, when that is all there is, ``ainvoke``; ``batch`` for a batch.
+    """``invoke``, and ``batch`` for a batch.
 
     ``top_k`` goes to a retriever that takes extra arguments as ``k``, as vector stores' do.
     Others are cut to it.
@@ -46,25 +49,34 @@ def _langchain_retriever(obj: Any) -> Parts:
         parameter.kind is parameter.VAR_KEYWORD
         for parameter in inspect.signature(search).parameters.values()
     )
-    built_with = getattr(obj, "k", None)
 
     def options(top_k: int | None) -> dict[str, int]:
         if not passes:
-            refuse_beyond(top_k, built_with, where)
+            refuse_beyond(top_k, getattr(obj, "k", None), where)
         return {"k": top_k} if passes and top_k is not None else {}
-
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        return cut(read_retrieval(obj.invoke(query, **options(top_k)), where), top_k)
-
-    async def aretrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        return cut(read_retrieval(await obj.ainvoke(query, **options(top_k)), where), top_k)
 
     def batch(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Any]]:
         values = obj.batch(queries, **options(top_k))
         return [cut(read_retrieval(value, where), top_k) for value in values]
 
-    methods = _forms(obj, "retrieve", retrieve, aretrieve, batch)
-    return Parts(source=obj, methods=methods)
+    parts = _retrieving(obj, where, lambda query, top_k: obj.invoke(query, **options(top_k)))
+    return _and_batch(parts, "batch_retrieve_with_metadata", batch)
+
+
+def _retrieving(obj: object, where: str, search: Callable[[str, int | None], object]) -> Parts:
+    """What is read of a search, cut to what was asked for."""
+
+    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
+        return cut(read_retrieval(search(query, top_k), where), top_k)
+
+    return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+
+
+def _and_batch(parts: Parts, name: str, batch: Callable[..., Any]) -> Parts:
+    """With a method for batches, where the chain has one."""
+    if not _has(parts.source, "batch"):
+        return parts
+    return replace(parts, methods={**parts.methods, name: batch})
 
 
 def _langchain_chain(obj: Any) -> Parts:
@@ -77,19 +89,15 @@ def _langchain_chain(obj: Any) -> Parts:
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
         return _generating(obj, where, lambda query, contexts: wrap(query))
 
-    def ask(query: str) -> Any:
-        return obj.invoke(wrap(query))
-
-    async def aask(query: str) -> Any:
-        return await obj.ainvoke(wrap(query))
-
     def ask_batch(queries: list[str]) -> list[Any]:
         return list(obj.batch([wrap(query) for query in queries], return_exceptions=True))
 
-    if not callable(getattr(obj, "invoke", None)):
-        return parts_of_one_call(obj, aask, where)
-    batch = ask_batch if callable(getattr(obj, "batch", None)) else None
-    return parts_of_one_call(obj, ask, where, ask_batch=batch)
+    return parts_of_one_call(
+        obj,
+        lambda query: obj.invoke(wrap(query)),
+        where,
+        ask_batch=ask_batch if _has(obj, "batch") else None,
+    )
 
 
 def _langchain_generator(obj: Any) -> Parts:
@@ -98,35 +106,15 @@ def _langchain_generator(obj: Any) -> Parts:
 
 
 def _generating(obj: Any, where: str, wrap: Callable[[str, Sequence[str]], Any]) -> Parts:
-    def read(value: object) -> GenerationResult[Any]:
-        return read_generation(value, where)
-
     def generate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        return read(obj.invoke(wrap(query, contexts)))
-
-    async def agenerate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        return read(await obj.ainvoke(wrap(query, contexts)))
+        return read_generation(obj.invoke(wrap(query, contexts)), where)
 
     def batch(queries: list[str], contexts_list: list[list[str]]) -> list[GenerationResult[Any]]:
         inputs = [wrap(query, given) for query, given in zip(queries, contexts_list, strict=True)]
-        return [read(value) for value in obj.batch(inputs)]
+        return [read_generation(value, where) for value in obj.batch(inputs)]
 
-    return Parts(source=obj, methods=_forms(obj, "generate", generate, agenerate, batch))
-
-
-def _forms(
-    obj: object,
-    verb: str,
-    one: Callable[..., Any],
-    awaited: Callable[..., Any],
-    batch: Callable[..., Any],
-) -> dict[str, Callable[..., Any]]:
-    if not callable(getattr(obj, "invoke", None)):
-        return {f"{verb}_with_metadata": awaited}
-    methods = {f"{verb}_with_metadata": one}
-    if callable(getattr(obj, "batch", None)):
-        methods[f"batch_{verb}_with_metadata"] = batch
-    return methods
+    parts = Parts(source=obj, methods={"generate_with_metadata": generate})
+    return _and_batch(parts, "batch_generate_with_metadata", batch)
 
 
 _QUERY_NAMES = ("query", "question", "input", "user_input", "text")
@@ -200,19 +188,15 @@ def llamaindex_shape(obj: object) -> Shape | None:
     return None
 
 
-def _has(obj: object, *methods: str) -> bool:
-    return all(callable(getattr(obj, name, None)) for name in methods)
-
-
 def _llamaindex_retriever(obj: Any) -> Parts:
     """``retrieve``: nodes with scores. ``top_k`` cuts what ``similarity_top_k`` allows."""
     where = f"{type(obj).__name__}.retrieve"
 
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
+    def search(query: str, top_k: int | None) -> object:
         refuse_beyond(top_k, getattr(obj, "similarity_top_k", None), where)
-        return cut(read_retrieval(obj.retrieve(query), where), top_k)
+        return obj.retrieve(query)
 
-    return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+    return _retrieving(obj, where, search)
 
 
 def _llamaindex_engine(obj: Any) -> Parts:
@@ -229,12 +213,11 @@ _ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
 
 def haystack_shape(obj: object) -> Shape | None:
     """A pipeline has ``run``, ``inputs`` and ``outputs``; a component ``run`` with a ``query``."""
-    run = getattr(obj, "run", None)
-    if not callable(run):
+    if not _has(obj, "run"):
         return None
-    if all(callable(getattr(obj, name, None)) for name in ("inputs", "outputs")):
+    if _has(obj, "inputs", "outputs"):
         return Shape(name="a Haystack pipeline", parts=_haystack_pipeline)
-    if "query" in parameter_names(run):
+    if "query" in parameter_names(cast("Any", obj).run):
         return Shape(name="a Haystack component", parts=_haystack_component)
     return None
 
@@ -244,11 +227,12 @@ def _haystack_component(obj: Any) -> Parts:
     where = f"{type(obj).__name__}.run"
     keyword = keyword_for_top_k(obj.run)
 
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        options = {} if keyword is None or top_k is None else {keyword: top_k}
-        return cut(read_retrieval(obj.run(query=query, **options), where), top_k)
+    def search(query: str, top_k: int | None) -> object:
+        return obj.run(
+            query=query, **({} if keyword is None or top_k is None else {keyword: top_k})
+        )
 
-    return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+    return _retrieving(obj, where, search)
 
 
 def _haystack_pipeline(obj: Any) -> Parts:
@@ -274,16 +258,13 @@ def _haystack_pipeline(obj: Any) -> Parts:
         found = obj.run(data, include_outputs_from={*sources, *answers})
         return _flat(cast("Mapping[str, Any]", found), sources, answers)
 
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        return cut(read_retrieval(ask(query, top_k), where), top_k)
-
     def generate(query: str, contexts: list[str]) -> GenerationResult[Any]:
         return read_generation(ask(query), where)
 
     if sources and answers:
         return parts_of_one_call(obj, ask, where, keyword="top_k")
     if sources:
-        return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+        return _retrieving(obj, where, ask)
     if answers:
         return Parts(source=obj, methods={"generate_with_metadata": generate})
     raise InterfaceError(
