@@ -132,7 +132,7 @@ def booked_run(
         receipt = Receipt.of([models.session.receipt(), *others()])
         _close_book(book, receipt, folder)
         if not quiet:
-            say_receipt(receipt, book, models.session.not_sent())
+            say_receipt(receipt, models.session.not_sent())
 
 
 def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
@@ -149,9 +149,7 @@ def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
         book.close(receipt)
 
 
-def say_receipt(
-    receipt: Receipt, book: CallBook | None = None, not_sent: Mapping[str, str] | None = None
-) -> None:
+def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> None:
     """Reports on standard error what a command spent; nothing if no model was asked."""
     if not receipt.lines:
         return
@@ -174,10 +172,5 @@ def say_receipt(
     if receipt.unconfirmed:
         lost = f"{receipt.unconfirmed:.4f} for requests whose answer never came"
         console.say(f"        and up to {lost}")
-    if book is not None and book.ledger.asked_again:
-        console.say(
-            f"        {book.ledger.asked_again:,} requests were in flight when an earlier command "
-            f"was killed and were sent again: {book.ledger.cost_again:.4f} of the cost"
-        )
     for name, text in (not_sent or {}).items():
         console.say(f"        {name} is not sent: the endpoint says: {text}")

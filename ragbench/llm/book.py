@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -102,36 +102,17 @@ class Ledger:
         self._book = book
         self._reported = False
         self._lines: dict[tuple[str, str], ReceiptLine] = {}
-        self._open: dict[int, tuple[ReceiptLine, Decimal | None, str]] = {}
-        self._again: set[int] = set()
-        self.lost: set[str] = set()
-        """Keys of requests that were in flight when a command was killed, and were not asked again
-        since."""
-        self.asked_again = 0
-        """Requests that a killed command had in flight, and that were sent again."""
-        self.cost_again = Decimal(0)
-        """What the answers to those cost."""
+        self._open: dict[int, tuple[ReceiptLine, Decimal | None]] = {}
 
-    @property
-    def is_kept(self) -> bool:
-        return self._book is not None
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._open)
-
-    def request(
-        self, purpose: str, model: str, *, key: str = "", most: Decimal | None = None
-    ) -> int:
+    def request(self, purpose: str, model: str, *, most: Decimal | None = None) -> int:
         """A request is sent that costs ``most`` at most; gives its number."""
         number = next(_NUMBERS)
-        self._happened("s", number, purpose, model, key, most, False)
+        self._happened("s", number, purpose, model, most)
         return number
 
     def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
         """A request was answered, and its tokens or its cost reported."""
-        cached, thought = usage.cached_prompt_tokens, usage.reasoning_tokens
-        tokens = (usage.prompt_tokens, usage.completion_tokens, cached, thought)
+        tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
         self._reported = self._reported or (self._price is None and cost is not None)
         self._happened("a", number, tokens, cost)
 
@@ -156,31 +137,21 @@ class Ledger:
             self._book.note(*event)
 
     def add(self, kind: str, *event: Any) -> None:
-        if kind == "l":
-            self.lost.update(event[0])
-        elif kind == "s":
-            number, purpose, model, key, most, again = event
-            amount = _decimal(most)
+        if kind == "s":
+            number, purpose, model, most = event
             line = self._line(purpose, model)
             line.requests += 1
-            self.lost.discard(key)
-            self._open[number] = (line, amount, key)
-            if again is True:
-                self._again.add(number)
-                self.asked_again += 1
+            self._open[number] = (line, _decimal(most))
         elif kind == "a":
-            number, (prompt, completion, _, thought), reported = event
-            cost = _decimal(reported)
-            line, *_ = self._open.pop(number)
+            number, (prompt, completion, thought), cost = event
+            line, _ = self._open.pop(number)
             line.prompt_tokens += prompt
             line.completion_tokens += completion
             line.reasoning_tokens += thought
-            line.cost = _sum((line.cost, cost))
-            if number in self._again:
-                self.cost_again += cost or Decimal(0)
+            line.cost = _sum((line.cost, _decimal(cost)))
         elif kind == "e":
             number, billed = event
-            line, most, _ = self._open.pop(number)
+            line, most = self._open.pop(number)
             if billed:
                 line.unconfirmed = _sum((line.unconfirmed, most))
                 line.unconfirmed_requests += 1
@@ -191,11 +162,12 @@ class Ledger:
             line.cached += bool(cached)
             line.failed += bool(failed)
 
-    def cut_off(self) -> None:
-        """What is in flight never ends: its command was killed."""
-        for number, (*_, key) in list(self._open.items()):
-            self.lost.add(key)
+    def cut_off(self) -> int:
+        """What is in flight never ends, since its command was killed; gives how much that is."""
+        numbers = list(self._open)
+        for number in numbers:
             self.add("e", number, True)
+        return len(numbers)
 
     def _line(self, purpose: str, model: str) -> ReceiptLine:
         return self._lines.setdefault((purpose, model), ReceiptLine(purpose=purpose, model=model))
@@ -215,74 +187,56 @@ class CallBook:
         self._folder = folder
         self._lock = threading.RLock()
         self._file: int | None = None
-        self.ledger = Ledger()
-        """Of all who write into it."""
         self.spent_before = Decimal(0)
         """What earlier commands of the run spent, or may have spent; known when it is open."""
 
     def open(self) -> None:
         """Begins the book, where it has not begun; closes that of a command that was killed."""
-        with self._lock:
-            if self._file is None:
-                try:
-                    self._begin()
-                except OSError as error:
-                    text = f"{self._folder / CALLS} cannot be written: {error.strerror}"
-                    raise LLMCacheError(text) from error
-
-    def _begin(self) -> None:
         calls, receipts = self._folder / CALLS, self._folder / RECEIPTS
-        if calls.exists():
-            earlier = Ledger()
-            for line in _lines(calls):
-                # A line that was cut, or that something else wrote, is skipped.
-                with suppress(ValueError, TypeError, KeyError, InvalidOperation):
-                    earlier.add(*cast("list[Any]", line))
-            in_flight = earlier.in_flight
-            earlier.cut_off()
-            more = {"ended": "killed", "in_flight": in_flight}
-            _append(receipts, earlier.receipt(), earlier, more)
-            self.ledger.lost = earlier.lost
-        self.spent_before = _spent(receipts)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-        self._file = os.open(calls, flags, 0o644)
-        if self.ledger.lost:
-            self._write(("l", sorted(self.ledger.lost)))
+        with self._lock:
+            if self._file is not None:
+                return
+            try:
+                if calls.exists():
+                    earlier = Ledger()
+                    for line in _lines(calls):
+                        # A line that was cut, or that something else wrote, is skipped.
+                        with suppress(ValueError, TypeError, KeyError, InvalidOperation):
+                            earlier.add(*line)
+                    in_flight = earlier.cut_off()
+                    _append(receipts, earlier.receipt(), ended="killed", in_flight=in_flight)
+                self.spent_before = _spent(receipts)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+                self._file = os.open(calls, flags, 0o644)
+            except OSError as error:
+                raise LLMCacheError(f"{calls} cannot be written: {error.strerror}") from error
 
     def note(self, *event: Any) -> None:
         with self._lock:
             if event[0] in "sq":
                 self.open()
-            if event[0] == "s":
-                event = (*event[:-1], event[4] in self.ledger.lost)
-            self.ledger.add(*event)
-            self._write(event)
+            if self._file is not None:
+                # One write a line: a process that dies leaves whole lines.
+                os.write(self._file, msgspec.json.encode(event) + b"\n")
 
     def close(self, receipt: Receipt) -> None:
         """Ends the book: its lines become one receipt; none where nobody was asked."""
         with self._lock:
             file, self._file = self._file, None
         if receipt.lines:
-            _append(self._folder / RECEIPTS, receipt, self.ledger, {"ended": "done"})
+            _append(self._folder / RECEIPTS, receipt, ended="done")
         if file is not None:
             os.close(file)
             with suppress(OSError):
                 (self._folder / CALLS).unlink()
 
-    def _write(self, event: tuple[Any, ...]) -> None:
-        if self._file is not None:
-            # One write a line: a process that dies leaves whole lines.
-            os.write(self._file, msgspec.json.encode(event) + b"\n")
 
-
-def _append(path: Path, receipt: Receipt, ledger: Ledger, more: dict[str, Any]) -> None:
+def _append(path: Path, receipt: Receipt, **more: Any) -> None:
     """Writes a receipt as a line; amounts are exact numbers as text, null when not known.
 
     Receipts show what was paid when, repetitions and lost answers included, and so differ from run
     to run: the report shows what the answers took that its scores rest on.
     """
-    if ledger.asked_again:  # what a kill had cut off
-        more |= {"asked_again": {"requests": ledger.asked_again, "cost": ledger.cost_again}}
     line = {
         "currency": receipt.currency,
         "price_origin": receipt.price_origin,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import blake2b
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from ragbench.core.calling import retry_after
@@ -174,18 +172,19 @@ class Caller:
                     self.circuit.check()
                     question.attempts += 1
                     sent = await self._send(path, payload, question.purpose, most)
+                    problem = sent.detail
                     if sent.body is not None:
                         self._given_up = 0
                         try:
                             return read(sent.body)
                         except EmptyAnswerError as error:
-                            await self._again(question, str(error), sent)
+                            problem = str(error)
                     elif sent.meaning is Meaning.RATE_LIMITED:
                         await self._wait_for_turn(question, sent)
-                    elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
-                        await self._again(question, sent.detail, sent)
-                    else:
+                        continue
+                    elif sent.meaning not in (Meaning.BROKEN, Meaning.UNANSWERED):
                         raise self._refusal(sent)
+                    await self._again(question, problem, sent)
         except TimeoutError:
             raise LLMDeadlineError(
                 f"the time allowed for all calls to {self._where} is over. What was answered is "
@@ -255,10 +254,7 @@ class Caller:
             async with self.concurrency.slot() as slot:
                 self.circuit.check()  # it may have opened while this stood in line
                 cost = reserved
-                key = _key(payload) if self.ledger.is_kept else ""
-                number = in_flight = self.ledger.request(
-                    purpose, self.endpoint.model, key=key, most=most
-                )
+                number = in_flight = self.ledger.request(purpose, self.endpoint.model, most=most)
                 sent = await self._answer(path, payload)
                 in_flight = None
                 # Before anything else happens: a process that is killed now has it in its book.
@@ -285,24 +281,22 @@ class Caller:
             )
         meaning = meaning_of(answer, has_answered=self.circuit.has_answered)
         status = answer.effective_status
-        if meaning is Meaning.ANSWERED:
-            try:
-                body = decoded(answer)
-            except EmptyAnswerError as error:
-                broken = Meaning.BROKEN
-                return Sent(meaning=broken, detail=str(error), status=status, may_be_billed=True)
-            return Sent(meaning=meaning, status=status, body=body, usage=usage_of(body))
-        wait = retry_after(answer.headers)
-        # Masked before it is cut: half of a key is a key to those who have the other half.
-        detail = shortened(self._transport.masked(answer.message))
-        return Sent(
-            meaning=meaning,
-            detail=f"{status} {detail}".rstrip(),
-            status=status,
-            text=answer.body,
-            wait=requested_wait(answer) if wait is None else wait,
-            may_be_billed=status in _MAY_HAVE_WORKED,
-        )
+        if meaning is not Meaning.ANSWERED:
+            wait = retry_after(answer.headers)
+            return Sent(
+                meaning=meaning,
+                detail=f"{status} {shortened(answer.message)}".rstrip(),
+                status=status,
+                text=answer.body,
+                wait=requested_wait(answer) if wait is None else wait,
+                may_be_billed=status in _MAY_HAVE_WORKED,
+            )
+        try:
+            body = decoded(answer)
+        except EmptyAnswerError as error:
+            detail = str(error)
+            return Sent(meaning=Meaning.BROKEN, detail=detail, status=status, may_be_billed=True)
+        return Sent(meaning=meaning, status=status, body=body, usage=usage_of(body))
 
     def _note(self, slot: Slot, sent: Sent) -> None:
         """What the answer says about load, and whether the endpoint lives."""
@@ -327,9 +321,3 @@ class Caller:
         billed = sent.usage is not None or sent.may_be_billed
         self.ledger.ended(number, billed=billed)
         return most if billed else Decimal(0)
-
-
-def _key(payload: Mapping[str, Any]) -> str:
-    """A short name of a request: equal for equal ones."""
-    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
-    return blake2b(text.encode(), digest_size=8).hexdigest()

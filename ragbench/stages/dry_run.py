@@ -261,9 +261,6 @@ class _AssumedModel:
     async def close(self) -> None:
         pass
 
-    def masked(self, text: str) -> str:
-        return text
-
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
         count = counter_for_model(payload["model"]).count
         texts: list[str] = payload.get("input", [])
