@@ -80,18 +80,17 @@ class Receipt:
     @property
     def cost(self) -> Decimal | None:
         """All together; None when the price of anything is not known."""
-        return _sum(line.cost for line in self.lines)
+        return total(line.cost for line in self.lines)
 
     @property
     def unconfirmed(self) -> Decimal | None:
-        return _sum(line.unconfirmed for line in self.lines)
+        return total(line.unconfirmed for line in self.lines)
 
 
-def _sum(amounts: Iterable[Decimal | None]) -> Decimal | None:
-    total: Decimal | None = Decimal(0)
-    for amount in amounts:
-        total = None if total is None or amount is None else total + amount
-    return total
+def total(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    """What amounts come to; None when one of them is not known."""
+    known = list(amounts)
+    return None if None in known else sum(filter(None, known), Decimal(0))
 
 
 class Ledger:
@@ -148,12 +147,12 @@ class Ledger:
             line.prompt_tokens += prompt
             line.completion_tokens += completion
             line.reasoning_tokens += thought
-            line.cost = _sum((line.cost, _decimal(cost)))
+            line.cost = total((line.cost, _decimal(cost)))
         elif kind == "e":
             number, billed = event
             line, most = self._open.pop(number)
             if billed:
-                line.unconfirmed = _sum((line.unconfirmed, most))
+                line.unconfirmed = total((line.unconfirmed, most))
                 line.unconfirmed_requests += 1
         elif kind == "q":
             purpose, model, cached, failed = event
@@ -258,10 +257,10 @@ def _lines(path: Path) -> Iterator[Any]:
 
 def _spent(path: Path) -> Decimal:
     """What all commands of a run spent, or may have spent, as its receipts say."""
-    total = Decimal(0)
+    spent = Decimal(0)
     with suppress(FileNotFoundError):
         for receipt in _lines(path):
             with suppress(TypeError, KeyError, InvalidOperation):
                 for line in receipt["lines"]:
-                    total += Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
-    return total
+                    spent += Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
+    return spent

@@ -21,6 +21,7 @@ from ragbench.errors import (
     LLMTruncatedError,
 )
 from ragbench.llm.answers import Completion, completion_of, usage_of
+from ragbench.llm.book import total
 from ragbench.llm.cache import cache_key
 from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
 from ragbench.llm.dialect import Dialect, Learned, schema_text
@@ -80,9 +81,6 @@ class LLMClient(Caller):
         self._judge = endpoint.fingerprint()
         self._asking: dict[bytes, _Asking] = {}
         self._unwritable: LLMCacheError | None = None
-
-    def __repr__(self) -> str:
-        return f"LLMClient({self.endpoint.model!r} at {self.endpoint.base_url!r})"
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -164,16 +162,12 @@ class LLMClient(Caller):
         mode = self.dialect.structured
         asked = _Asked(purpose=purpose, spread=spread, schema=schema, mode=mode)
         value, repaired = await self._converse(messages, asked)
-        *earlier, last = asked.said
-        usage, cost = last.usage, last.cost
-        for completion in earlier:
-            usage += completion.usage
-            cost = None if cost is None or completion.cost is None else cost + completion.cost
+        last = asked.said[-1]
         reply = Reply(
             value=value,
             text=last.text,
-            usage=usage,
-            cost=cost,
+            usage=sum((one.usage for one in asked.said), Usage()),
+            cost=total(one.cost for one in asked.said),
             model=last.model,
             finish_reason=last.finish_reason,
             repaired=repaired,
@@ -247,10 +241,18 @@ class LLMClient(Caller):
                 found = await self._once(payload, asked)
             except RejectedError as error:
                 first = first or error
-                # Another call may have found something out meanwhile.
-                if dialect.learned is before and not self._adapts(error, payload, asked, left_out):
+                if dialect.learned is not before:
+                    continue  # another call has found something out meanwhile
+                status, body = error.status or 0, error.body
+                learned = dialect.learns(status, body, payload)
+                if learned is not None:
+                    left_out.append(learned)
+                    continue
+                weaker = None if definition is None else dialect.weaker(asked.mode, status, body)
+                if weaker is None:
                     dialect.forgets(left_out)
                     raise first from None
+                asked.mode = weaker
             except LLMTruncatedError as error:
                 if not error.reasoned:
                     raise
@@ -259,21 +261,6 @@ class LLMClient(Caller):
             else:
                 asked.said.append(found)
                 return found.text
-
-    def _adapts(
-        self, error: RejectedError, payload: Mapping[str, Any], asked: _Asked, left_out: list[str]
-    ) -> bool:
-        """Puts the next request another way, where the rejection says how; false where not."""
-        status = error.status or 0
-        learned = self.dialect.learns(status, error.body, payload)
-        if learned is not None:
-            left_out.append(learned)
-            return True
-        if asked.schema is None:
-            return False
-        weaker = self.dialect.weaker(asked.mode, status, error.body)
-        asked.mode = asked.mode if weaker is None else weaker
-        return weaker is not None
 
     async def _once(self, payload: Mapping[str, Any], asked: _Asked) -> Completion:
         endpoint = self.endpoint

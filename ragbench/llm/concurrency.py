@@ -50,10 +50,6 @@ class Circuit:
         self.has_worked = False
         """Whether it answered an earlier command: then its restart is waited for, too."""
 
-    @property
-    def is_open(self) -> bool:
-        return self._stopped is not None
-
     def check(self) -> None:
         """Does nothing while calls may be made."""
         if self._stopped is not None:

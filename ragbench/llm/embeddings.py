@@ -15,6 +15,7 @@ from ragbench.llm.caller import Caller, CallerOptions, Question
 from ragbench.llm.endpoint import Endpoint
 
 _BATCH = 64
+_VERSION = "embedding"
 
 
 class EmbeddingClient(Caller):
@@ -34,7 +35,10 @@ class EmbeddingClient(Caller):
         """Gives the vectors of texts, or takes those that are known."""
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
-        keys = {text: self._key(text) for text in texts}
+        keys = {
+            text: cache_key(self._identity, [Message(role="user", content=text)], version=_VERSION)
+            for text in texts
+        }
         found = {text: vector for text, key in keys.items() if (vector := self._kept(key))}
         missing = [text for text in keys if text not in found]
         batches = [missing[start : start + _BATCH] for start in range(0, len(missing), _BATCH)]
@@ -73,13 +77,13 @@ class EmbeddingClient(Caller):
             self.ledger.call(purpose, model, failed=True)
             raise
         self.ledger.call(purpose, model)
-        for text, vector in zip(texts, vectors, strict=True):
-            self._keep(keys[text], vector, purpose)
+        if self.cache is not None:
+            judge, usage_unknown = self.endpoint.fingerprint(), Usage(reported=False)
+            for asked, vector in zip(texts, vectors, strict=True):
+                text, key = json.dumps(vector), keys[asked]
+                reply = Reply(value=text, text=text, usage=usage_unknown, model=model, key=key)
+                self.cache.put(reply, judge=judge, model=model, purpose=purpose)
         return vectors, usage
-
-    def _key(self, text: str) -> bytes:
-        asked = [Message(role="user", content=text)]
-        return cache_key(self._identity, asked, version="embedding")
 
     def _kept(self, key: bytes) -> Vector | None:
         kept = None if self.cache is None else self.cache.get(key)
@@ -87,15 +91,6 @@ class EmbeddingClient(Caller):
             return None if kept is None else tuple(map(float, json.loads(kept.text)))
         except (TypeError, ValueError):
             return None
-
-    def _keep(self, key: bytes, vector: Vector, purpose: str) -> None:
-        if self.cache is None:
-            return
-        text, model = json.dumps(vector), self.endpoint.model
-        usage = Usage(reported=False)
-        reply = Reply(value=text, text=text, usage=usage, model=model, key=key)
-        judge = self.endpoint.fingerprint()
-        self.cache.put(reply, judge=judge, model=model, purpose=purpose)
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:

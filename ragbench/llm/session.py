@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Message, Reply
@@ -96,7 +101,7 @@ async def open_models(
 ValueT = TypeVar("ValueT")
 
 
-class LLMSession:
+class LLMSession(AbstractContextManager["LLMSession"]):
     """Models for the length of a run, open from the first time that one is needed.
 
     The clients live in one event loop in a thread of its own: operators and judges ask through the
@@ -109,9 +114,6 @@ class LLMSession:
         self._stack = AsyncExitStack()
         self._lock = threading.Lock()
         self._models: ModelClients | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -168,7 +170,7 @@ class LLMSession:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chat:
+class Chat(AbstractContextManager["Chat"]):
     """A language model for code without an event loop: a `ragbench.core.chat.SamplingChat`.
 
     What it is (model, temperature, identity) is known at once; keys are read, the cache and
@@ -180,9 +182,6 @@ class Chat:
     """Which model it is; raises where none is named."""
     purpose: str = "chat"
     """What its calls are booked under."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

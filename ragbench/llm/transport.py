@@ -68,9 +68,6 @@ class OpenAITransport:
         self._renewing = asyncio.Lock()
         self._client: openai.AsyncOpenAI | None = None
 
-    def __repr__(self) -> str:
-        return f"OpenAITransport({self._endpoint.base_url!r})"
-
     async def open(self) -> None:
         package = require("openai", extra="llm")
         endpoint = self._endpoint

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from ragbench.errors import InterfaceError
-from ragbench.plugins import Registry, load_attribute
+from ragbench.plugins import load_attribute
 from ragbench.rag.fallback import to_batch
 from ragbench.rag.forms import (
     FAMILIES,
@@ -19,22 +19,13 @@ from ragbench.rag.forms import (
     pass_top_k,
     top_k_of_function,
 )
+from ragbench.rag.frameworks import shapes_of
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
 from ragbench.rag.one_call import parts_of_one_call
-from ragbench.rag.parts import Parts, Shape, compose, is_coroutine_function
+from ragbench.rag.parts import Parts, compose, is_coroutine_function
 from ragbench.rag.shapes import read_generation, read_retrieval
 
 AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
-
-ADAPTERS = Registry(
-    kind="adapters",
-    builtin={
-        "langchain": "ragbench.rag.frameworks:langchain_shape",
-        "llamaindex": "ragbench.rag.frameworks:llamaindex_shape",
-        "haystack": "ragbench.rag.frameworks:haystack_shape",
-    },
-)
-"""The frameworks whose objects become RAGs; see `ragbench.rag.parts.Shape`."""
 
 _SHAPES = (
     "the interface's methods (retrieve, generate, their batch_ and _with_metadata forms)",
@@ -148,7 +139,7 @@ def _slot(obj: object, family: str) -> Parts:
         names = (chosen.rich.name, chosen.rich_batch.name) if family in rag.families else ()
         parts = Parts(source=rag, methods={name: getattr(rag, name) for name in names})
     else:
-        shapes, own = _shapes_of(obj), interface_methods(obj)
+        shapes, own = shapes_of(obj), interface_methods(obj)
         has_family = any(FORMS[name][0].name == family for name in own)
         for shape in shapes:
             if family in shape.slots and (shape.own_names or not has_family):
@@ -161,13 +152,8 @@ def _slot(obj: object, family: str) -> Parts:
     return parts
 
 
-def _shapes_of(obj: object) -> list[Shape]:
-    found = (ADAPTERS.load(name)(obj) for name in ADAPTERS.targets())
-    return [shape for shape in found if shape is not None]
-
-
 def _parts(obj: object) -> Parts:
-    shapes = _shapes_of(obj)
+    shapes = shapes_of(obj)
     names = [shape.name for shape in shapes]
     own = interface_methods(obj)
     # Whoever has both families wrote the interface; other methods are his own business.

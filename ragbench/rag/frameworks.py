@@ -15,7 +15,13 @@ from ragbench.rag.parts import Parts, Shape, cut, refuse_beyond
 from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
 
 
-def langchain_shape(obj: object) -> Shape | None:
+def shapes_of(obj: object) -> list[Shape]:
+    """What an object looks like; of several frameworks where it looks like several."""
+    found = (_langchain_shape(obj), _llamaindex_shape(obj), _haystack_shape(obj))
+    return [shape for shape in found if shape is not None]
+
+
+def _langchain_shape(obj: object) -> Shape | None:
     """What has ``invoke``; a retriever says that documents come out."""
     if not _has(obj, "invoke"):
         return None
@@ -179,7 +185,7 @@ def _schema(obj: object, method: str) -> Mapping[str, Any]:
 # --- LlamaIndex
 
 
-def llamaindex_shape(obj: object) -> Shape | None:
+def _llamaindex_shape(obj: object) -> Shape | None:
     """An engine has ``query`` and ``aquery``; a retriever ``retrieve`` and ``aretrieve``."""
     if _has(obj, "query", "aquery"):
         return Shape(name="a LlamaIndex query engine", parts=_llamaindex_engine, own_names=True)
@@ -211,7 +217,7 @@ _ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
 # --- Haystack
 
 
-def haystack_shape(obj: object) -> Shape | None:
+def _haystack_shape(obj: object) -> Shape | None:
     """A pipeline has ``run``, ``inputs`` and ``outputs``; a component ``run`` with a ``query``."""
     if not _has(obj, "run"):
         return None

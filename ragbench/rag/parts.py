@@ -61,12 +61,7 @@ MakeParts = Callable[[Any], Parts]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """What a framework's object is, and how it becomes a RAG.
-
-    Other packages add frameworks of theirs through the entry-point group ``ragbench.adapters``:
-    each target is a function that takes any object and returns its shape, or None when the object
-    is not of that framework.
-    """
+    """What a framework's object is, and how it becomes a RAG."""
 
     name: str
     """How messages call it: ``"a LangChain retriever"``."""
