@@ -219,15 +219,8 @@ class Chat(AbstractContextManager["Chat"]):
     def complete(self, messages: Sequence[Message]) -> str:
         return self.ask(messages).text
 
-    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
-        return self._asked(messages, None, repeat)
-
-    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        reply: Reply[ValueT] = self._asked(messages, schema, 0)
-        return reply.value
-
-    def _asked(
-        self, messages: Sequence[Message], schema: Schema[Any] | None, repeat: int
+    def ask(
+        self, messages: Sequence[Message], *, repeat: int = 0, schema: Schema[Any] | None = None
     ) -> Reply[Any]:
         self.settings()  # raises where nothing may be asked
 
@@ -236,6 +229,10 @@ class Chat(AbstractContextManager["Chat"]):
             return await chat.ask(messages, schema=schema, purpose=self.purpose, repeat=repeat)
 
         return self.session.run(ask)
+
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
+        reply: Reply[ValueT] = self.ask(messages, schema=schema)
+        return reply.value
 
 
 def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:

@@ -134,8 +134,7 @@ def _query_input(obj: object, where: str) -> Callable[[str], Any]:
     name = next((name for name in _QUERY_NAMES if name in names), None)
     if name is None and len(names) == 1:
         name = names[0]
-    others = [other for other in names if other not in (name, "chat_history")]
-    if name is None or others:
+    if name is None or {*names} - {name, "chat_history"}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
             "takes the query alone; for one that takes contexts too, say as_rag(generate=...)"
@@ -148,11 +147,9 @@ _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")
 
 
 def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
-    names = _input_names(obj)
     if _schema(obj, "get_input_jsonschema").get("type") == "string":
         return lambda query, contexts: query
-    if not names:
-        return lambda query, contexts: {"question": query, "context": _text(contexts)}
+    names = _input_names(obj) or ["question", "context"]
     query_name = next((name for name in _QUERY_NAMES if name in names), None)
     context_name = next((name for name in _CONTEXT_NAMES if name in names), None)
     if query_name is None or context_name is None or len(names) > 2:
@@ -160,11 +157,7 @@ def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
             f"{type(obj).__name__} takes {', '.join(names)}: to generate, it must take the query "
             f"({', '.join(_QUERY_NAMES)}) and the contexts ({', '.join(_CONTEXT_NAMES)})"
         )
-    return lambda query, contexts: {query_name: query, context_name: _text(contexts)}
-
-
-def _text(contexts: Sequence[str]) -> str:
-    return "\n\n".join(contexts)
+    return lambda query, contexts: {query_name: query, context_name: "\n\n".join(contexts)}
 
 
 def _input_names(obj: object) -> list[str]:
@@ -172,14 +165,12 @@ def _input_names(obj: object) -> list[str]:
     keys = getattr(obj, "input_keys", None)  # the older chain classes
     if isinstance(keys, list):
         return [str(key) for key in cast("list[object]", keys)]
-    properties = as_mapping(_schema(obj, "get_input_jsonschema").get("properties"))
-    return list(properties or ())
+    return list(as_mapping(_schema(obj, "get_input_jsonschema").get("properties")) or ())
 
 
 def _schema(obj: object, method: str) -> Mapping[str, Any]:
     get = getattr(obj, method, None)
-    schema = get() if callable(get) else None
-    return as_mapping(schema) or {}
+    return (as_mapping(get()) if callable(get) else None) or {}
 
 
 # --- LlamaIndex
@@ -249,9 +240,13 @@ def _haystack_pipeline(obj: Any) -> Parts:
     other component turns into documents again (a ranker's rather than its retriever's).
     """
     where = f"{type(obj).__name__}.run"
-    sockets = _query_sockets(obj, where)
+    inputs = cast("Mapping[str, Mapping[str, Any]]", obj.inputs())
+    sockets = _query_sockets(inputs, where)
     outputs = _outputs(obj)
-    sources = _document_sources(obj, outputs)
+    giving = [component for component, names in outputs.items() if "documents" in names]
+    edges = [tuple(edge)[:2] for edge in getattr(getattr(obj, "graph", None), "edges", ())]
+    last = [one for one in giving if not any((one, other) in edges for other in giving)]
+    sources = last or giving
     answers = [name for name, found in outputs.items() if not found.isdisjoint(_ANSWER_SOCKETS)]
 
     def ask(query: str, top_k: int | None = None) -> dict[str, Any]:
@@ -259,10 +254,9 @@ def _haystack_pipeline(obj: Any) -> Parts:
         for component, socket in sockets:
             data.setdefault(component, {})[socket] = query
         for component in sources if top_k is not None else ():
-            if "top_k" in _open_inputs(obj).get(component, {}):
+            if "top_k" in inputs.get(component, {}):
                 data.setdefault(component, {})["top_k"] = top_k
-        found = obj.run(data, include_outputs_from={*sources, *answers})
-        return _flat(cast("Mapping[str, Any]", found), sources, answers)
+        return _flat(obj.run(data, include_outputs_from={*sources, *answers}), sources, answers)
 
     def generate(query: str, contexts: list[str]) -> GenerationResult[Any]:
         return read_generation(ask(query), where)
@@ -279,14 +273,15 @@ def _haystack_pipeline(obj: Any) -> Parts:
     )
 
 
-def _query_sockets(obj: Any, where: str) -> list[tuple[str, str]]:
+def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[tuple[str, str]]:
+    """Component and name of each input that takes the query."""
     chosen: list[tuple[str, str]] = []
     missing: list[str] = []
-    for component, sockets in _open_inputs(obj).items():
-        for name, details in sockets.items():
-            mandatory = bool((as_mapping(details) or {}).get("is_mandatory"))
-            textual = (as_mapping(details) or {}).get("type") is str
-            if name in _QUERY_SOCKETS or (mandatory and textual):
+    for component, sockets in inputs.items():
+        for name, given in sockets.items():
+            details = as_mapping(given) or {}
+            mandatory = bool(details.get("is_mandatory"))
+            if name in _QUERY_SOCKETS or (mandatory and details.get("type") is str):
                 chosen.append((component, name))
             elif mandatory:
                 missing.append(f"{component}.{name}")
@@ -298,10 +293,6 @@ def _query_sockets(obj: Any, where: str) -> list[tuple[str, str]]:
     return chosen
 
 
-def _open_inputs(obj: Any) -> Mapping[str, Mapping[str, Any]]:
-    return cast("Mapping[str, Mapping[str, Any]]", obj.inputs())
-
-
 def _outputs(obj: Any) -> dict[str, frozenset[str]]:
     """Names of what each component gives, also where another component takes it."""
     every = "include_components_with_connected_outputs"
@@ -310,19 +301,11 @@ def _outputs(obj: Any) -> dict[str, frozenset[str]]:
     return {component: frozenset(names) for component, names in found.items()}
 
 
-def _document_sources(obj: Any, outputs: Mapping[str, frozenset[str]]) -> list[str]:
-    giving = [component for component, names in outputs.items() if "documents" in names]
-    graph = getattr(obj, "graph", None)
-    edges = [tuple(edge)[:2] for edge in cast("Iterable[Any]", getattr(graph, "edges", ()))]
-    last = [one for one in giving if not any((one, other) in edges for other in giving)]
-    return last or giving
-
-
 def _flat(found: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
     """One mapping of what came out: the documents, and the first answer there is."""
     flat: dict[str, Any] = {}
     if sources:
-        gave = [cast("Mapping[str, Any]", found.get(component, {})) for component in sources]
+        gave = [as_mapping(found.get(component)) or {} for component in sources]
         flat["documents"] = [document for out in gave for document in out.get("documents") or ()]
     for name in _ANSWER_SOCKETS:
         for component in answers:
