@@ -14,7 +14,7 @@ from ragbench_cli.tables import bare_table, print_block, styled
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ragbench.llm.book import CallBook, Receipt
+    from ragbench.llm.budget import CallBook, Receipt
     from ragbench.stages.dry_run import JudgingEstimate
     from ragbench_cli.models import ModelsInUse
 
@@ -116,7 +116,7 @@ def booked_run(
     killed before is in the folder's receipts afterwards.
     """
     from ragbench.errors import InterruptedRunError, LLMStoppedError
-    from ragbench.llm.book import CallBook, Receipt
+    from ragbench.llm.budget import CallBook, Receipt
 
     book = models.budget.book = CallBook(folder)
     try:

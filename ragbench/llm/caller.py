@@ -29,8 +29,7 @@ from ragbench.llm.answers import (
     shortened,
     usage_of,
 )
-from ragbench.llm.book import Ledger, Receipt
-from ragbench.llm.budget import Budget, check_cap, most_prompt_tokens, price_for
+from ragbench.llm.budget import Budget, Ledger, Receipt, check_cap, most_prompt_tokens, price_for
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency, Slot
 from ragbench.llm.endpoint import Endpoint

@@ -16,12 +16,10 @@ from typing import Any, TypeVar
 
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Message, Reply
-from ragbench.llm.book import Receipt
-from ragbench.llm.budget import Budget, check_cap, price_for
+from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.client import LLMClient
+from ragbench.llm.client import EmbeddingClient, LLMClient
 from ragbench.llm.concurrency import Clock
-from ragbench.llm.embeddings import EmbeddingClient
 from ragbench.llm.endpoint import Price
 from ragbench.llm.schema import Schema
 from ragbench.llm.settings import LLMSettings

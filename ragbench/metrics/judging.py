@@ -35,7 +35,7 @@ class Asks(Protocol):
 
 
 class Embeds(Protocol):
-    """Gives vectors; see `ragbench.llm.embeddings.EmbeddingClient.embed`."""
+    """Gives vectors; see `ragbench.llm.client.EmbeddingClient.embed`."""
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings: ...
 

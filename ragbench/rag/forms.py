@@ -44,19 +44,6 @@ class Family:
     def forms(self) -> tuple[MethodForm, MethodForm, MethodForm, MethodForm]:
         return (self.plain, self.rich, self.batch, self.rich_batch)
 
-    def substitutes(self, form: MethodForm) -> tuple[MethodForm, MethodForm, MethodForm]:
-        """The other forms, in the order in which they stand in for a missing one.
-
-        A form with metadata is derived from forms with metadata first, so that no metadata is
-        lost. A plain batch is derived from a real batch first, so that a batch stays one call.
-        """
-        return {
-            self.plain: (self.rich, self.batch, self.rich_batch),
-            self.rich: (self.rich_batch, self.plain, self.batch),
-            self.batch: (self.rich_batch, self.plain, self.rich),
-            self.rich_batch: (self.rich, self.batch, self.plain),
-        }[form]
-
 
 def _family(name: str, verb: str) -> Family:
     return Family(
@@ -77,14 +64,24 @@ FORMS: Mapping[str, tuple[Family, MethodForm]] = {
 
 
 def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
-    """Which implemented form each form falls back on, were it not implemented itself."""
+    """Which implemented form each form falls back on, were it not implemented itself.
+
+    A form with metadata is derived from forms with metadata first, so that no metadata is lost. A
+    plain batch is derived from a real batch first, so that a batch stays one call.
+    """
     written = set(implemented)
     found: dict[str, MethodForm] = {}
-    for family, form in FORMS.values():
-        for substitute in family.substitutes(form):
-            if substitute.name in written:
-                found[form.name] = substitute
-                break
+    for family in FAMILIES.values():
+        plain, rich, batch, rich_batch = family.forms
+        for form, others in (
+            (plain, (rich, batch, rich_batch)),
+            (rich, (rich_batch, plain, batch)),
+            (batch, (rich_batch, plain, rich)),
+            (rich_batch, (rich, batch, plain)),
+        ):
+            first = next((other for other in others if other.name in written), None)
+            if first is not None:
+                found[form.name] = first
     return found
 
 

@@ -19,7 +19,7 @@ from ragbench.core.chat import Reply
 from ragbench.core.metric import Metric
 from ragbench.core.trace import Trace
 from ragbench.llm.answers import Answer
-from ragbench.llm.book import Receipt
+from ragbench.llm.budget import Receipt
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.dialect import Dialect

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from ragbench.core.chat import Usage
 from ragbench.errors import LLMBudgetError, LLMCacheError
-from ragbench.llm.book import CALLS, RECEIPTS, CallBook, Ledger
-from ragbench.llm.budget import Budget, most_prompt_tokens
+from ragbench.llm.budget import CALLS, RECEIPTS, Budget, CallBook, Ledger, most_prompt_tokens
 from ragbench.text.token_counter import APPROXIMATE
 from tests.unit.llm.builders import PRICE
 from tests.virtual_time import run

@@ -19,7 +19,7 @@ from ragbench.errors import (
     LLMRequestError,
     LLMTruncatedError,
 )
-from ragbench.llm.book import ReceiptLine
+from ragbench.llm.budget import ReceiptLine
 from ragbench.llm.client import LLMClient
 from ragbench.llm.endpoint import ApiKey, Endpoint
 from ragbench.llm.probe import Finding, probe
