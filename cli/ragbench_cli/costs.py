@@ -138,9 +138,10 @@ def booked_run(
 def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
     from ragbench.errors import RunError
     from ragbench.ledger.folder import RunFolder
+    from ragbench.llm.budget import CALLS
 
-    if not folder.is_dir():
-        return
+    if not folder.is_dir() or not (receipt.lines or (folder / CALLS).exists()):
+        return  # nobody was asked, and no command was killed that had asked
     try:
         with RunFolder(path=folder).locked():
             book.open()

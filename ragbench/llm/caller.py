@@ -31,7 +31,7 @@ from ragbench.llm.answers import (
 )
 from ragbench.llm.budget import Budget, Ledger, Receipt, check_cap, most_prompt_tokens, price_for
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency, Slot
+from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency
 from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.transport import NoAnswerError, OpenAITransport, Transport
 
@@ -250,7 +250,7 @@ class Caller:
         cost = Decimal(0)
         in_flight: int | None = None
         try:
-            async with self.concurrency.slot() as slot:
+            async with self.concurrency.slot() as epoch:
                 self.circuit.check()  # it may have opened while this stood in line
                 cost = reserved
                 number = in_flight = self.ledger.request(purpose, self.endpoint.model, most=most)
@@ -258,7 +258,7 @@ class Caller:
                 in_flight = None
                 # Before anything else happens: a process that is killed now has it in its book.
                 cost = self._book(number, sent, reserved)
-                self._note(slot, sent)
+                self._note(epoch, sent)
         finally:
             if in_flight is not None:  # cancelled: the endpoint may finish, and bill, it
                 self.ledger.ended(in_flight, billed=True)
@@ -297,12 +297,12 @@ class Caller:
             return Sent(meaning=Meaning.BROKEN, detail=detail, status=status, may_be_billed=True)
         return Sent(meaning=meaning, status=status, body=body, usage=usage_of(body))
 
-    def _note(self, slot: Slot, sent: Sent) -> None:
+    def _note(self, epoch: int, sent: Sent) -> None:
         """What the answer says about load, and whether the endpoint lives."""
         if sent.meaning is Meaning.RATE_LIMITED:
-            self.concurrency.rate_limited(slot, sent.wait or 0.0)
+            self.concurrency.rate_limited(epoch, sent.wait or 0.0)
         elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
-            self.concurrency.failed(slot)
+            self.concurrency.failed(epoch)
         else:
             self.concurrency.succeeded()
         if sent.meaning is Meaning.UNANSWERED:

@@ -119,6 +119,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         fewest = engine.fewest
         self._fewest = None if fewest is None else fewest * self._size
         """Items that must wait before workers are started."""
+        self.ahead = 0 if fewest is None else engine.count * (engine.capacity + 1) - 1
+        """Batches to begin before the first one is taken, so that no worker is ever idle."""
         self._lost = lost
         self._stopped = stopped
         self._here: Map[ItemT, ValueT] | None = None
@@ -126,12 +128,6 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         self._waiting: deque[Batch[ItemT, ValueT]] = deque()
         self._in_a_row = 0
         """Workers lost since the last result."""
-
-    @property
-    def ahead(self) -> int:
-        """Batches to begin before the first one is taken, so that no worker is ever idle."""
-        engine = self._engine
-        return 0 if self._fewest is None else engine.count * (engine.capacity + 1) - 1
 
     @property
     def is_started(self) -> bool:
