@@ -240,15 +240,13 @@ def test_errors_alone_and_the_deadline_end_everything() -> None:
 
 
 def test_a_403_concerns_one_prompt_once_others_were_answered() -> None:
-    script = Script([said("a"), error(403, "firewall"), said("b")])
-
     async def work(client: LLMClient) -> str:
         await client.ask(asked("good"))
         with pytest.raises(LLMRequestError, match="firewall"):
             await client.ask(asked("bad"))
         return (await client.ask(asked("also good"))).text
 
-    assert using(script, work) == "b"
+    assert using(Script([said("a"), error(403, "firewall"), said("b")]), work) == "b"
 
 
 # --- structure

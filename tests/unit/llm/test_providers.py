@@ -112,20 +112,11 @@ def test_the_books_are_the_servers_own(kind: Provider) -> None:
 
 
 @EVERY
-def test_a_minutes_limit_is_waited_for(kind: Provider) -> None:
+def test_a_minutes_limit_and_an_overload_are_waited_for(kind: Provider) -> None:
     clock = CountingClock()
     with kind(limited=4) as server:
-
-        async def work(client: LLMClient) -> int:
-            calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(6))
-            return len(await asyncio.gather(*calls))
-
-        assert using(server, work, clock=clock) == 6
+        assert using(server, lambda client: kinds(client, 6), clock=clock) == {"Reply": 6}
     assert clock.waited > 1.0
-
-
-@EVERY
-def test_an_overload_is_waited_for(kind: Provider) -> None:
     with kind(overloaded=3) as server:
         assert using(server, lambda client: client.ask(asked("A word?"))).text
 
