@@ -132,10 +132,11 @@ def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
 
 def _slot(obj: object, family: str) -> Parts:
     """The parts of what was given as ``retrieve=`` or ``generate=``."""
+    given: object = obj
     if inspect.isclass(obj) or isinstance(obj, str):
-        obj = as_rag(cast("object", obj))
-    if isinstance(obj, RAGBase):
-        rag, chosen = cast("RAGBase[Any]", obj), FAMILIES[family]
+        given = as_rag(cast("object", obj))
+    if isinstance(given, RAGBase):
+        rag, chosen = cast("RAGBase[Any]", given), FAMILIES[family]
         names = (chosen.rich.name, chosen.rich_batch.name) if family in rag.families else ()
         parts = Parts(source=rag, methods={name: getattr(rag, name) for name in names})
     else:

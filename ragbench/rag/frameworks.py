@@ -95,15 +95,14 @@ def _langchain_chain(obj: Any) -> Parts:
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
         return _generating(obj, where, lambda query, contexts: wrap(query))
 
+    def ask(query: str) -> Any:
+        return obj.invoke(wrap(query))
+
     def ask_batch(queries: list[str]) -> list[Any]:
         return list(obj.batch([wrap(query) for query in queries], return_exceptions=True))
 
-    return parts_of_one_call(
-        obj,
-        lambda query: obj.invoke(wrap(query)),
-        where,
-        ask_batch=ask_batch if _has(obj, "batch") else None,
-    )
+    batch = ask_batch if _has(obj, "batch") else None
+    return parts_of_one_call(obj, ask, where, ask_batch=batch)
 
 
 def _langchain_generator(obj: Any) -> Parts:

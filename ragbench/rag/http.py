@@ -58,10 +58,12 @@ def _result(item: Any, read: Callable[[Mapping[str, Any]], Any], where: str) -> 
         kind = failure.get("type") or "error"
         return RemoteQueryError(f"{where}: {kind}: {failure.get('message') or 'no message'}")
     try:
-        found = read(fields)
+        found: object = read(fields)
         if isinstance(found, RetrievalResult):
             return to_retrieval_result(cast("object", found), where)
-        return to_generation_result(found, where) if isinstance(found, GenerationResult) else found
+        if isinstance(found, GenerationResult):
+            return to_generation_result(cast("object", found), where)
+        return found
     except InterfaceError as problem:
         return problem
 

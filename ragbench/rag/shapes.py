@@ -93,10 +93,11 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
     )
 
 
-def _item(document: Any, position: int, where: str) -> _Item:
+def _item(given: object, position: int, where: str) -> _Item:
     """A document; its score may stand beside it, in a pair or in LlamaIndex' wrapper."""
-    if isinstance(document, tuple) and len(cast("tuple[Any, ...]", document)) == 2:
-        inner, score = cast("tuple[Any, Any]", document)
+    document: Any = given
+    if isinstance(given, tuple) and len(cast("tuple[Any, ...]", given)) == 2:
+        inner, score = cast("tuple[Any, Any]", given)
     elif hasattr(document, "node") and hasattr(document, "score"):
         inner, score = document.node, document.score
     else:
