@@ -71,11 +71,8 @@ class LLMClient(Caller):
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
         super().__init__(endpoint, **options)
         budget = options.get("budget")
-        self.dialect = Dialect(
-            endpoint.structured,
-            must_limit=budget is not None and budget.is_capped,
-            reasons=endpoint.reasoning_effort not in (None, "none"),
-        )
+        must_limit = budget is not None and budget.is_capped
+        self.dialect = Dialect(endpoint, must_limit=must_limit)
         self.stopped: Callable[[], bool] = lambda: False
         """Whether the user has stopped the run: then nothing more is asked."""
         self._kept_dialect = self.dialect.learned
@@ -238,7 +235,7 @@ class LLMClient(Caller):
         left_out: list[str] = []
         while True:
             before = dialect.learned
-            payload = dialect.payload(self.endpoint, messages, definition, asked.mode)
+            payload = dialect.payload(messages, definition, asked.mode)
             try:
                 found = await self._once(payload, asked)
             except RejectedError as error:
@@ -278,7 +275,7 @@ class LLMClient(Caller):
                 _check_prompt(usage_of(body), fewest)
             return completion_of(body)
 
-        longest = self.dialect.longest(endpoint)
+        longest = self.dialect.longest
         return await self.call("/chat/completions", payload, asked, read, max_tokens=longest)
 
     def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:

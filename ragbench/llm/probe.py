@@ -142,7 +142,7 @@ def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> lis
     ]
     if endpoint.temperature is not None and "temperature" not in dialect.learned.not_sent:
         found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
-    if dialect.longest(endpoint) is not None:
+    if dialect.longest is not None:
         thinks = "; the model thinks before it answers" if dialect.learned.reasons else ""
         found.append(Finding(name="limit", detail=f"called {dialect.learned.token_limit}{thinks}"))
     if not reply.usage.reported:

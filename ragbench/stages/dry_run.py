@@ -177,7 +177,9 @@ class DryRun:
             cache=_NothingKept,
         ) as models:
             for client in models.chats:
-                client.dialect = Dialect(StructuredOutput.JSON_SCHEMA)
+                client.dialect = Dialect(
+                    replace(client.endpoint, structured=StructuredOutput.JSON_SCHEMA)
+                )
             model.asked = models
             yield models
 
