@@ -108,8 +108,6 @@ class Concurrency:
         self._limited_in_row = 0
         self._paused_until = 0.0
         self._earliest = 0.0
-        self.peak = 0
-        """The most calls that were in flight at once."""
 
     @property
     def limit(self) -> int:
@@ -180,7 +178,7 @@ class Concurrency:
 
     async def _acquire(self) -> None:
         if self._in_flight < self.limit and not self._waiting:
-            self._take()
+            self._in_flight += 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -194,10 +192,6 @@ class Concurrency:
                     self._waiting.remove(turn)
             raise
 
-    def _take(self) -> None:
-        self._in_flight += 1
-        self.peak = max(self.peak, self._in_flight)
-
     def _release(self) -> None:
         self._in_flight -= 1
         self._wake()
@@ -206,7 +200,7 @@ class Concurrency:
         while self._waiting and self._in_flight < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
-                self._take()
+                self._in_flight += 1
                 turn.set_result(None)
 
 

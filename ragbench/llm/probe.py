@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -88,7 +87,6 @@ def _with_model(error: LLMError, what: str) -> LLMError:
 
 CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
-_BURST = 16
 _PURPOSE = "doctor"
 
 
@@ -112,9 +110,9 @@ async def probe(
 ) -> AsyncGenerator[Finding]:
     """Tries an endpoint out; it may bill that: about 1.4 tokens for each word of `sizes`."""
 
-    def opened(endpoint: Endpoint, *, retries: int = 1, wait: float = 5.0) -> LLMClient:
+    def opened(endpoint: Endpoint) -> LLMClient:
         """A client that keeps nothing and is not patient: a probe has to see what happens."""
-        limits = CallLimits(retries=retries, rate_limit_wait=wait, concurrency=_BURST)
+        limits = CallLimits(retries=1, rate_limit_wait=5.0)
         return LLMClient(endpoint, limits=limits, transport=transport, clock=clock)
 
     async with opened(endpoint) as client:
@@ -129,8 +127,6 @@ async def probe(
     async with opened(replace(endpoint, prompt_check=False, context=None)) as client:
         async for finding in _context(client, sizes):
             yield finding
-    async with opened(endpoint, retries=0, wait=0.0) as client:
-        yield await _burst(client)
 
 
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
@@ -244,21 +240,4 @@ def _too_long(words: int, what: str, read: int) -> Finding:
         detail=f"a prompt of {words:,} words is {what}; {read:,} tokens are read as a whole. Give "
         "the server more context, or judge with fewer contexts",
         settings={"context": read} if read else {},
-    )
-
-
-async def _burst(client: LLMClient) -> Finding:
-    """How many small calls at once are answered without being asked to wait."""
-    asked = (f"Reply with the number {number}." for number in range(_BURST))
-    calls = (client.ask([Message(role="user", content=one)], purpose=_PURPOSE) for one in asked)
-    done = await asyncio.gather(*calls, return_exceptions=True)
-    limited = sum(isinstance(each, LLMError) for each in done)
-    passed, peak = _BURST - limited, client.concurrency.peak
-    if not limited:
-        return Finding(name="rate", detail=f"{_BURST} calls, {peak} at once, are all answered")
-    return Finding(
-        name="rate",
-        good=False,
-        detail=f"{passed} of {_BURST} calls at once are answered, {limited} are not",
-        settings={"concurrency": max(1, passed // 2)},
     )

@@ -26,7 +26,7 @@ from ragbench.llm.probe import Finding, probe
 from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
 from tests.llm_server import Payload
-from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider, Server, Told
+from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider, Server
 from tests.unit.llm.builders import VERDICT, FastClock, Verdict, asked, kinds
 
 pytestmark = pytest.mark.extra("llm")
@@ -259,7 +259,7 @@ def test_an_endpoint_that_does_all_as_it_should_needs_nothing() -> None:
     with reads("openai") as server:
         found = probed(server)
     assert all(finding.good and not finding.settings for finding in found.values())
-    assert set(found) == {"temperature", "limit", "structure", "context", "rate"}
+    assert set(found) == {"temperature", "limit", "structure", "context"}
     assert "json_schema is followed" in found["structure"].detail
     assert "all of" in found["context"].detail
 
@@ -302,18 +302,3 @@ def test_a_server_that_counts_only_what_was_not_kept_is_distinguished_from_one_t
         found = probed(server)
     assert found["prompt tokens"].settings == {"prompt_check": False}
     assert found["context"].good
-
-
-def test_a_limit_of_the_rate_becomes_fewer_calls_at_once() -> None:
-    with reads("openai") as server:
-        before = server.checked
-
-        def checked(payload: Payload, headers: Mapping[str, str]) -> Told:
-            if "Reply with the number" in payload["messages"][-1]["content"]:
-                server.limited = 1 if payload["messages"][-1]["content"][-2] in "05" else 0
-            return before(payload, headers)
-
-        server.checked = checked  # type: ignore[method-assign]
-        found = probed(server)["rate"]
-    assert not found.good and "12 of 16 calls" in found.detail
-    assert found.settings == {"concurrency": 6}
