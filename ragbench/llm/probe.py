@@ -85,7 +85,7 @@ def _with_model(error: LLMError, what: str) -> LLMError:
     return type(error)(text, status=error.status, reply=error.reply, attempts=error.attempts)
 
 
-CONTEXT_SIZES = (2_000, 8_000, 32_000)
+_CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
 _PURPOSE = "doctor"
 
@@ -102,13 +102,9 @@ class Finding:
 
 
 async def probe(
-    endpoint: Endpoint,
-    *,
-    transport: Transport | None = None,
-    clock: Clock | None = None,
-    sizes: Sequence[int] = CONTEXT_SIZES,
+    endpoint: Endpoint, *, transport: Transport | None = None, clock: Clock | None = None
 ) -> AsyncGenerator[Finding]:
-    """Tries an endpoint out; it may bill that: about 1.4 tokens for each word of `sizes`."""
+    """Tries an endpoint out; it may bill that: about 1.4 tokens a word of `_CONTEXT_SIZES`."""
 
     def opened(endpoint: Endpoint) -> LLMClient:
         """A client that keeps nothing and is not patient: a probe has to see what happens."""
@@ -125,7 +121,7 @@ async def probe(
         endpoint = replace(endpoint, extra=extra, **none)
     yield await _structure(endpoint, opened)
     async with opened(replace(endpoint, prompt_check=False, context=None)) as client:
-        async for finding in _context(client, sizes):
+        async for finding in _context(client):
             yield finding
 
 
@@ -199,10 +195,10 @@ def _haystack(words: int, codes: Sequence[str]) -> str:
     return f"{hidden[0]}{parts[0]}{parts[1]}{hidden[1]}{parts[2]}{parts[3]}{hidden[2]}"
 
 
-async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
+async def _context(client: LLMClient) -> AsyncGenerator[Finding]:
     """How long a prompt may be of which everything is read."""
     read = 0
-    for words in sizes:
+    for words in _CONTEXT_SIZES:
         draw = random.Random(words)
         codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
         text = _haystack(words, codes)

@@ -239,7 +239,7 @@ class _Found:
         return Price(**parts, origin=self._origins["price_input"]) if parts else None
 
     def in_force(self, endpoint: Endpoint, cache: str) -> tuple[Setting, ...]:
-        """The settings in force; those that were given after those that always matter."""
+        """The settings that were given, and those that always matter."""
         shown: dict[str, object] = {
             "base_url": mask_url(endpoint.base_url),
             "model": endpoint.model,
@@ -248,11 +248,9 @@ class _Found:
             "max_tokens": endpoint.max_tokens,
             "cache": cache,
         }
-        for name, value in self.values.items():
-            if name not in _KEYS:
-                shown.setdefault(name, value)
-        key_origin = next((self._origins[name] for name in _KEYS if name in self._origins), None)
-        origins = {"api_key": key_origin or "default"} | self._origins
+        shown |= {name: value for name, value in self.values.items() if name not in shown}
+        origins = {"api_key": next(filter(None, map(self._origins.get, _KEYS)), "default")}
+        origins |= self._origins
         return tuple(
             Setting(
                 name=name,
@@ -260,6 +258,7 @@ class _Found:
                 origin=origins.get(name, "default"),
             )
             for name, value in shown.items()
+            if name not in _KEYS
         )
 
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:

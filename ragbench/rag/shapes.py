@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from ragbench.core.result import GenerationResult, RetrievalResult
@@ -111,7 +112,7 @@ def _item(given: object, position: int, where: str) -> _Item:
     return replace(_item(inner, position, where), score=score)
 
 
-_OWN_ID_NAMES = ("id", "_id", "context_id", "chunk_id", "doc_id", "document_id")
+_OWN_ID_NAMES = ("id", "_id", "id_", "node_id", "context_id", "chunk_id", "doc_id", "document_id")
 _OWN_SCORE_NAMES = ("score", "relevance_score", "similarity")
 
 
@@ -119,21 +120,18 @@ def _bare(document: Any) -> _Item | None:
     if isinstance(document, str):
         return _Item(document)
     fields = as_mapping(document)
-    if fields is None:
-        text = _text_of(document)
-        ids = [_read(document, name) for name in ("id", "node_id", "id_")]
-        id_ = next((found for found in ids if found not in (None, "")), None)
-        score = _read(document, "score")
-        metadata = as_mapping(_read(document, "metadata")) or as_mapping(_read(document, "meta"))
-    else:
-        text = _value(fields, _TEXT_NAMES)
-        id_ = _value(fields, _OWN_ID_NAMES)
-        score = _value(fields, _OWN_SCORE_NAMES)
-        metadata = as_mapping(fields.get("metadata")) or as_mapping(fields.get("meta"))
+    get = partial(_read, document) if fields is None else fields.get
+    texts = (get(name) for name in _TEXT_NAMES)
+    text = next((text for text in texts if isinstance(text, str)), None)
+    if text is None and callable(get("get_content")):  # LlamaIndex nodes that are not text nodes
+        text = get("get_content")()
     if not isinstance(text, str):
         return None
-    metadata = metadata or {}
-    origin = _read(document, "ref_doc_id")  # LlamaIndex: the document that a node was cut from
+    ids = (get(name) for name in _OWN_ID_NAMES)
+    id_ = next((found for found in ids if found not in (None, "")), None)
+    score = get("score") if fields is None else _value(fields, _OWN_SCORE_NAMES)
+    metadata = as_mapping(get("metadata")) or as_mapping(get("meta")) or {}
+    origin = get("ref_doc_id")  # LlamaIndex: the document that a node was cut from
     if isinstance(origin, str) and "document_id" not in metadata:
         metadata = {**metadata, "document_id": origin}
     # Vector stores and rerankers often put id and score into the metadata.
@@ -147,13 +145,6 @@ def _bare(document: Any) -> _Item | None:
 
 def as_mapping(value: object) -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
-
-
-def _text_of(document: Any) -> object:
-    texts = (_read(document, name) for name in _TEXT_NAMES)
-    text = next((text for text in texts if isinstance(text, str)), None)
-    get_content = _read(document, "get_content")  # LlamaIndex nodes that are not text nodes
-    return get_content() if text is None and callable(get_content) else text
 
 
 def _read(document: Any, name: str) -> Any:
