@@ -131,7 +131,7 @@ def booked_run(
     finally:
         receipt = Receipt.of([models.session.receipt(), *others()])
         _close_book(book, receipt, folder)
-        if not quiet:
+        if receipt.lines and not quiet:
             say_receipt(receipt, models.session.not_sent())
 
 

@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from ragbench.core.calling import retry_after
-from ragbench.core.chat import Usage
 from ragbench.errors import (
     LLMAccessError,
     LLMDeadlineError,
@@ -76,7 +75,6 @@ class Sent:
     """The body of an error."""
     body: Mapping[str, Any] | None = None
     """The JSON of an answer."""
-    usage: Usage | None = None
     wait: float | None = None
     """Seconds that the endpoint asks to wait."""
     may_be_billed: bool = False
@@ -295,7 +293,7 @@ class Caller:
         except EmptyAnswerError as error:
             detail = str(error)
             return Sent(meaning=Meaning.BROKEN, detail=detail, status=status, may_be_billed=True)
-        return Sent(meaning=meaning, status=status, body=body, usage=usage_of(body))
+        return Sent(meaning=meaning, status=status, body=body)
 
     def _note(self, epoch: int, sent: Sent) -> None:
         """What the answer says about load, and whether the endpoint lives."""
@@ -311,12 +309,13 @@ class Caller:
             self.circuit.answered(well=sent.meaning is Meaning.ANSWERED)
 
     def _book(self, number: int, sent: Sent, most: Decimal) -> Decimal:
-        cost = None if sent.body is None else reported_cost(sent.body)
-        if sent.usage is not None and (sent.usage.reported or cost is not None):
-            if cost is None and self.price is not None:
-                cost = self.price.of(sent.usage)
-            self.ledger.answered(number, sent.usage, cost)
-            return cost or Decimal(0)
-        billed = sent.usage is not None or sent.may_be_billed
+        billed = sent.may_be_billed
+        if sent.body is not None:
+            usage, cost, billed = usage_of(sent.body), reported_cost(sent.body), True
+            if usage.reported or cost is not None:
+                if cost is None and self.price is not None:
+                    cost = self.price.of(usage)
+                self.ledger.answered(number, usage, cost)
+                return cost or Decimal(0)
         self.ledger.ended(number, billed=billed)
         return most if billed else Decimal(0)

@@ -264,13 +264,6 @@ def test_an_endpoint_that_does_all_as_it_should_needs_nothing() -> None:
     assert "all of" in found["context"].detail
 
 
-def test_what_a_reasoning_model_refuses_becomes_a_setting() -> None:
-    with reads("o3") as server:
-        found = probed(server)
-    assert found["temperature"].settings == {"temperature": None}
-    assert "max_completion_tokens; the model thinks" in found["limit"].detail
-
-
 @pytest.mark.parametrize(
     ("name", "mode", "reported"),
     [
