@@ -68,60 +68,6 @@ def _result(item: Any, read: Callable[[Mapping[str, Any]], Any], where: str) -> 
         return problem
 
 
-class _HTTP(RAGInterface[Metadata], abstract=True):
-    def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-        retries: int = 3,
-    ) -> None:
-        super().__init__()
-        self._endpoint = RagEndpoint(url, headers=headers, timeout=timeout, retries=retries)
-
-    @property
-    def unseen_because(self) -> str | None:
-        return self._endpoint.unseen_because
-
-    def close(self) -> None:
-        self._endpoint.close()
-
-    def stage_identity(self, stage: str) -> object:
-        """The URL without credentials, and the server's version where it names one."""
-        return self._endpoint.stage_identity(stage)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._endpoint.url!r})"
-
-
-class HTTPRetriever(_HTTP, families=("retrieval",)):
-    """A server with ``POST {url}/retrieve``."""
-
-    def batch_retrieve_with_metadata(
-        self, queries: list[str], top_k: int | None = None
-    ) -> list[RetrievalResult[Metadata]]:
-        payload = {"queries": queries, "top_k": top_k}
-        found = self._endpoint.results("/retrieve", payload, RetrievalResult.from_mapping)
-        return settled(found, f"{self._endpoint.url}/retrieve")
-
-
-class HTTPGenerator(_HTTP, families=("generation",)):
-    """A server with ``POST {url}/generate``."""
-
-    def batch_generate_with_metadata(
-        self, queries: list[str], contexts_list: list[list[str]]
-    ) -> list[GenerationResult[Metadata]]:
-        contexts = [list(given) for given in contexts_list]
-        payload = {"queries": queries, "contexts": contexts}
-        found = self._endpoint.results("/generate", payload, GenerationResult.from_mapping)
-        return settled(found, f"{self._endpoint.url}/generate")
-
-
-class HTTPRag(HTTPRetriever, HTTPGenerator, families=("retrieval", "generation")):
-    """A server with ``POST {url}/retrieve`` and ``POST {url}/generate``."""
-
-
 def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
     """The RAG behind a URL, by its last segment."""
     unknown = sorted(options.keys() - {"headers", "timeout", "retries"})
@@ -131,16 +77,35 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
         )
     parts = urlsplit(url)
     base, _, last = parts.path.rstrip("/").rpartition("/")
-    shortened = parts._replace(path=base).geturl()
-    if last == "retrieve":
-        return HTTPRetriever(shortened, **options)
-    if last == "generate":
-        return HTTPGenerator(shortened, **options)
-    if last == "answer":
-        rag = compose("HTTPAnswer", [_answering(RagEndpoint(shortened, **options))])
-        cast("Any", rag).rebuild = partial(http_rag, url, **options)
-        return rag
-    return HTTPRag(url, **options)
+    makes = {"retrieve": (_retrieving,), "generate": (_generating,), "answer": (_answering,)}
+    address = parts._replace(path=base).geturl() if last in makes else url
+    endpoint = RagEndpoint(address, **options)
+    chosen = makes.get(last, (_retrieving, _generating))
+    rag: Any = compose("HTTPRag", [make(endpoint) for make in chosen])
+    rag.adapts = (endpoint,)
+    rag.close = endpoint.close
+    rag.rebuild = partial(http_rag, url, **options)
+    return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
+
+
+def _retrieving(endpoint: RagEndpoint) -> Parts:
+    def retrieve(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Metadata]]:
+        payload = {"queries": queries, "top_k": top_k}
+        found = endpoint.results("/retrieve", payload, RetrievalResult.from_mapping)
+        return settled(found, f"{endpoint.url}/retrieve")
+
+    return Parts(source=endpoint, methods={"batch_retrieve_with_metadata": retrieve})
+
+
+def _generating(endpoint: RagEndpoint) -> Parts:
+    def generate(
+        queries: list[str], contexts_list: list[list[str]]
+    ) -> list[GenerationResult[Metadata]]:
+        payload = {"queries": queries, "contexts": [list(given) for given in contexts_list]}
+        found = endpoint.results("/generate", payload, GenerationResult.from_mapping)
+        return settled(found, f"{endpoint.url}/generate")
+
+    return Parts(source=endpoint, methods={"batch_generate_with_metadata": generate})
 
 
 def _answering(endpoint: RagEndpoint) -> Parts:

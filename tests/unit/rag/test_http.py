@@ -17,13 +17,13 @@ from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.ledger.origin import Reuse, differences, may_reuse
 from ragbench.ledger.project import Project
 from ragbench.ledger.watch import Watch
-from ragbench.rag.http import HTTPRag, RemoteQueryError, http_rag
+from ragbench.rag.http import RemoteQueryError, http_rag
 from ragbench.rag.load import describe_rag, stage_origin
 from ragbench.rag.one_call import ANSWER_KEY
 
 pytestmark = pytest.mark.extra("http")
 
-Make = Callable[..., HTTPRag]
+Make = Callable[..., Any]
 
 
 def closed_after(kind: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
@@ -33,7 +33,7 @@ def closed_after(kind: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    yield from closed_after(HTTPRag)
+    yield from closed_after(http_rag)
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_a_server_is_its_address_and_the_version_it_names(
     server: Any, answer: Any, make: Make, page: Any, named: dict[str, str]
 ) -> None:
     server.page = None if page is None else answer(**({"body": {}} | page))
-    assert make(server.url).stage_identity("retrieve") == {"url": server.url, **named}
+    assert make(server.url).stage_identity("retrieve") == [{"url": server.url, **named}]
 
 
 def origin(rag: Any) -> Origin:
@@ -311,7 +311,7 @@ def test_answers_of_a_version_are_used_again_and_those_of_another_are_not(
     assert found.reach == "closed"
     server.page = answer({"version": "8"})
     changes = [change.sentence for change in differences(found, origin(make(server.url)))]
-    assert 'stage_identity.version: "7" -> "8"' in changes
+    assert 'stage_identity.0.version: "7" -> "8"' in changes
 
 
 def test_a_server_that_is_replaced_while_it_is_asked_is_reported(
@@ -328,4 +328,4 @@ def test_a_server_that_is_replaced_while_it_is_asked_is_reported(
 def test_a_version_holds_no_secret(server: Any, answer: Any, make: Make) -> None:
     server.page = answer({"version": "v1 hush-hush"})
     rag = make(server.url, headers={"X-Api-Key": "hush-hush"})
-    assert rag.stage_identity("retrieve") == {"url": server.url, "version": "v1 ***"}
+    assert rag.stage_identity("retrieve") == [{"url": server.url, "version": "v1 ***"}]
