@@ -123,8 +123,9 @@ def _bare(document: Any) -> _Item | None:
     get = partial(_read, document) if fields is None else fields.get
     texts = (get(name) for name in _TEXT_NAMES)
     text = next((text for text in texts if isinstance(text, str)), None)
-    if text is None and callable(get("get_content")):  # LlamaIndex nodes that are not text nodes
-        text = get("get_content")()
+    get_content = get("get_content")  # LlamaIndex nodes that are not text nodes
+    if text is None and callable(get_content):
+        text = get_content()
     if not isinstance(text, str):
         return None
     ids = (get(name) for name in _OWN_ID_NAMES)

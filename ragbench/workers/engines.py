@@ -39,8 +39,6 @@ class Worker:
     ready: Future[Any] | None = None
     """Done when the worker can be given batches; None where that is at once."""
     losses: tuple[type[Exception], ...] = ()
-    unpack: Callable[[Any], Sequence[Any]] = lambda found: found
-    """From what a batch gave to its values."""
 
     def submit(self, items: Sequence[Any]) -> Future[Any]:
         try:
@@ -53,7 +51,9 @@ class Worker:
             found = future.result()
         except self.losses as error:
             raise WorkerLostError from error
-        return self.unpack(found)
+        if isinstance(found, Exception):  # handed over as it was raised
+            raise found
+        return cast("Sequence[Any]", found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,15 +215,7 @@ def _start_actor(ray: Any, make: Make) -> Worker:
         close=close,
         ready=actor.is_there.remote().future(),
         losses=(known.RayActorError, known.ObjectLostError, known.WorkerCrashedError),
-        unpack=_values,
     )
-
-
-def _values(found: tuple[bool, Any]) -> Sequence[Any]:
-    is_error, values = found
-    if is_error:
-        raise values
-    return cast("Sequence[Any]", values)
 
 
 class _Actor:
@@ -237,19 +229,19 @@ class _Actor:
         self._make = make
         self._call: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
-    def is_there(self) -> tuple[bool, Any]:
-        return False, ()
+    def is_there(self) -> Sequence[Any]:
+        return ()
 
-    def call(self, items: Sequence[Any]) -> tuple[bool, Any]:
-        """Whether it raised, and what it raised or gave."""
+    def call(self, items: Sequence[Any]) -> Sequence[Any] | Exception:
+        """The values, or the error: raised here, it would come back as one of Ray's."""
         try:
             call = self._call = self._call or pickle.loads(self._make)()
-            return False, [*call(items)]
+            return [*call(items)]
         except Exception as error:  # noqa: BLE001  # raised again by the driver
             with suppress(Exception):
                 pickle.loads(pickle.dumps(error))
-                return True, error
-            return True, RuntimeError(f"{type(error).__name__}: {error}")
+                return error
+            return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 # --- in a worker process

@@ -38,9 +38,9 @@ def subsets(names: tuple[str, ...]) -> list[frozenset[str]]:
     return [frozenset(c) for size in range(1, 5) for c in combinations(names, size)]
 
 
-# Each family alone, and each with every way to write the other.
-WRITTEN = [*subsets(RETRIEVE), *subsets(GENERATE)]
-WRITTEN += [one | other for one, other in zip(WRITTEN[:15], WRITTEN[:14:-1], strict=True)]
+ALONE = [*subsets(RETRIEVE), *subsets(GENERATE)]
+WRITTEN = [*ALONE, *(one | other for one, other in zip(ALONE[:15], ALONE[:14:-1], strict=True))]
+"""Each family alone, and each way to write the one beside a way to write the other."""
 
 
 def one(name: str, arguments: tuple[Any, ...]) -> Any:
