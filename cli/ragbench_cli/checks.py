@@ -150,7 +150,7 @@ def check_llm(
 
 
 async def _embeds(settings: LLMSettings) -> DoctorCheck:
-    from ragbench.llm.embeddings import EmbeddingClient
+    from ragbench.llm.client import EmbeddingClient
 
     where = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
     try:

@@ -14,7 +14,7 @@ from ragbench_cli.tables import bare_table, print_block, styled
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ragbench.llm.book import CallBook, Receipt
+    from ragbench.llm.budget import CallBook, Receipt
     from ragbench.stages.dry_run import JudgingEstimate
     from ragbench_cli.models import ModelsInUse
 
@@ -116,7 +116,7 @@ def booked_run(
     killed before is in the folder's receipts afterwards.
     """
     from ragbench.errors import InterruptedRunError, LLMStoppedError
-    from ragbench.llm.book import CallBook, Receipt
+    from ragbench.llm.budget import CallBook, Receipt
 
     book = models.budget.book = CallBook(folder)
     try:
@@ -131,16 +131,17 @@ def booked_run(
     finally:
         receipt = Receipt.of([models.session.receipt(), *others()])
         _close_book(book, receipt, folder)
-        if not quiet:
-            say_receipt(receipt, book, models.session.not_sent())
+        if receipt.lines and not quiet:
+            say_receipt(receipt, models.session.not_sent())
 
 
 def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
     from ragbench.errors import RunError
     from ragbench.ledger.folder import RunFolder
+    from ragbench.llm.budget import CALLS
 
-    if not folder.is_dir():
-        return
+    if not folder.is_dir() or not (receipt.lines or (folder / CALLS).exists()):
+        return  # nobody was asked, and no command was killed that had asked
     try:
         with RunFolder(path=folder).locked():
             book.open()
@@ -149,9 +150,7 @@ def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
         book.close(receipt)
 
 
-def say_receipt(
-    receipt: Receipt, book: CallBook | None = None, not_sent: Mapping[str, str] | None = None
-) -> None:
+def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> None:
     """Reports on standard error what a command spent; nothing if no model was asked."""
     if not receipt.lines:
         return
@@ -174,10 +173,5 @@ def say_receipt(
     if receipt.unconfirmed:
         lost = f"{receipt.unconfirmed:.4f} for requests whose answer never came"
         console.say(f"        and up to {lost}")
-    if book is not None and book.ledger.asked_again:
-        console.say(
-            f"        {book.ledger.asked_again:,} requests were in flight when an earlier command "
-            f"was killed and were sent again: {book.ledger.cost_again:.4f} of the cost"
-        )
     for name, text in (not_sent or {}).items():
         console.say(f"        {name} is not sent: the endpoint says: {text}")

@@ -16,8 +16,7 @@ from ragbench_cli.options import RagArgsOption, amount, json_object, option
 if TYPE_CHECKING:
     from ragbench.core.chunk import Document
     from ragbench.ledger.project import Project
-    from ragbench.llm.book import Receipt
-    from ragbench.llm.budget import Budget
+    from ragbench.llm.budget import Budget, Receipt
     from ragbench.llm.endpoint import Price
     from ragbench.llm.session import Chat
     from ragbench.pipeline.baseline import BaselineRAG

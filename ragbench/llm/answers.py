@@ -112,9 +112,9 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
     choice = _dict(next(iter(_list(body.get("choices"))), None))
     if not choice:
         raise EmptyAnswerError("an answer without choices")
-    error = _dict(choice.get("error"))
-    if error:  # a gateway whose provider broke off
-        said = str(error.get("message"))
+    broken_off = _dict(choice.get("error"))
+    if broken_off:  # a gateway's provider did
+        said = str(broken_off.get("message"))
         raise EmptyAnswerError(f"an error in place of an answer: {_short(said)}")
     message = _dict(choice.get("message"))
     text, reason = _text(message.get("content")), choice.get("finish_reason")
@@ -125,7 +125,10 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
     usage = usage_of(body)
     if reason == "length":
-        raise _cut_off(text, usage)
+        thinks = usage.reasoning_tokens > 0 or bool(_THINKS.match(text) and "</" not in text)
+        error = LLMTruncatedError(_CUT_OFF[thinks], reply=text)
+        error.reasoned = thinks
+        raise error
     if not text.strip():
         raise EmptyAnswerError("an answer without text")
     return Completion(
@@ -138,19 +141,12 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
 
 
 _THINKS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
-
-
-def _cut_off(text: str, usage: Usage) -> LLMTruncatedError:
-    thinks = usage.reasoning_tokens > 0 or (_THINKS.match(text) is not None and "</" not in text)
-    advice = (
-        "the answer was cut off while the model was still thinking: raise reasoning_tokens, or "
-        "lower reasoning_effort"
-        if thinks
-        else "the answer was cut off at the limit of its length: raise max_tokens"
-    )
-    error = LLMTruncatedError(advice, reply=text)
-    error.reasoned = thinks
-    return error
+_CUT_OFF = {
+    True: "the answer was cut off while the model was still thinking: raise reasoning_tokens, or "
+    "lower reasoning_effort",
+    False: "the answer was cut off at the limit of its length: raise max_tokens",
+}
+"""What helps, by whether the model thought."""
 
 
 def usage_of(body: Mapping[str, Any]) -> Usage:
@@ -192,8 +188,6 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
 
 
 def _amount(value: object) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
     try:
         amount = Decimal(str(value))
     except ArithmeticError:

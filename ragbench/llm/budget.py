@@ -1,20 +1,276 @@
-"""The cap on cost, the table of prices."""
+"""What was spent, what may be, and the table of prices.
+
+What was spent is added up by purpose and model, and written in a run's folder before and after each
+request. A command that ends leaves what it spent in one line of ``receipts.jsonl``. Until then each
+request is in ``calls.jsonl``, one line when it is sent and one when it is over, each written at
+once: a process that is killed leaves behind what it did, and the next command makes its receipt of
+it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import threading
-from collections.abc import Mapping
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib.resources import files
+from itertools import count
+from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, LLMBudgetError
-from ragbench.llm.book import CallBook
+import msgspec
+
+from ragbench.core.chat import Usage
+from ragbench.errors import ConfigError, LLMBudgetError, LLMCacheError
 from ragbench.llm.endpoint import Endpoint, Price
+
+CALLS = "calls.jsonl"
+"""Of the command that runs, or was killed."""
+RECEIPTS = "receipts.jsonl"
+"""One line per command."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ReceiptLine:
+    """What one purpose took from one model."""
+
+    purpose: str
+    """What the calls were for, such as a metric's name."""
+    model: str
+    calls: int = 0
+    """Questions asked; one that needed several requests counts once."""
+    cached: int = 0
+    """Of those, answered from the cache, at no cost."""
+    failed: int = 0
+    """Of those, that ended in an error."""
+    requests: int = 0
+    """Requests sent, repetitions included."""
+    prompt_tokens: int = 0
+    """Of all requests that were answered; not of cached calls."""
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: Decimal | None = Decimal(0)
+    """None when the cost of any answer is unknown: that is not 0."""
+    unconfirmed: Decimal | None = Decimal(0)
+    """The most that requests may have cost whose answer never came, or did not report its tokens.
+    Not part of ``cost``. None when that is unknown."""
+    unconfirmed_requests: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    lines: tuple[ReceiptLine, ...]
+    currency: str | None
+    """None when no price is known."""
+    price_origin: str | None
+    """Where the price comes from, with its date; None when it is not known."""
+
+    @classmethod
+    def of(cls, receipts: Iterable[Receipt]) -> Receipt:
+        """Several receipts as one. Prices in two currencies are not added up."""
+        known = tuple(receipts)
+        lines = [line for receipt in known for line in receipt.lines]
+        currencies = {receipt.currency for receipt in known if receipt.currency is not None}
+        origins = dict.fromkeys(receipt.price_origin for receipt in known if receipt.price_origin)
+        return cls(
+            lines=tuple(sorted(lines, key=lambda line: (line.purpose, line.model))),
+            currency=currencies.pop() if len(currencies) == 1 else None,
+            price_origin="; ".join(filter(None, origins)) or None,
+        )
+
+    @property
+    def cost(self) -> Decimal | None:
+        """All together; None when the price of anything is not known."""
+        return total(line.cost for line in self.lines)
+
+    @property
+    def unconfirmed(self) -> Decimal | None:
+        return total(line.unconfirmed for line in self.lines)
+
+
+def total(amounts: Iterable[Decimal | None]) -> Decimal | None:
+    """What amounts come to; None when one of them is not known."""
+    known = list(amounts)
+    return None if None in known else sum(filter(None, known), Decimal(0))
+
+
+class Ledger:
+    """Adds up what is sent, answered and asked: as it happens, or from a book's lines."""
+
+    def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
+        self._price = price
+        self._book = book
+        self._reported = False
+        self._lines: dict[tuple[str, str], ReceiptLine] = {}
+        self._open: dict[int, tuple[ReceiptLine, Decimal | None]] = {}
+
+    def request(self, purpose: str, model: str, *, most: Decimal | None = None) -> int:
+        """A request is sent that costs ``most`` at most; gives its number."""
+        number = next(_NUMBERS)
+        self._happened("s", number, purpose, model, most)
+        return number
+
+    def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
+        """A request was answered, and its tokens or its cost reported."""
+        tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
+        self._reported = self._reported or (self._price is None and cost is not None)
+        self._happened("a", number, tokens, cost)
+
+    def ended(self, number: int, *, billed: bool) -> None:
+        """A request may have been billed, and how much is unknown; or it cost nothing."""
+        self._happened("e", number, billed)
+
+    def call(self, purpose: str, model: str, *, cached: bool = False, failed: bool = False) -> None:
+        """A question is over; it took no request, one or several."""
+        self._happened("q", purpose, model, cached, failed)
+
+    def receipt(self) -> Receipt:
+        price = self._price
+        found = ("USD", "as the endpoint reports") if self._reported else (None, None)
+        currency, origin = found if price is None else (price.currency, price.origin)
+        lines = tuple(replace(line) for line in self._lines.values())
+        return Receipt.of([Receipt(lines=lines, currency=currency, price_origin=origin)])
+
+    def _happened(self, *event: Any) -> None:
+        self.add(*event)
+        if self._book is not None:
+            self._book.note(*event)
+
+    def add(self, kind: str, *event: Any) -> None:
+        if kind == "s":
+            number, purpose, model, most = event
+            line = self._line(purpose, model)
+            line.requests += 1
+            self._open[number] = (line, _decimal(most))
+        elif kind == "a":
+            number, (prompt, completion, thought), cost = event
+            line, _ = self._open.pop(number)
+            line.prompt_tokens += prompt
+            line.completion_tokens += completion
+            line.reasoning_tokens += thought
+            line.cost = total((line.cost, _decimal(cost)))
+        elif kind == "e":
+            number, billed = event
+            line, most = self._open.pop(number)
+            if billed:
+                line.unconfirmed = total((line.unconfirmed, most))
+                line.unconfirmed_requests += 1
+        elif kind == "q":
+            purpose, model, cached, failed = event
+            line = self._line(purpose, model)
+            line.calls += 1
+            line.cached += bool(cached)
+            line.failed += bool(failed)
+
+    def cut_off(self) -> int:
+        """What is in flight never ends, since its command was killed; gives how much that is."""
+        numbers = list(self._open)
+        for number in numbers:
+            self.add("e", number, True)
+        return len(numbers)
+
+    def _line(self, purpose: str, model: str) -> ReceiptLine:
+        return self._lines.setdefault((purpose, model), ReceiptLine(purpose=purpose, model=model))
+
+
+_NUMBERS = count(1)
+
+
+def _decimal(amount: Decimal | str | None) -> Decimal | None:
+    return None if amount is None else Decimal(amount)
+
+
+class CallBook:
+    """The book of one command. Several event loops and threads may write into it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._file: int | None = None
+        self.spent_before = Decimal(0)
+        """What earlier commands of the run spent, or may have spent; known when it is open."""
+
+    def open(self) -> None:
+        """Begins the book, where it has not begun; closes that of a command that was killed."""
+        calls, receipts = self._folder / CALLS, self._folder / RECEIPTS
+        with self._lock:
+            if self._file is not None:
+                return
+            try:
+                if calls.exists():
+                    earlier = Ledger()
+                    for line in _lines(calls):
+                        # A line that was cut, or that something else wrote, is skipped.
+                        with suppress(ValueError, TypeError, KeyError, InvalidOperation):
+                            earlier.add(*line)
+                    in_flight = earlier.cut_off()
+                    _append(receipts, earlier.receipt(), ended="killed", in_flight=in_flight)
+                self.spent_before = _spent(receipts)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+                self._file = os.open(calls, flags, 0o644)
+            except OSError as error:
+                raise LLMCacheError(f"{calls} cannot be written: {error.strerror}") from error
+
+    def note(self, *event: Any) -> None:
+        with self._lock:
+            if event[0] in "sq":
+                self.open()
+            if self._file is not None:
+                # One write a line: a process that dies leaves whole lines.
+                os.write(self._file, msgspec.json.encode(event) + b"\n")
+
+    def close(self, receipt: Receipt) -> None:
+        """Ends the book: its lines become one receipt; none where nobody was asked."""
+        with self._lock:
+            file, self._file = self._file, None
+        if receipt.lines:
+            _append(self._folder / RECEIPTS, receipt, ended="done")
+        if file is not None:
+            os.close(file)
+            with suppress(OSError):
+                (self._folder / CALLS).unlink()
+
+
+def _append(path: Path, receipt: Receipt, **more: Any) -> None:
+    """Writes a receipt as a line; amounts are exact numbers as text, null when not known.
+
+    Receipts show what was paid when, repetitions and lost answers included, and so differ from run
+    to run: the report shows what the answers took that its scores rest on.
+    """
+    line = {
+        "currency": receipt.currency,
+        "price_origin": receipt.price_origin,
+        "cost": receipt.cost,
+        "unconfirmed": receipt.unconfirmed,
+        "lines": receipt.lines,
+        **more,
+    }
+    with path.open("ab") as file:
+        file.write(msgspec.json.encode(line) + b"\n")
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    with path.open("rb") as file:
+        for raw in file:
+            with suppress(ValueError):
+                yield msgspec.json.decode(raw)
+
+
+def _spent(path: Path) -> Decimal:
+    """What all commands of a run spent, or may have spent, as its receipts say."""
+    spent = Decimal(0)
+    with suppress(FileNotFoundError):
+        for receipt in _lines(path):
+            with suppress(TypeError, KeyError, InvalidOperation):
+                for line in receipt["lines"]:
+                    spent += Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
+    return spent
 
 
 class Budget:
@@ -108,8 +364,6 @@ def price_for(endpoint: Endpoint) -> Price | None:
 
 @cache
 def _table() -> dict[str, dict[str, Price]]:
-    import msgspec
-
     raw = msgspec.json.decode(files("ragbench.llm").joinpath("prices.json").read_bytes())
     found: dict[str, dict[str, Price]] = {}
     for table in raw["tables"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -63,41 +63,33 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LLMCacheError(f"{path}: its folder cannot be made: {error.strerror}") from error
-    with guarded(path):
+    with ExitStack() as opened, guarded(path):
         db = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
-        try:
-            _check(db, path)
-            is_new = db.execute("PRAGMA user_version").fetchone() != (_VERSION,)
-            if is_new:
-                db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # only before the first table
-                # Before WAL: the file of a process that is killed is still recognized as a cache.
-                db.execute(f"PRAGMA application_id={_APPLICATION}")
-            db.execute("PRAGMA journal_mode=WAL")
-            # Survives the process at any moment; a crash of the machine may cost the last seconds.
-            db.execute("PRAGMA synchronous=NORMAL")
-            if is_new:
-                db.executescript(_SCHEMA)
-        except BaseException:
-            db.close()
-            raise
+        opened.callback(db.close)
+        # One statement sees one moment: another process may be making the file just now.
+        application, version, tables = db.execute(
+            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+            "FROM pragma_application_id, pragma_user_version"
+        ).fetchone()
+        is_new = (version, tables) == (0, 0) and application in (0, _APPLICATION)
+        if not is_new and application != _APPLICATION:
+            raise LLMCacheError(f"{path} is not a cache of ragbench: something else wrote it")
+        if not is_new and version != _VERSION:
+            raise LLMCacheError(
+                f"{path} was written by another version of ragbench (cache version {version}, this "
+                f"one reads {_VERSION}). Delete it, or name another file"
+            )
+        if is_new:
+            db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # only before the first table
+            # Before WAL: the file of a process that is killed is still recognized as a cache.
+            db.execute(f"PRAGMA application_id={_APPLICATION}")
+        db.execute("PRAGMA journal_mode=WAL")
+        # Survives the process at any moment; a crash of the machine may cost the last seconds.
+        db.execute("PRAGMA synchronous=NORMAL")
+        if is_new:
+            db.executescript(_SCHEMA)
+        opened.pop_all()
     return db
-
-
-def _check(db: sqlite3.Connection, path: Path) -> None:
-    # One statement sees one moment: another process may be making the file just now.
-    application, version, tables = db.execute(
-        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
-        "FROM pragma_application_id, pragma_user_version"
-    ).fetchone()
-    if (version, tables) == (0, 0) and application in (0, _APPLICATION):
-        return
-    if application != _APPLICATION:
-        raise LLMCacheError(f"{path} is not a cache of ragbench: something else wrote it")
-    if version != _VERSION:
-        raise LLMCacheError(
-            f"{path} was written by another version of ragbench (cache version {version}, this one "
-            f"reads {_VERSION}). Delete it, or name another file"
-        )
 
 
 @contextmanager
@@ -195,7 +187,7 @@ class ResponseCache:
                 self._sql("UPDATE replies SET used = ? WHERE key = ?", now, key)
             with suppress(ValueError):  # a row that was changed by hand is not an answer
                 kept = msgspec.convert(json.loads(body), _Kept)
-                found = {name: getattr(kept, name) for name in _Kept.__struct_fields__}
+                found = msgspec.structs.asdict(kept)
                 return Reply(value=kept.text, cached=True, key=key, **found)
         return None
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from hashlib import blake2b
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from ragbench.core.calling import retry_after
-from ragbench.core.chat import Usage
 from ragbench.errors import (
     LLMAccessError,
     LLMDeadlineError,
@@ -31,10 +28,9 @@ from ragbench.llm.answers import (
     shortened,
     usage_of,
 )
-from ragbench.llm.book import Ledger, Receipt
-from ragbench.llm.budget import Budget, check_cap, most_prompt_tokens, price_for
+from ragbench.llm.budget import Budget, Ledger, Receipt, check_cap, most_prompt_tokens, price_for
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency, Slot
+from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency
 from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.transport import NoAnswerError, OpenAITransport, Transport
 
@@ -79,7 +75,6 @@ class Sent:
     """The body of an error."""
     body: Mapping[str, Any] | None = None
     """The JSON of an answer."""
-    usage: Usage | None = None
     wait: float | None = None
     """Seconds that the endpoint asks to wait."""
     may_be_billed: bool = False
@@ -174,18 +169,19 @@ class Caller:
                     self.circuit.check()
                     question.attempts += 1
                     sent = await self._send(path, payload, question.purpose, most)
+                    problem = sent.detail
                     if sent.body is not None:
                         self._given_up = 0
                         try:
                             return read(sent.body)
                         except EmptyAnswerError as error:
-                            await self._again(question, str(error), sent)
+                            problem = str(error)
                     elif sent.meaning is Meaning.RATE_LIMITED:
                         await self._wait_for_turn(question, sent)
-                    elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
-                        await self._again(question, sent.detail, sent)
-                    else:
+                        continue
+                    elif sent.meaning not in (Meaning.BROKEN, Meaning.UNANSWERED):
                         raise self._refusal(sent)
+                    await self._again(question, problem, sent)
         except TimeoutError:
             raise LLMDeadlineError(
                 f"the time allowed for all calls to {self._where} is over. What was answered is "
@@ -252,18 +248,15 @@ class Caller:
         cost = Decimal(0)
         in_flight: int | None = None
         try:
-            async with self.concurrency.slot() as slot:
+            async with self.concurrency.slot() as epoch:
                 self.circuit.check()  # it may have opened while this stood in line
                 cost = reserved
-                key = _key(payload) if self.ledger.is_kept else ""
-                number = in_flight = self.ledger.request(
-                    purpose, self.endpoint.model, key=key, most=most
-                )
+                number = in_flight = self.ledger.request(purpose, self.endpoint.model, most=most)
                 sent = await self._answer(path, payload)
                 in_flight = None
                 # Before anything else happens: a process that is killed now has it in its book.
                 cost = self._book(number, sent, reserved)
-                self._note(slot, sent)
+                self._note(epoch, sent)
         finally:
             if in_flight is not None:  # cancelled: the endpoint may finish, and bill, it
                 self.ledger.ended(in_flight, billed=True)
@@ -285,31 +278,29 @@ class Caller:
             )
         meaning = meaning_of(answer, has_answered=self.circuit.has_answered)
         status = answer.effective_status
-        if meaning is Meaning.ANSWERED:
-            try:
-                body = decoded(answer)
-            except EmptyAnswerError as error:
-                broken = Meaning.BROKEN
-                return Sent(meaning=broken, detail=str(error), status=status, may_be_billed=True)
-            return Sent(meaning=meaning, status=status, body=body, usage=usage_of(body))
-        wait = retry_after(answer.headers)
-        # Masked before it is cut: half of a key is a key to those who have the other half.
-        detail = shortened(self._transport.masked(answer.message))
-        return Sent(
-            meaning=meaning,
-            detail=f"{status} {detail}".rstrip(),
-            status=status,
-            text=answer.body,
-            wait=requested_wait(answer) if wait is None else wait,
-            may_be_billed=status in _MAY_HAVE_WORKED,
-        )
+        if meaning is not Meaning.ANSWERED:
+            wait = retry_after(answer.headers)
+            return Sent(
+                meaning=meaning,
+                detail=f"{status} {shortened(answer.message)}".rstrip(),
+                status=status,
+                text=answer.body,
+                wait=requested_wait(answer) if wait is None else wait,
+                may_be_billed=status in _MAY_HAVE_WORKED,
+            )
+        try:
+            body = decoded(answer)
+        except EmptyAnswerError as error:
+            detail = str(error)
+            return Sent(meaning=Meaning.BROKEN, detail=detail, status=status, may_be_billed=True)
+        return Sent(meaning=meaning, status=status, body=body)
 
-    def _note(self, slot: Slot, sent: Sent) -> None:
+    def _note(self, epoch: int, sent: Sent) -> None:
         """What the answer says about load, and whether the endpoint lives."""
         if sent.meaning is Meaning.RATE_LIMITED:
-            self.concurrency.rate_limited(slot, sent.wait or 0.0)
+            self.concurrency.rate_limited(epoch, sent.wait or 0.0)
         elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
-            self.concurrency.failed(slot)
+            self.concurrency.failed(epoch)
         else:
             self.concurrency.succeeded()
         if sent.meaning is Meaning.UNANSWERED:
@@ -318,18 +309,13 @@ class Caller:
             self.circuit.answered(well=sent.meaning is Meaning.ANSWERED)
 
     def _book(self, number: int, sent: Sent, most: Decimal) -> Decimal:
-        cost = None if sent.body is None else reported_cost(sent.body)
-        if sent.usage is not None and (sent.usage.reported or cost is not None):
-            if cost is None and self.price is not None:
-                cost = self.price.of(sent.usage)
-            self.ledger.answered(number, sent.usage, cost)
-            return cost or Decimal(0)
-        billed = sent.usage is not None or sent.may_be_billed
+        billed = sent.may_be_billed
+        if sent.body is not None:
+            usage, cost, billed = usage_of(sent.body), reported_cost(sent.body), True
+            if usage.reported or cost is not None:
+                if cost is None and self.price is not None:
+                    cost = self.price.of(usage)
+                self.ledger.answered(number, usage, cost)
+                return cost or Decimal(0)
         self.ledger.ended(number, billed=billed)
         return most if billed else Decimal(0)
-
-
-def _key(payload: Mapping[str, Any]) -> str:
-    """A short name of a request: equal for equal ones."""
-    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
-    return blake2b(text.encode(), digest_size=8).hexdigest()

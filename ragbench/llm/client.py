@@ -1,8 +1,9 @@
-"""The client of chat endpoints."""
+"""The clients of OpenAI-compatible endpoints: for chat, and for texts to vectors."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -11,16 +12,18 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from ragbench.core.chat import Message, Reply, Usage
+from ragbench.core.chat import Embeddings, Message, Reply, Usage, Vector
 from ragbench.errors import (
     ConfigError,
     InterruptedRunError,
     LLMCacheError,
+    LLMError,
     LLMPromptCutError,
     LLMReplyError,
     LLMTruncatedError,
 )
-from ragbench.llm.answers import Completion, completion_of, usage_of
+from ragbench.llm.answers import Completion, EmptyAnswerError, completion_of, usage_of
+from ragbench.llm.budget import total
 from ragbench.llm.cache import cache_key
 from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
 from ragbench.llm.dialect import Dialect, Learned, schema_text
@@ -68,11 +71,8 @@ class LLMClient(Caller):
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
         super().__init__(endpoint, **options)
         budget = options.get("budget")
-        self.dialect = Dialect(
-            endpoint.structured,
-            must_limit=budget is not None and budget.is_capped,
-            reasons=endpoint.reasoning_effort not in (None, "none"),
-        )
+        must_limit = budget is not None and budget.is_capped
+        self.dialect = Dialect(endpoint, must_limit=must_limit)
         self.stopped: Callable[[], bool] = lambda: False
         """Whether the user has stopped the run: then nothing more is asked."""
         self._kept_dialect = self.dialect.learned
@@ -80,9 +80,6 @@ class LLMClient(Caller):
         self._judge = endpoint.fingerprint()
         self._asking: dict[bytes, _Asking] = {}
         self._unwritable: LLMCacheError | None = None
-
-    def __repr__(self) -> str:
-        return f"LLMClient({self.endpoint.model!r} at {self.endpoint.base_url!r})"
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -164,16 +161,12 @@ class LLMClient(Caller):
         mode = self.dialect.structured
         asked = _Asked(purpose=purpose, spread=spread, schema=schema, mode=mode)
         value, repaired = await self._converse(messages, asked)
-        *earlier, last = asked.said
-        usage, cost = last.usage, last.cost
-        for completion in earlier:
-            usage += completion.usage
-            cost = None if cost is None or completion.cost is None else cost + completion.cost
+        last = asked.said[-1]
         reply = Reply(
             value=value,
             text=last.text,
-            usage=usage,
-            cost=cost,
+            usage=sum((one.usage for one in asked.said), Usage()),
+            cost=total(one.cost for one in asked.said),
             model=last.model,
             finish_reason=last.finish_reason,
             repaired=repaired,
@@ -242,15 +235,23 @@ class LLMClient(Caller):
         left_out: list[str] = []
         while True:
             before = dialect.learned
-            payload = dialect.payload(self.endpoint, messages, definition, asked.mode)
+            payload = dialect.payload(messages, definition, asked.mode)
             try:
                 found = await self._once(payload, asked)
             except RejectedError as error:
                 first = first or error
-                # Another call may have found something out meanwhile.
-                if dialect.learned is before and not self._adapts(error, payload, asked, left_out):
+                if dialect.learned is not before:
+                    continue  # another call has found something out meanwhile
+                status, body = error.status or 0, error.body
+                learned = dialect.learns(status, body, payload)
+                if learned is not None:
+                    left_out.append(learned)
+                    continue
+                weaker = None if definition is None else dialect.weaker(asked.mode, status, body)
+                if weaker is None:
                     dialect.forgets(left_out)
                     raise first from None
+                asked.mode = weaker
             except LLMTruncatedError as error:
                 if not error.reasoned:
                     raise
@@ -259,21 +260,6 @@ class LLMClient(Caller):
             else:
                 asked.said.append(found)
                 return found.text
-
-    def _adapts(
-        self, error: RejectedError, payload: Mapping[str, Any], asked: _Asked, left_out: list[str]
-    ) -> bool:
-        """Puts the next request another way, where the rejection says how; false where not."""
-        status = error.status or 0
-        learned = self.dialect.learns(status, error.body, payload)
-        if learned is not None:
-            left_out.append(learned)
-            return True
-        if asked.schema is None:
-            return False
-        weaker = self.dialect.weaker(asked.mode, status, error.body)
-        asked.mode = asked.mode if weaker is None else weaker
-        return weaker is not None
 
     async def _once(self, payload: Mapping[str, Any], asked: _Asked) -> Completion:
         endpoint = self.endpoint
@@ -289,7 +275,7 @@ class LLMClient(Caller):
                 _check_prompt(usage_of(body), fewest)
             return completion_of(body)
 
-        longest = self.dialect.longest(endpoint)
+        longest = self.dialect.longest
         return await self.call("/chat/completions", payload, asked, read, max_tokens=longest)
 
     def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
@@ -344,3 +330,96 @@ def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
         dense = 0 if text.isascii() else len(_DENSE.findall(text))
         fewest += len(_WORD.findall(text)) + dense // _LETTERS_A_TOKEN
     return fewest
+
+
+# --- embeddings
+
+_TEXTS = 64
+_VECTORS = "embedding"
+
+
+class EmbeddingClient(Caller):
+    """Embeds texts; opened and closed inside the event loop that asks, like `LLMClient`."""
+
+    def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
+        super().__init__(endpoint, **options)
+        # What else chat models are given is nothing to embeddings.
+        self._identity = {
+            "base_url": endpoint.base_url,
+            "model": endpoint.model,
+            "extra": dict(endpoint.extra),
+            "api_version": endpoint.api_version,
+        }
+
+    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
+        """Gives the vectors of texts, or takes those that are known."""
+        if not all(text.strip() for text in texts):
+            raise ConfigError("an empty text cannot be embedded")
+        keys = {
+            text: cache_key(self._identity, [Message(role="user", content=text)], version=_VECTORS)
+            for text in texts
+        }
+        found = {text: vector for text, key in keys.items() if (vector := self._kept(key))}
+        missing = [text for text in keys if text not in found]
+        batches = [missing[start : start + _TEXTS] for start in range(0, len(missing), _TEXTS)]
+        usage = Usage()
+        asked = [asyncio.create_task(self._batch(batch, keys, purpose)) for batch in batches]
+        try:
+            for batch, task in zip(batches, asked, strict=True):
+                vectors, used = await task
+                found.update(zip(batch, vectors, strict=True))
+                usage += used
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        return Embeddings(
+            vectors=tuple(found[text] for text in texts),
+            usage=usage,
+            cost=None if self.price is None or not usage.reported else self.price.of(usage),
+            cached=len(texts) - len(missing),
+        )
+
+    async def _batch(
+        self, texts: list[str], keys: Mapping[str, bytes], purpose: str
+    ) -> tuple[list[Vector], Usage]:
+        model = self.endpoint.model
+        payload = {"model": model, "input": texts, **self.endpoint.extra}
+        spread = int.from_bytes(keys[texts[0]][:4], "big") / 2**32
+        question = Question(purpose=purpose, spread=spread)
+
+        def read(body: Mapping[str, Any]) -> tuple[list[Vector], Usage]:
+            return _vectors(body, len(texts)), usage_of(body)
+
+        try:
+            vectors, usage = await self.call("/embeddings", payload, question, read, max_tokens=0)
+        except LLMError:
+            self.ledger.call(purpose, model, failed=True)
+            raise
+        self.ledger.call(purpose, model)
+        if self.cache is not None:
+            judge, usage_unknown = self.endpoint.fingerprint(), Usage(reported=False)
+            for asked, vector in zip(texts, vectors, strict=True):
+                text, key = json.dumps(vector), keys[asked]
+                reply = Reply(value=text, text=text, usage=usage_unknown, model=model, key=key)
+                self.cache.put(reply, judge=judge, model=model, purpose=purpose)
+        return vectors, usage
+
+    def _kept(self, key: bytes) -> Vector | None:
+        kept = None if self.cache is None else self.cache.get(key)
+        try:
+            return None if kept is None else tuple(map(float, json.loads(kept.text)))
+        except (TypeError, ValueError):
+            return None
+
+
+def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
+    """The vectors of an answer, in the order of the texts."""
+    try:
+        entries = sorted(body["data"], key=lambda entry: int(entry.get("index", 0)))
+        vectors = [tuple(float(value) for value in entry["embedding"]) for entry in entries]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        vectors = []
+    if len(vectors) != count or len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
+        raise EmptyAnswerError(f"an answer without one vector for each of {count} texts")
+    return vectors

@@ -50,10 +50,6 @@ class Circuit:
         self.has_worked = False
         """Whether it answered an earlier command: then its restart is waited for, too."""
 
-    @property
-    def is_open(self) -> bool:
-        return self._stopped is not None
-
     def check(self) -> None:
         """Does nothing while calls may be made."""
         if self._stopped is not None:
@@ -95,14 +91,6 @@ _WINDOW = 16
 _STREAK = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One call's leave to be in flight."""
-
-    epoch: int
-    """How often the limit had been lowered when the call began."""
-
-
 class Concurrency:
     """Gives out slots. For one event loop."""
 
@@ -120,8 +108,6 @@ class Concurrency:
         self._limited_in_row = 0
         self._paused_until = 0.0
         self._earliest = 0.0
-        self.peak = 0
-        """The most calls that were in flight at once."""
 
     @property
     def limit(self) -> int:
@@ -133,8 +119,11 @@ class Concurrency:
         return self._in_flight
 
     @asynccontextmanager
-    async def slot(self) -> AsyncGenerator[Slot]:
-        """Waits for a slot, first come first served, and holds it for the block."""
+    async def slot(self) -> AsyncGenerator[int]:
+        """Waits for a slot, first come first served, and holds it for the block.
+
+        Gives how often the limit had been lowered when the call began.
+        """
         await self._acquire()
         try:
             # The endpoint may have asked everybody to wait while this call stood in line.
@@ -144,7 +133,7 @@ class Concurrency:
                     await self._clock.sleep(wait)
                 finally:
                     await self._acquire()
-            yield Slot(self._epoch)
+            yield self._epoch
         finally:
             self._release()
 
@@ -159,13 +148,13 @@ class Concurrency:
         self._limit = min(self._limit + step, float(self._most))
         self._wake()
 
-    def rate_limited(self, slot: Slot, wait: float) -> None:
+    def rate_limited(self, epoch: int, wait: float) -> None:
         """The endpoint said that there were too many calls (429).
 
         Args:
             wait: seconds after which that call may come again.
         """
-        self._lower(slot)
+        self._lower(epoch)
         again = self._clock.now() + wait
         self._earliest = again if not self._limited_in_row else min(self._earliest, again)
         self._limited_in_row += 1
@@ -174,22 +163,22 @@ class Concurrency:
         if self._limited_in_row >= _STREAK:
             self._paused_until = max(self._paused_until, self._earliest)
 
-    def failed(self, slot: Slot) -> None:
+    def failed(self, epoch: int) -> None:
         """A call ended in a server error, a lost connection or a time out."""
         self._latest.append(False)
         if len(self._latest) >= _WINDOW // 2 and sum(self._latest) * 2 < len(self._latest):
-            self._lower(slot)
+            self._lower(epoch)
             self._latest.clear()
 
-    def _lower(self, slot: Slot) -> None:
-        if slot.epoch == self._epoch:  # calls of one burst are one sign, not many
+    def _lower(self, epoch: int) -> None:
+        if epoch == self._epoch:  # calls of one burst are one sign, not many
             self._limit = max(1.0, self._limit / 2)
             self._epoch += 1
             self._rising_fast = False
 
     async def _acquire(self) -> None:
         if self._in_flight < self.limit and not self._waiting:
-            self._take()
+            self._in_flight += 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -203,10 +192,6 @@ class Concurrency:
                     self._waiting.remove(turn)
             raise
 
-    def _take(self) -> None:
-        self._in_flight += 1
-        self.peak = max(self.peak, self._in_flight)
-
     def _release(self) -> None:
         self._in_flight -= 1
         self._wake()
@@ -215,7 +200,7 @@ class Concurrency:
         while self._waiting and self._in_flight < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
-                self._take()
+                self._in_flight += 1
                 turn.set_result(None)
 
 

@@ -15,12 +15,8 @@ from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.masking import mask_text
 
-_LADDER = (
-    StructuredOutput.JSON_SCHEMA,
-    StructuredOutput.JSON_OBJECT_SCHEMA,
-    StructuredOutput.JSON_OBJECT,
-    StructuredOutput.NONE,
-)
+_LADDER = tuple(StructuredOutput)[1:]
+"""Without AUTO, the strongest first."""
 _REJECTING = frozenset({400, 404, 415, 422, 501})
 _ABOUT_FORMAT = re.compile(
     r"response_format|response_schema|response_mime_type|json_schema|json_object|literal_error|"
@@ -61,51 +57,43 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 class Dialect:
     """What one endpoint understands. Starts with what most do, and learns from what it rejects."""
 
-    def __init__(
-        self,
-        structured: StructuredOutput = StructuredOutput.AUTO,
-        *,
-        must_limit: bool = False,
-        reasons: bool = False,
-    ) -> None:
-        self._fixed = None if structured is StructuredOutput.AUTO else structured
+    def __init__(self, endpoint: Endpoint, *, must_limit: bool = False) -> None:
+        fixed = endpoint.structured
+        self._endpoint = endpoint
+        self._fixed = None if fixed is StructuredOutput.AUTO else fixed
         self._must_limit = must_limit
         self.structured = self._fixed or _LADDER[0]
         """What calls start with."""
         self._ignored: Counter[StructuredOutput] = Counter()
-        self.learned = Learned(reasons=reasons)
+        self.learned = Learned(reasons=endpoint.reasoning_effort not in (None, "none"))
         """Another object with everything that is learned."""
 
     @property
     def known(self) -> bool:
         return self._fixed is not None or self.learned.structured is not None
 
-    def longest(self, endpoint: Endpoint) -> int | None:
+    @property
+    def longest(self) -> int | None:
         """The longest answer that is asked for, in tokens; None without a limit."""
-        learned = self.learned
-        if endpoint.max_tokens is None or _LIMIT in learned.not_sent:
+        learned, wanted = self.learned, self._endpoint.max_tokens
+        if wanted is None or _LIMIT in learned.not_sent:
             return None
-        wanted = endpoint.max_tokens + (endpoint.reasoning_tokens if learned.reasons else 0)
+        wanted += self._endpoint.reasoning_tokens if learned.reasons else 0
         return min(wanted, learned.most_tokens or wanted)
 
     def _learn(self, **changes: Any) -> None:
         self.learned = msgspec.structs.replace(self.learned, **changes)
 
     def payload(
-        self,
-        endpoint: Endpoint,
-        messages: Sequence[Message],
-        schema: Mapping[str, Any] | None,
-        mode: StructuredOutput,
+        self, messages: Sequence[Message], schema: Mapping[str, Any] | None, mode: StructuredOutput
     ) -> dict[str, Any]:
         listed = [{"role": message.role, "content": message.content} for message in messages]
-        body: dict[str, Any] = {"model": endpoint.model, "messages": listed}
-        for name, value in endpoint.parameters.items():
+        body: dict[str, Any] = {"model": self._endpoint.model, "messages": listed}
+        for name, value in self._endpoint.parameters.items():
             if name not in self.learned.not_sent and name != _LIMIT:
                 body[name] = value
-        longest = self.longest(endpoint)
-        if longest is not None:
-            body[self.learned.token_limit] = longest
+        if self.longest is not None:
+            body[self.learned.token_limit] = self.longest
         if schema is None:
             return body
         if mode is StructuredOutput.JSON_SCHEMA:

@@ -13,7 +13,7 @@ from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ragbench.core.chat import Usage
@@ -62,7 +62,22 @@ class ApiKey:
             if not found:
                 raise ConfigError(f"the API key file {self.file} is empty")
         elif self.command:
-            found = self._output(environ)
+            try:
+                done = subprocess.run(
+                    self.command,
+                    env=dict(environ),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=_COMMAND_SECONDS,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+                raise ConfigError(f"the {self} gives no API key: {type(error).__name__}") from None
+            found = done.stdout.strip()
+            if done.returncode != 0 or not found:
+                # What it prints to stderr may quote what it was given.
+                raise ConfigError(f"the {self} gives no API key: exit code {done.returncode}")
         else:
             return None
         if not found.isascii() or not found.isprintable() or " " in found:
@@ -71,24 +86,6 @@ class ApiKey:
             )
         hide(found)
         return found
-
-    def _output(self, environ: Mapping[str, str]) -> str:
-        try:
-            done = subprocess.run(
-                self.command,
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_COMMAND_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
-            raise ConfigError(f"the {self} gives no API key: {type(error).__name__}") from None
-        if done.returncode != 0 or not done.stdout.strip():
-            # What it prints to stderr may quote what it was given.
-            raise ConfigError(f"the {self} gives no API key: exit code {done.returncode}")
-        return done.stdout.strip()
 
 
 NO_KEY = ApiKey()
@@ -163,10 +160,10 @@ class Price:
         return self if long is None or prompt_tokens <= long.above else long
 
 
+_SENT = ("temperature", "seed", "max_tokens", "reasoning_effort")
 _OURS = frozenset(
-    {"model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens",
-     "reasoning_effort", "response_format", "stream", "n", "headers", "extra_headers"}
-)  # fmt: skip
+    {*_SENT, "model", "messages", "max_completion_tokens", "response_format", "stream", "n"}
+)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -212,11 +209,9 @@ class Endpoint:
     def __post_init__(self) -> None:
         try:
             parts = urlsplit(self.base_url)
-            valid = parts.scheme in ("http", "https") and bool(parts.hostname)
         except ValueError:
-            valid = False
             parts = urlsplit("")
-        if not valid:
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"'{mask_url(self.base_url)}' is not an http:// or https:// address")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ConfigError(
@@ -236,12 +231,7 @@ class Endpoint:
     @property
     def parameters(self) -> dict[str, Any]:
         """What is to be sent with every call beside the messages, where it is given."""
-        known = {
-            "temperature": self.temperature,
-            "seed": self.seed,
-            "max_tokens": self.max_tokens,
-            "reasoning_effort": self.reasoning_effort,
-        }
+        known = {name: getattr(self, name) for name in _SENT}
         return {name: value for name, value in known.items() if value is not None} | dict(
             self.extra
         )
@@ -295,28 +285,18 @@ def _check_parameters(endpoint: Endpoint) -> None:
             raise ConfigError(f"'{name}' is not a field of a request: give the setting headers")
         if name in _OURS:
             raise ConfigError(f"'{name}' cannot be one of the extra fields of a request")
-    found = _secret_name(endpoint.extra)
+    try:
+        text = json.dumps(endpoint.extra, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the extra fields of a request are not JSON: {error}") from None
+    names: list[str] = []
+    json.loads(text, object_pairs_hook=lambda pairs: names.extend(name for name, _ in pairs))
+    found = next(filter(is_secret, names), None)
     if found is not None:
         raise ConfigError(
             f"the extra field '{found}' looks like a credential: none is kept here. A header takes "
             "one from a variable: headers: {X-Api-Key: '${NAME_OF_VARIABLE}'}"
         )
-    try:
-        json.dumps(endpoint.extra, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"the extra fields of a request are not JSON: {error}") from None
-
-
-def _secret_name(value: object) -> str | None:
-    """The first name in nested fields that looks like a credential's."""
-    if isinstance(value, Mapping):
-        known = cast("Mapping[object, object]", value)
-        named = [(str(name), inner) for name, inner in known.items()]
-    else:
-        listed = cast("list[object]", value) if isinstance(value, (list, tuple)) else []
-        named = [("", inner) for inner in listed]
-    found = (name if is_secret(name) else _secret_name(inner) for name, inner in named)
-    return next(filter(None, found), None)
 
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

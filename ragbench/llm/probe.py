@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -86,9 +85,8 @@ def _with_model(error: LLMError, what: str) -> LLMError:
     return type(error)(text, status=error.status, reply=error.reply, attempts=error.attempts)
 
 
-CONTEXT_SIZES = (2_000, 8_000, 32_000)
+_CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
-_BURST = 16
 _PURPOSE = "doctor"
 
 
@@ -104,17 +102,13 @@ class Finding:
 
 
 async def probe(
-    endpoint: Endpoint,
-    *,
-    transport: Transport | None = None,
-    clock: Clock | None = None,
-    sizes: Sequence[int] = CONTEXT_SIZES,
+    endpoint: Endpoint, *, transport: Transport | None = None, clock: Clock | None = None
 ) -> AsyncGenerator[Finding]:
-    """Tries an endpoint out; it may bill that: about 1.4 tokens for each word of `sizes`."""
+    """Tries an endpoint out; it may bill that: about 1.4 tokens a word of `_CONTEXT_SIZES`."""
 
-    def opened(endpoint: Endpoint, *, retries: int = 1, wait: float = 5.0) -> LLMClient:
+    def opened(endpoint: Endpoint) -> LLMClient:
         """A client that keeps nothing and is not patient: a probe has to see what happens."""
-        limits = CallLimits(retries=retries, rate_limit_wait=wait, concurrency=_BURST)
+        limits = CallLimits(retries=1, rate_limit_wait=5.0)
         return LLMClient(endpoint, limits=limits, transport=transport, clock=clock)
 
     async with opened(endpoint) as client:
@@ -127,10 +121,8 @@ async def probe(
         endpoint = replace(endpoint, extra=extra, **none)
     yield await _structure(endpoint, opened)
     async with opened(replace(endpoint, prompt_check=False, context=None)) as client:
-        async for finding in _context(client, sizes):
+        async for finding in _context(client):
             yield finding
-    async with opened(endpoint, retries=0, wait=0.0) as client:
-        yield await _burst(client)
 
 
 def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
@@ -142,7 +134,7 @@ def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> lis
     ]
     if endpoint.temperature is not None and "temperature" not in dialect.learned.not_sent:
         found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
-    if dialect.longest(endpoint) is not None:
+    if dialect.longest is not None:
         thinks = "; the model thinks before it answers" if dialect.learned.reasons else ""
         found.append(Finding(name="limit", detail=f"called {dialect.learned.token_limit}{thinks}"))
     if not reply.usage.reported:
@@ -203,10 +195,10 @@ def _haystack(words: int, codes: Sequence[str]) -> str:
     return f"{hidden[0]}{parts[0]}{parts[1]}{hidden[1]}{parts[2]}{parts[3]}{hidden[2]}"
 
 
-async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
+async def _context(client: LLMClient) -> AsyncGenerator[Finding]:
     """How long a prompt may be of which everything is read."""
     read = 0
-    for words in sizes:
+    for words in _CONTEXT_SIZES:
         draw = random.Random(words)
         codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
         text = _haystack(words, codes)
@@ -244,21 +236,4 @@ def _too_long(words: int, what: str, read: int) -> Finding:
         detail=f"a prompt of {words:,} words is {what}; {read:,} tokens are read as a whole. Give "
         "the server more context, or judge with fewer contexts",
         settings={"context": read} if read else {},
-    )
-
-
-async def _burst(client: LLMClient) -> Finding:
-    """How many small calls at once are answered without being asked to wait."""
-    asked = (f"Reply with the number {number}." for number in range(_BURST))
-    calls = (client.ask([Message(role="user", content=one)], purpose=_PURPOSE) for one in asked)
-    done = await asyncio.gather(*calls, return_exceptions=True)
-    limited = sum(isinstance(each, LLMError) for each in done)
-    passed, peak = _BURST - limited, client.concurrency.peak
-    if not limited:
-        return Finding(name="rate", detail=f"{_BURST} calls, {peak} at once, are all answered")
-    return Finding(
-        name="rate",
-        good=False,
-        detail=f"{passed} of {_BURST} calls at once are answered, {limited} are not",
-        settings={"concurrency": max(1, passed // 2)},
     )

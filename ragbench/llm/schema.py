@@ -23,8 +23,6 @@ from ragbench.plugins import require
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
-_ESCAPES = frozenset('"\\/bfnrtu')
-_UNICODE = re.compile(r"u[0-9a-fA-F]{4}")
 _OPENING = re.compile(r"[{\[]")
 _BEGINNING = re.compile(r"\{\s*\"|\[\s*[\[{\"\d-]")
 _MOST_STARTS = 50
@@ -108,35 +106,19 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 def _mended(text: str) -> str:
     """The text without commas before a closing bracket, and with lone backslashes doubled."""
-    parts: list[str] = []
-    position, start, in_string = 0, 0, False
-    while position < len(text):
-        letter = text[position]
-        if in_string and letter == "\\":
-            if _escapes(text, position + 1):
-                position += 1
-            else:
-                parts += [text[start:position], "\\"]
-                start = position
-        elif letter == '"':
-            in_string = not in_string
-        elif letter == "," and not in_string and _closes(text, position + 1):
-            parts.append(text[start:position])
-            start = position + 1
-        position += 1
-    return "".join([*parts, text[start:]])
+
+    def mend(found: re.Match[str]) -> str:
+        if found[0] == ",":
+            return ""
+        return _ESCAPE.sub(lambda escape: escape[0] if escape[0] != "\\" else "\\\\", found[0])
+
+    return _STRING_OR_COMMA.sub(mend, text)
 
 
-def _escapes(text: str, position: int) -> bool:
-    if position >= len(text) or text[position] not in _ESCAPES:
-        return False
-    return text[position] != "u" or _UNICODE.match(text, position) is not None
-
-
-def _closes(text: str, position: int) -> bool:
-    while position < len(text) and text[position].isspace():
-        position += 1
-    return position < len(text) and text[position] in "]}"
+_STRING_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|,(?=\s*[\]}])', re.DOTALL)
+"""Strings, also one that never ends; commas before a closing bracket."""
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+"""A whole escape, or a backslash that escapes nothing."""
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -257,17 +239,12 @@ def ask_structure(
     try:
         if isinstance(chat, StructuredChat):
             return chat.ask_structure(messages, schema)
-        reply = chat.complete(messages)
-        return read_structure(reply, schema) if said_text(reply) else _nothing(reply)
+        return read_structure(ask_text(chat, messages), schema)
     except LLMReplyError as error:
         said = said_text(error.reply or "")
         if read is None or not said:
             raise
         return read(said)
-
-
-def _nothing(reply: str) -> Any:
-    raise LLMReplyError("the model's answer is empty", reply=reply)
 
 
 def field_schema(

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Message, Reply
-from ragbench.llm.book import Receipt
-from ragbench.llm.budget import Budget, check_cap, price_for
+from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.client import LLMClient
+from ragbench.llm.client import EmbeddingClient, LLMClient
 from ragbench.llm.concurrency import Clock
-from ragbench.llm.embeddings import EmbeddingClient
 from ragbench.llm.endpoint import Price
 from ragbench.llm.schema import Schema
 from ragbench.llm.settings import LLMSettings
@@ -96,7 +99,7 @@ async def open_models(
 ValueT = TypeVar("ValueT")
 
 
-class LLMSession:
+class LLMSession(AbstractContextManager["LLMSession"]):
     """Models for the length of a run, open from the first time that one is needed.
 
     The clients live in one event loop in a thread of its own: operators and judges ask through the
@@ -109,9 +112,6 @@ class LLMSession:
         self._stack = AsyncExitStack()
         self._lock = threading.Lock()
         self._models: ModelClients | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -168,7 +168,7 @@ class LLMSession:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chat:
+class Chat(AbstractContextManager["Chat"]):
     """A language model for code without an event loop: a `ragbench.core.chat.SamplingChat`.
 
     What it is (model, temperature, identity) is known at once; keys are read, the cache and
@@ -180,9 +180,6 @@ class Chat:
     """Which model it is; raises where none is named."""
     purpose: str = "chat"
     """What its calls are booked under."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -220,15 +217,8 @@ class Chat:
     def complete(self, messages: Sequence[Message]) -> str:
         return self.ask(messages).text
 
-    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
-        return self._asked(messages, None, repeat)
-
-    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        reply: Reply[ValueT] = self._asked(messages, schema, 0)
-        return reply.value
-
-    def _asked(
-        self, messages: Sequence[Message], schema: Schema[Any] | None, repeat: int
+    def ask(
+        self, messages: Sequence[Message], *, repeat: int = 0, schema: Schema[Any] | None = None
     ) -> Reply[Any]:
         self.settings()  # raises where nothing may be asked
 
@@ -237,6 +227,10 @@ class Chat:
             return await chat.ask(messages, schema=schema, purpose=self.purpose, repeat=repeat)
 
         return self.session.run(ask)
+
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
+        reply: Reply[ValueT] = self.ask(messages, schema=schema)
+        return reply.value
 
 
 def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from sys import float_info
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import msgspec
+from msgspec import Meta
 
 from ragbench.errors import ConfigError, NoModelError
 from ragbench.llm.concurrency import CallLimits
@@ -59,128 +60,84 @@ class LLMSettings:
     """Each setting that was given or matters, with its origin."""
 
 
-# --- values: what a setting may be
+class _Kind(NamedTuple):
+    """What a value must be, for msgspec and for a reader."""
+
+    type: Any
+    words: str
 
 
-def _number(value: object) -> float:
-    number = float(str(value)) if not isinstance(value, bool) else -1.0
-    if not isfinite(number) or number < 0:
-        raise ValueError
-    return number
-
-
-def _whole(value: object) -> int:
-    _number(value)
-    return int(str(value))
-
-
-def _amount(value: object) -> Decimal:
-    _number(value)
-    return Decimal(str(value))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError
-    return value.strip()
-
-
-def _yes_or_no(value: object) -> bool:
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    return words[str(value).lower()]
-
-
-def _fields(value: object) -> dict[str, Any]:
-    """A mapping, or a text that is a JSON object."""
-    found = json.loads(value) if isinstance(value, str) else value
-    return msgspec.convert(found, dict[str, Any])
-
-
-def _headers(value: object) -> dict[str, str]:
-    return msgspec.convert(_fields(value), dict[str, str])
-
-
-def _command(value: object) -> tuple[str, ...]:
-    """A program with its arguments: a list, or a text that is split as a shell would."""
-    found = shlex.split(value) if isinstance(value, str) else value
-    words: tuple[str, ...] = msgspec.convert(found, tuple[str, ...])
-    if not words:
-        raise ValueError
-    return words
-
-
-def _structured(value: object) -> StructuredOutput:
-    return StructuredOutput(str(value))
-
-
-_MUST_BE: dict[Callable[[object], Any], str] = {
-    _text: "a text",
-    _whole: "a whole number of at least 0",
-    _amount: "a number of at least 0",
-    _number: "a number of at least 0",
-    _yes_or_no: "true or false",
-    _fields: 'an object such as {"top_p": 0.9}',
-    _headers: 'an object of texts, such as {"X-Team": "search"}',
-    _command: "a program with its arguments",
-    _structured: f"one of {', '.join(StructuredOutput)}",
-}
+_TEXT = _Kind(Annotated[str, Meta(min_length=1)], "a text")
+_WHOLE = _Kind(Annotated[int, Meta(ge=0)], "a whole number of at least 0")
+_NUMBER = _Kind(Annotated[float, Meta(ge=0, le=float_info.max)], "a number of at least 0")
+_AMOUNT = _Kind(Decimal, _NUMBER.words)
+_FLAG = _Kind(bool, "true or false")
+_FIELDS = _Kind(dict[str, Any], 'an object such as {"top_p": 0.9}')
+_HEADERS = _Kind(dict[str, str], 'an object of texts, such as {"X-Team": "search"}')
+_COMMAND = _Kind(Annotated[tuple[str, ...], Meta(min_length=1)], "a program with its arguments")
+_STRUCTURED = _Kind(StructuredOutput, f"one of {', '.join(StructuredOutput)}")
 
 
 class _Row(NamedTuple):
     """A setting."""
 
-    read: Callable[[object], Any]
+    kind: _Kind
     own: bool = False
     """Whether a judge of a panel does not take it over from the first, where it is at another
     place."""
     unsent: bool = False
     """Whether it may be none: then it is not sent."""
-    secret: bool = False
-    """Whether it may hold a key: then no message quotes it."""
 
 
 _ROWS = {
-    "base_url": _Row(_text, own=True),
-    "model": _Row(_text, own=True),
-    "api_key_env": _Row(_text, own=True),
-    "api_key_file": _Row(_text, own=True),
-    "api_key_command": _Row(_command, own=True, secret=True),
-    "headers": _Row(_headers, own=True, secret=True),
-    "api_version": _Row(_text, own=True),
-    "temperature": _Row(_number, unsent=True),
-    "seed": _Row(_whole, unsent=True),
-    "max_tokens": _Row(_whole, unsent=True),
-    "reasoning_effort": _Row(_text, own=True),
-    "reasoning_tokens": _Row(_whole),
-    "extra": _Row(_fields, own=True, secret=True),
-    "structured": _Row(_structured, own=True),
-    "context": _Row(_whole, own=True, unsent=True),
-    "prompt_check": _Row(_yes_or_no, own=True),
-    "price_input": _Row(_amount, own=True),
-    "price_output": _Row(_amount, own=True),
-    "price_cached_input": _Row(_amount, own=True),
-    "timeout": _Row(_number),
-    "deadline": _Row(_number, unsent=True),
-    "concurrency": _Row(_whole),
-    "retries": _Row(_whole),
-    "rate_limit_wait": _Row(_number),
-    "cache": _Row(_text),
-    "cache_max_mb": _Row(_whole),
+    "base_url": _Row(_TEXT, own=True),
+    "model": _Row(_TEXT, own=True),
+    "api_key_env": _Row(_TEXT, own=True),
+    "api_key_file": _Row(_TEXT, own=True),
+    "api_key_command": _Row(_COMMAND, own=True),
+    "headers": _Row(_HEADERS, own=True),
+    "api_version": _Row(_TEXT, own=True),
+    "temperature": _Row(_NUMBER, unsent=True),
+    "seed": _Row(_WHOLE, unsent=True),
+    "max_tokens": _Row(_WHOLE, unsent=True),
+    "reasoning_effort": _Row(_TEXT, own=True),
+    "reasoning_tokens": _Row(_WHOLE),
+    "extra": _Row(_FIELDS, own=True),
+    "structured": _Row(_STRUCTURED, own=True),
+    "context": _Row(_WHOLE, own=True, unsent=True),
+    "prompt_check": _Row(_FLAG, own=True),
+    "price_input": _Row(_AMOUNT, own=True),
+    "price_output": _Row(_AMOUNT, own=True),
+    "price_cached_input": _Row(_AMOUNT, own=True),
+    "timeout": _Row(_NUMBER),
+    "deadline": _Row(_NUMBER, unsent=True),
+    "concurrency": _Row(_WHOLE),
+    "retries": _Row(_WHOLE),
+    "rate_limit_wait": _Row(_NUMBER),
+    "cache": _Row(_TEXT),
+    "cache_max_mb": _Row(_WHOLE),
 }
 SETTING_NAMES = tuple(_ROWS)
-_KEYS = ("api_key_env", "api_key_file", "api_key_command")
+_KEYS = {"api_key_env": "variable", "api_key_file": "file", "api_key_command": "command"}
 """The places of a key; one of them."""
 
 
 def _read(name: str, value: object, origin: str) -> Any:
-    row = _ROWS[name]
-    if row.unsent and value == NOT_SENT:
+    kind, _, unsent = _ROWS[name]
+    if unsent and value == NOT_SENT:
         return None
+    may_hold_key = kind in (_FIELDS, _HEADERS, _COMMAND)
+    quoted = "" if may_hold_key else f", not {value!r}"
     try:
-        return row.read(value)
-    except (ValueError, KeyError):
-        quoted = "" if row.secret else f", not {value!r}"
-        raise ConfigError(f"{origin} must be {_MUST_BE[row.read]}{quoted}") from None
+        if isinstance(value, str):
+            value = value.strip()
+            if may_hold_key:  # as a shell splits it, or as JSON
+                value = shlex.split(value) if kind is _COMMAND else json.loads(value)
+        if kind is _AMOUNT:  # Decimal knows no range
+            msgspec.convert(value, _NUMBER.type, strict=False)
+        return msgspec.convert(value, kind.type, strict=False)
+    except ValueError:
+        raise ConfigError(f"{origin} must be {kind.words}{quoted}") from None
 
 
 _OPENAI_URL = "https://api.openai.com/v1"
@@ -202,87 +159,79 @@ class _Found:
         self.kind = kind
         self.prefix = f"RAGBENCH_{kind.upper()}_"
         self._environ = environ
-        self._values: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
+        self._ranks: dict[str, int] = {}
+        """How near to the command each was given; 0 is an option."""
         for name in (*options, *section):
             if name not in _ROWS:
                 known = ", ".join(_ROWS)
                 raise ConfigError(f"{file or kind}: there is no setting '{name}'. Known: {known}")
         for name in _ROWS:
             variable = f"{self.prefix}{name.upper()}"
-            for origin, given in (
+            places = (
                 (f"option --llm-{name.replace('_', '-')}", options.get(name)),
                 (f"{file}: {kind}.{name}", section.get(name)),
                 (variable, environ.get(variable) or None),
-            ):
+            )
+            for rank, (origin, given) in enumerate(places):
                 if given is not None:
-                    self._put(name, _read(name, given, origin), origin)
+                    self.values[name] = _read(name, given, origin)
+                    self._origins[name], self._ranks[name] = origin, rank
                     break
         # With an address, a name such as anthropic/claude-sonnet-5 is that of a gateway's model.
-        has_address = "base_url" in self._values or environ.get("OPENAI_BASE_URL")
-        self.provider = None if has_address else by_model(str(self.value("model", "")))
+        has_address = "base_url" in self.values or environ.get("OPENAI_BASE_URL")
+        self.provider = None if has_address else by_model(self.values.get("model", ""))
         """The provider that the model's name begins with, where no address is given."""
-
-    def _put(self, name: str, value: Any, origin: str) -> None:
-        self._values[name], self._origins[name] = value, origin
-
-    def value(self, name: str, default: Any = None) -> Any:
-        return self._values.get(name, default)
-
-    def given(self, kind: type[DataclassInstance]) -> dict[str, Any]:
-        """The values of a record's fields."""
-        names = [field.name for field in fields(kind)]
-        return {name: self._values[name] for name in names if name in self._values}
 
     def base_url(self) -> str:
         """The address: given, the provider's, OpenAI's variable, or OpenAI's own."""
-        if "base_url" not in self._values:
+        if "base_url" not in self.values:
             other = self._environ.get("OPENAI_BASE_URL")
             address, origin = other or _OPENAI_URL, "OPENAI_BASE_URL" if other else "default"
-            if self.provider is not None and self.provider[0].name == "azure":
-                version = self._environ.get("OPENAI_API_VERSION")
-                if version and "api_version" not in self._values:
-                    self._put("api_version", version, "OPENAI_API_VERSION")
-                address = azure_address(self._environ, dated="api_version" in self._values)
-                origin = "provider azure, AZURE_OPENAI_ENDPOINT"
-            elif self.provider is not None:
-                address, origin = self.provider[0].base_url, f"provider {self.provider[0].name}"
-            self._put("base_url", address, origin)
-        return str(self._values["base_url"])
+            if self.provider is not None:
+                name, address, _ = self.provider[0]
+                origin = f"provider {name}"
+                if name == "azure":
+                    version = self._environ.get("OPENAI_API_VERSION")
+                    if version and "api_version" not in self.values:
+                        self.values["api_version"] = version
+                        self._origins["api_version"] = "OPENAI_API_VERSION"
+                    address = azure_address(self._environ, dated="api_version" in self.values)
+                    origin += ", AZURE_OPENAI_ENDPOINT"
+            self.values["base_url"], self._origins["base_url"] = address, origin
+        return str(self.values["base_url"])
+
+    @property
+    def key_places(self) -> dict[str, Any]:
+        """Where the key is; the nearer place wins: an option replaces what a file says."""
+        given = [name for name in _KEYS if name in self.values]
+        nearest = min((self._ranks[name] for name in given), default=0)
+        return {_KEYS[n]: self.values[n] for n in given if self._ranks[n] == nearest}
 
     def key(self, base_url: str) -> ApiKey:
-        places = {name: self.value(name) for name in _KEYS if self.value(name)}
-        # The nearer place wins: an option replaces what a file says.
-        nearest = min((self._rank(name) for name in places), default=0)
-        places = {name: place for name, place in places.items() if self._rank(name) == nearest}
-        if places:
-            return ApiKey(
-                variable=places.get("api_key_env"),
-                file=places.get("api_key_file"),
-                command=places.get("api_key_command", ()),
-            )
-        own = f"{self.prefix}API_KEY"
-        return ApiKey(variable=own if self._environ.get(own) else self._provider_key(base_url))
-
-    def _provider_key(self, base_url: str) -> str | None:
-        """The variable of whoever is at the address; whether it is set is seen when it is read."""
-        theirs = (self._environ.get("OPENAI_BASE_URL") or _OPENAI_URL).rstrip("/")
-        if base_url.rstrip("/") == theirs and self._environ.get("OPENAI_API_KEY"):
-            return "OPENAI_API_KEY"
-        provider = by_address(base_url)
+        """Whether the variable of whoever is at the address is set is seen when it is read."""
+        if places := self.key_places:
+            return ApiKey(**places)
+        own, is_set = f"{self.prefix}API_KEY", self._environ.get
+        if is_set(own):
+            return ApiKey(variable=own)
+        theirs = (is_set("OPENAI_BASE_URL") or _OPENAI_URL).rstrip("/")
+        if base_url.rstrip("/") == theirs and is_set("OPENAI_API_KEY"):
+            return ApiKey(variable="OPENAI_API_KEY")
+        provider, is_named = by_address(base_url), False
         if provider is None and self.provider is not None:
-            provider = self.provider[0]
-            if not any(self._environ.get(name) for name in provider.keys):
-                return None  # a server of the user's own may ask for none
-        if provider is None:
-            return None
-        return next((name for name in provider.keys if self._environ.get(name)), provider.keys[0])
+            provider, is_named = self.provider[0], True
+        names = () if provider is None else provider.keys
+        # A server of the user's own may ask for none.
+        others = () if is_named else names
+        return ApiKey(variable=next(filter(is_set, names), next(iter(others), None)))
 
     def price(self) -> Price | None:
         """The user's own price; both halves or none."""
         parts = {
             name.removeprefix("price_"): value
-            for name, value in self._values.items()
+            for name, value in self.values.items()
             if name.startswith("price_")
         }
         if parts and not {"input", "output"} <= set(parts):
@@ -290,32 +239,56 @@ class _Found:
         return Price(**parts, origin=self._origins["price_input"]) if parts else None
 
     def in_force(self, endpoint: Endpoint, cache: str) -> tuple[Setting, ...]:
-        """The settings in force; those that were given after those that always matter."""
-        shown = {
+        """The settings that were given, and those that always matter."""
+        shown: dict[str, object] = {
             "base_url": mask_url(endpoint.base_url),
             "model": endpoint.model,
-            "api_key": str(endpoint.key),
-            "temperature": _shown(endpoint.temperature),
-            "max_tokens": _shown(endpoint.max_tokens),
+            "api_key": endpoint.key,
+            "temperature": endpoint.temperature,
+            "max_tokens": endpoint.max_tokens,
             "cache": cache,
         }
-        for name, value in self._values.items():
-            if not name.startswith("api_key"):
-                shown.setdefault(name, _shown(value))
-        key_origin = next((self._origins[name] for name in _KEYS if name in self._origins), None)
-        origins = {"api_key": key_origin or "default"} | self._origins
+        shown |= {name: value for name, value in self.values.items() if name not in shown}
+        origins = {"api_key": next(filter(None, map(self._origins.get, _KEYS)), "default")}
+        origins |= self._origins
         return tuple(
-            Setting(name=name, value=mask_text(value), origin=origins.get(name, "default"))
+            Setting(
+                name=name,
+                value=mask_text(NOT_SENT if value is None else str(value)),
+                origin=origins.get(name, "default"),
+            )
             for name, value in shown.items()
+            if name not in _KEYS
         )
 
-    def _rank(self, name: str) -> int:
-        origin = self._origins[name]
-        return 0 if origin.startswith("option ") else 2 if origin.startswith(self.prefix) else 1
+    def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
+        model = self.values.get("model")
+        if model is None:
+            is_chat = self.kind == _CHAT
+            raise NoModelError(
+                f"no model{'' if is_chat else ' for embeddings'} is named. Give "
+                f"{'--llm-model, ' if is_chat else ''}'model' in the section {self.kind} of "
+                f"ragbench.yaml or {self.prefix}MODEL"
+            )
+        mine: dict[str, Any] = {
+            "base_url": base_url,
+            "model": model if self.provider is None else self.provider[1],
+            "key": key,
+            "price": self.price(),
+        }
+        endpoint = Endpoint(**self._fields_of(Endpoint) | mine)
+        path = self.values.get("cache", cache)
+        return LLMSettings(
+            endpoint=endpoint,
+            limits=CallLimits(**self._fields_of(CallLimits)),
+            cache=None if path == "off" else path,
+            cache_bytes=self.values.get("cache_max_mb", 1000) * 1_000_000,
+            settings=self.in_force(endpoint, path),
+        )
 
-
-def _shown(value: object) -> str:
-    return NOT_SENT if value is None else str(value)
+    def _fields_of(self, kind: type[DataclassInstance]) -> dict[str, Any]:
+        names = [field.name for field in fields(kind)]
+        return {name: self.values[name] for name in names if name in self.values}
 
 
 def resolve(
@@ -329,7 +302,7 @@ def resolve(
     own = {name: value for name, value in (section or {}).items() if name != _PANEL}
     found = _Found(options, own, file, environ, _CHAT)
     base_url = found.base_url()
-    return _settings(found, base_url, found.key(base_url), DEFAULT_CACHE)
+    return found.settings(base_url, found.key(base_url), DEFAULT_CACHE)
 
 
 def resolve_panel(
@@ -376,39 +349,10 @@ def resolve_embeddings(
 ) -> LLMSettings:
     """The same for the model that gives vectors: ``RAGBENCH_EMBEDDINGS_<NAME>``."""
     found = _Found({}, section or {}, file, environ, _EMBEDDINGS)
-    if chat is None or found.value("base_url") is not None or found.provider is not None:
-        base_url = found.base_url()
-        key = found.key(base_url)
-    else:
-        base_url = chat.endpoint.base_url
-        has_own = any(found.value(name) for name in _KEYS)
-        key = found.key(base_url) if has_own else chat.endpoint.key
     cache = DEFAULT_CACHE if chat is None else chat.cache or "off"
-    return _settings(found, base_url, key, cache)
-
-
-def _settings(found: _Found, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
-    model = found.value("model")
-    if model is None:
-        option = "--llm-model, " if found.kind == _CHAT else ""
-        what = "model" if found.kind == _CHAT else "model for embeddings"
-        raise NoModelError(
-            f"no {what} is named. Give {option}'model' in the section {found.kind} of "
-            f"ragbench.yaml or {found.prefix}MODEL"
-        )
-    mine: dict[str, Any] = {
-        "base_url": base_url,
-        "model": str(model) if found.provider is None else found.provider[1],
-        "key": key,
-        "price": found.price(),
-    }
-    endpoint = Endpoint(**(found.given(Endpoint) | mine))
-    limits = CallLimits(**found.given(CallLimits))
-    path = found.value("cache", cache)
-    return LLMSettings(
-        endpoint=endpoint,
-        limits=limits,
-        cache=None if path == "off" else path,
-        cache_bytes=found.value("cache_max_mb", 1000) * 1_000_000,
-        settings=found.in_force(endpoint, path),
-    )
+    if chat is None or "base_url" in found.values or found.provider is not None:
+        base_url = found.base_url()
+        return found.settings(base_url, found.key(base_url), cache)
+    base_url = chat.endpoint.base_url
+    key = found.key(base_url) if found.key_places else chat.endpoint.key
+    return found.settings(base_url, key, cache)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragbench.core.calling import accounted
@@ -41,20 +40,17 @@ class Transport(Protocol):
 
     async def close(self) -> None: ...
 
-    async def send(self, path: str, payload: Mapping[str, Any]) -> Answer: ...
-
-    def masked(self, text: str) -> str:
-        """A text without the credentials that the transport uses."""
+    async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
+        """Gives the answer; an error holds no credentials."""
         ...
 
 
 _PLACEHOLDER = "none"
 """The package insists on a key; servers that ask for none ignore it."""
 _CONNECT_SECONDS = 15.0
-_KEY_SECONDS = 600.0
-"""After which a program is asked for a new key, where the key does not say when it expires."""
-_EARLY_SECONDS = 120.0
-"""So long before it expires a key is renewed."""
+_KEY_SECONDS = 240.0
+"""After which a program is asked for a new key: what az and gcloud print lasts five minutes more,
+or longer."""
 
 
 class OpenAITransport:
@@ -72,9 +68,6 @@ class OpenAITransport:
         self._renewing = asyncio.Lock()
         self._client: openai.AsyncOpenAI | None = None
 
-    def __repr__(self) -> str:
-        return f"OpenAITransport({self._endpoint.base_url!r})"
-
     async def open(self) -> None:
         package = require("openai", extra="llm")
         endpoint = self._endpoint
@@ -82,48 +75,41 @@ class OpenAITransport:
         self._renewing = asyncio.Lock()
         await self._read_key()
         settings: dict[str, Any] = {
-            "api_key": self._secret or _PLACEHOLDER,
             "default_headers": self._headers,
             "max_retries": 0,
             "timeout": package.Timeout(self._timeout, connect=min(self._timeout, _CONNECT_SECONDS)),
         }
-        client: openai.AsyncOpenAI
         if endpoint.api_version is None:
-            client = package.AsyncOpenAI(base_url=endpoint.base_url, **settings)
-        else:
-            if endpoint.key.command or _is_token(self._secret):
+            settings |= {"base_url": endpoint.base_url, "api_key": self._secret or _PLACEHOLDER}
+            self._client = package.AsyncOpenAI(**settings)
+            return
 
-                async def token() -> str:
-                    return self._secret or _PLACEHOLDER
+        async def token() -> str:
+            return self._secret or _PLACEHOLDER
 
-                del settings["api_key"]
-                settings["azure_ad_token_provider"] = token
-            client = package.AsyncAzureOpenAI(
-                azure_endpoint=endpoint.base_url, api_version=endpoint.api_version, **settings
-            )
-        self._client = client
+        # Entra's are signed tokens (RFC 7519), Azure's own keys are not.
+        is_token = (self._secret or "").startswith("eyJ") and str(self._secret).count(".") == 2
+        by_token = bool(endpoint.key.command) or is_token
+        name, key = ("azure_ad_token_provider", token) if by_token else ("api_key", await token())
+        settings |= {"azure_endpoint": endpoint.base_url, "api_version": endpoint.api_version}
+        self._client = package.AsyncAzureOpenAI(**settings, **{name: key})
 
     async def _read_key(self) -> None:
-        key = self._endpoint.key
-        self._secret = await asyncio.to_thread(key.read, self._environ)
-        self._renewed_at = time.time()
-        hide(self._secret, *(self._headers[name] for name in self._endpoint.secret_headers))
+        self._secret = await asyncio.to_thread(self._endpoint.key.read, self._environ)
+        self._renewed_at = time.monotonic()
+        hide(*self._secrets())
+
+    def _secrets(self) -> list[str]:
+        values = [self._headers[name] for name in self._endpoint.secret_headers if self._headers]
+        return [value for value in (self._secret, *values) if value]
 
     async def _renew(self, client: openai.AsyncOpenAI) -> None:
         """Asks the program for a new key before the old one expires."""
-        if not self._endpoint.key.command or time.time() < self._expires():
-            return
         async with self._renewing:
-            if time.time() >= self._expires():
+            if time.monotonic() - self._renewed_at >= _KEY_SECONDS:
                 await self._read_key()
                 if self._endpoint.api_version is None:
                     client.api_key = self._secret or _PLACEHOLDER
-
-    def _expires(self) -> float:
-        """When the key is to be renewed; not at once again, whatever it says of itself."""
-        expiry = _expiry(self._secret or "")
-        wanted = self._renewed_at + _KEY_SECONDS if expiry is None else expiry - _EARLY_SECONDS
-        return max(wanted, self._renewed_at + _EARLY_SECONDS / 4)
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -135,7 +121,8 @@ class OpenAITransport:
         client = self._client
         if client is None:
             raise RuntimeError("the transport is not open")
-        await self._renew(client)
+        if self._endpoint.key.command:
+            await self._renew(client)
         if path == "/embeddings":
             payload = {**payload, "encoding_format": "float"}
         try:
@@ -147,31 +134,15 @@ class OpenAITransport:
             response = error.response
         except package.APIConnectionError as error:
             cause = error.__cause__ or error
-            told = self.masked(f"{type(cause).__name__}: {cause}".rstrip(": "))
+            told = f"{type(cause).__name__}: {cause}".rstrip(": ")
+            told = mask_text(told, self._secrets())
             if "Connect" in type(cause).__name__:
                 raise NoAnswerError("connection", told) from None
             is_late = isinstance(error, package.APITimeoutError)
             raise NoAnswerError("timeout" if is_late else "lost", told) from None
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(status=response.status_code, headers=headers, body=response.text)
-
-    def masked(self, text: str) -> str:
-        values = [self._headers[name] for name in self._endpoint.secret_headers if self._headers]
-        return mask_text(text, [value for value in (self._secret, *values) if value])
-
-
-def _is_token(key: str | None) -> bool:
-    """Whether a key is a signed token (RFC 7519), as Entra gives them."""
-    return key is not None and key.startswith("eyJ") and key.count(".") == 2
-
-
-def _expiry(key: str) -> float | None:
-    """When a signed token expires, in seconds since 1970; None where a key does not say."""
-    if not _is_token(key):
-        return None
-    payload = key.split(".")[1]
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return float(claims["exp"])
-    except (ValueError, TypeError, KeyError):
-        return None
+        answer = Answer(status=response.status_code, headers=headers, body=response.text)
+        if answer.effective_status in range(200, 300):
+            return answer
+        # Before anybody cuts it: half of a key is a key to those who have the other half.
+        return replace(answer, body=mask_text(answer.body, self._secrets()))

@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from ragbench.errors import InterfaceError
-from ragbench.plugins import Registry, load_attribute
+from ragbench.plugins import load_attribute
 from ragbench.rag.fallback import to_batch
 from ragbench.rag.forms import (
     FAMILIES,
     FORMS,
     RETRIEVAL,
-    Family,
-    MethodForm,
-    TopKParameter,
     accepts_second_argument,
     keyword_for_top_k,
     pass_top_k,
     top_k_of_function,
 )
+from ragbench.rag.frameworks import shapes_of
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
 from ragbench.rag.one_call import parts_of_one_call
-from ragbench.rag.parts import Parts, Shape, compose, converting, is_coroutine_function
+from ragbench.rag.parts import Parts, compose, is_coroutine_function
 from ragbench.rag.shapes import read_generation, read_retrieval
 
 AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
 
-ADAPTERS = Registry(
-    kind="adapters",
-    builtin={
-        "langchain": "ragbench.rag.frameworks:langchain_shape",
-        "llamaindex": "ragbench.rag.frameworks:llamaindex_shape",
-        "haystack": "ragbench.rag.frameworks:haystack_shape",
-    },
-)
-"""The frameworks whose objects become RAGs; see `ragbench.rag.parts.Shape`."""
-
 _SHAPES = (
     "the interface's methods (retrieve, generate, their batch_ and _with_metadata forms)",
-    "a LangChain retriever or chain (invoke, ainvoke)",
+    "a LangChain retriever or chain (invoke)",
     "a LlamaIndex retriever (retrieve, aretrieve) or query engine (query, aquery)",
     "a Haystack retriever (run with a query) or pipeline (run, inputs, outputs)",
     "a function of the query",
@@ -94,40 +83,30 @@ def as_rag(
     if obj is None:
         rag = _of_two(retrieve, generate, top_k)
     else:
-        found = _ready(obj, top_k)
-        if found is not None:
-            return found
+        if isinstance(obj, str):
+            obj = _endpoint(obj)
+        elif inspect.isclass(obj):
+            obj = _instance(obj)
+        if isinstance(obj, RAGBase):
+            if top_k is not None:
+                raise InterfaceError(
+                    f"{type(cast('object', obj)).__name__} is a RAG already: its top_k belongs "
+                    "into its configuration"
+                )
+            return cast("AnyRAG", obj)
         rag = compose(name_of(obj), [_parts(obj)], top_k)
-    cast("Any", rag).rebuild = (_rebuild, (obj, retrieve, generate, top_k))
+    again = partial(as_rag, obj, retrieve=retrieve, generate=generate, top_k=top_k)
+    cast("Any", rag).rebuild = again
     return rag
 
 
-def _rebuild(obj: object, retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
-    return as_rag(obj, retrieve=retrieve, generate=generate, top_k=top_k)
-
-
-def _ready(obj: object, top_k: int | None) -> AnyRAG | None:
-    if isinstance(obj, str):
-        if not obj.lower().startswith(("http://", "https://")):
-            raise InterfaceError(
-                f"as_rag takes objects and URLs, and {obj!r} is not a URL; "
-                "ragbench.rag.load.load_rag takes names such as 'package.module:attribute'"
-            )
-        ready: object = load_attribute("ragbench.rag.http:http_rag")(obj)
-    elif inspect.isclass(obj):
-        ready = _instance(obj)
-        if not isinstance(ready, RAGBase):
-            return as_rag(ready, top_k=top_k)
-    else:
-        ready = obj
-    if not isinstance(ready, RAGBase):
-        return None
-    if top_k is not None:
+def _endpoint(url: str) -> object:
+    if not url.lower().startswith(("http://", "https://")):
         raise InterfaceError(
-            f"{type(cast('object', ready)).__name__} is a RAG already: its top_k belongs into "
-            "its configuration"
+            f"as_rag takes objects and URLs, and {url!r} is not a URL; "
+            "ragbench.rag.load.load_rag takes names such as 'package.module:attribute'"
         )
-    return cast("AnyRAG", ready)
+    return load_attribute("ragbench.rag.http:http_rag")(url)
 
 
 def _instance(cls: type) -> object:
@@ -143,59 +122,44 @@ def _instance(cls: type) -> object:
 
 
 def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
-    parts: list[Parts] = []
-    names: list[str] = []
-    if retrieve is not None:
-        parts.append(_slot(retrieve, "retrieval"))
-        names.append(name_of(retrieve))
-    if generate is not None:
-        parts.append(_slot(generate, "generation"))
-        names.append(name_of(generate))
     if retrieve is None and top_k is not None:
         raise InterfaceError("top_k is for retrieval, and only generate= is given")
-    return compose("+".join(names), parts, top_k)
+    given = {"retrieval": retrieve, "generation": generate}
+    known = {family: obj for family, obj in given.items() if obj is not None}
+    parts = [_slot(obj, family) for family, obj in known.items()]
+    return compose("+".join(map(name_of, known.values())), parts, top_k)
 
 
 def _slot(obj: object, family: str) -> Parts:
     """The parts of what was given as ``retrieve=`` or ``generate=``."""
-    if isinstance(obj, RAGBase):
-        rag = cast("RAGBase[Any]", obj)
-        return _chosen(parts_of_rag(rag, family), rag, family)
+    given: object = obj
     if inspect.isclass(obj) or isinstance(obj, str):
-        return _slot(as_rag(cast("object", obj)), family)
-    shapes = _shapes_of(obj)
-    for shape in shapes:
-        if family in shape.slots and (shape.own_names or not _has_family(obj, family)):
-            return shape.slots[family](obj)
-    if callable(obj) and not interface_methods(obj) and not shapes:
-        return (parts_of_retriever if family == "retrieval" else parts_of_generator)(obj)
-    return _chosen(_parts(obj), obj, family)
-
-
-def _chosen(parts: Parts, obj: object, family: str) -> Parts:
-    chosen = parts.only(family)
-    if not chosen.methods:
+        given = as_rag(cast("object", obj))
+    if isinstance(given, RAGBase):
+        rag, chosen = cast("RAGBase[Any]", given), FAMILIES[family]
+        names = (chosen.rich.name, chosen.rich_batch.name) if family in rag.families else ()
+        parts = Parts(source=rag, methods={name: getattr(rag, name) for name in names})
+    else:
+        shapes, own = shapes_of(obj), interface_methods(obj)
+        has_family = any(FORMS[name][0].name == family for name in own)
+        for shape in shapes:
+            if family in shape.slots and (shape.own_names or not has_family):
+                return shape.slots[family](obj)
+        if callable(obj) and not own and not shapes:
+            return _retriever(obj) if family == "retrieval" else _generator(obj)
+        parts = _parts(obj).only(family)
+    if not parts.methods:
         raise InterfaceError(f"{name_of(obj)} does no {family}. {_inventory(obj)}")
-    return chosen
-
-
-def _has_family(obj: object, family: str) -> bool:
-    forms = {form.name for form in FAMILIES[family].forms}
-    return not forms.isdisjoint(interface_methods(obj))
-
-
-def _shapes_of(obj: object) -> list[Shape]:
-    found = (ADAPTERS.load(name)(obj) for name in ADAPTERS.targets())
-    return [shape for shape in found if shape is not None]
+    return parts
 
 
 def _parts(obj: object) -> Parts:
-    shapes = _shapes_of(obj)
+    shapes = shapes_of(obj)
     names = [shape.name for shape in shapes]
     own = interface_methods(obj)
     # Whoever has both families wrote the interface; other methods are his own business.
-    if own and (has_both_families(own) or not shapes):
-        return parts_of_duck(obj)
+    if own and ({FORMS[name][0].name for name in own} == set(FAMILIES) or not shapes):
+        return _of_interface(obj, own)
     if own and not any(shape.own_names for shape in shapes):
         names = ["the interface's methods", *names]
     if len(names) > 1:
@@ -213,20 +177,8 @@ def _parts(obj: object) -> Parts:
     )
 
 
-def _of_function(function: Callable[..., Any]) -> Parts:
-    if _returns_string(function):
-        return parts_of_generator(function)
-    keyword = keyword_for_top_k(function)
-    return parts_of_one_call(function, function, name_of(function), keyword=keyword)
-
-
-def _returns_string(function: Callable[..., Any]) -> bool:
-    """Whether a function is annotated to return nothing but the answer."""
-    try:
-        annotation = inspect.signature(function).return_annotation
-    except (TypeError, ValueError):
-        return False
-    return annotation is str or annotation == "str"
+def interface_methods(obj: object) -> tuple[str, ...]:
+    return tuple(name for name in FORMS if callable(getattr(obj, name, None)))
 
 
 def _inventory(obj: object) -> str:
@@ -242,94 +194,86 @@ def name_of(function: object) -> str:
     return name if isinstance(name, str) else type(function).__name__
 
 
-def parts_of_retriever(function: Callable[..., Any]) -> Parts:
+def _of_function(function: Callable[..., Any]) -> Parts:
+    try:
+        returned = inspect.signature(function).return_annotation
+    except (TypeError, ValueError):
+        returned = None
+    if returned is str or returned == "str":  # it gives nothing but the answer
+        return _generator(function)
+    keyword = keyword_for_top_k(function)
+    return parts_of_one_call(function, function, name_of(function), keyword=keyword)
+
+
+def _retriever(function: Callable[..., Any]) -> Parts:
     """``function(query)`` or ``function(query, top_k=...)``; ``k``, ``limit`` and the like too."""
     where = name_of(function)
-    keyword = keyword_for_top_k(function)
-
-    def arguments(top_k: int | None) -> tuple[tuple[int, ...], dict[str, int]]:
-        if keyword is None or top_k is None:
-            return pass_top_k(TopKParameter.NOT, top_k, where)
-        return (), {keyword: top_k}
-
-    def convert(value: object, _: int) -> Any:
-        return read_retrieval(value, where)
-
-    method = converting(function, convert, arguments)
+    ask = _with_top_k(function, keyword_for_top_k(function), where)
+    method = _method("retrieve_with_metadata", function, where, ask)
     return Parts(source=function, methods={"retrieve_with_metadata": method})
 
 
-def parts_of_generator(function: Callable[..., Any]) -> Parts:
+def _generator(function: Callable[..., Any]) -> Parts:
     """``function(query, contexts)``, or ``function(query)`` for one that finds its own contexts."""
-    where = name_of(function)
 
-    def convert(value: object, _: int) -> Any:
-        return read_generation(value, where)
+    def ask(query: str, contexts: list[str]) -> Any:
+        return function(query, contexts) if takes_contexts else function(query)
 
-    method = converting(
-        function if accepts_second_argument(function) else _of_query_only(function), convert
-    )
+    takes_contexts = accepts_second_argument(function)
+    method = _method("generate_with_metadata", function, name_of(function), ask)
     return Parts(source=function, methods={"generate_with_metadata": method})
 
 
-def _of_query_only(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(query: str, contexts: list[str]) -> Any:
-        return function(query)
-
-    async def acall(query: str, contexts: list[str]) -> Any:
-        return await function(query)
-
-    return acall if is_coroutine_function(function) else call
-
-
-def interface_methods(obj: object) -> tuple[str, ...]:
-    return tuple(name for name in FORMS if callable(getattr(obj, name, None)))
-
-
-def parts_of_duck(obj: object) -> Parts:
+def _of_interface(obj: object, found: tuple[str, ...]) -> Parts:
     """The forms with metadata, made of those that the object has.
 
     Forms with metadata win over plain ones. Plain ones may return whatever can be read as
     documents or as an answer, not only strings.
     """
     methods: dict[str, Callable[..., Any]] = {}
-    found = interface_methods(obj)
     for family in FAMILIES.values():
         rich = [form for form in (family.rich, family.rich_batch) if form.name in found]
         plain = [form for form in (family.plain, family.batch) if form.name in found]
         for form in rich or plain:
-            target = family.rich_batch if form.batch else family.rich
-            methods[target.name] = _method(obj, family, form)
+            target = family.rich_batch.name if form.batch else family.rich.name
+            function, where = getattr(obj, form.name), f"{type(obj).__name__}.{form.name}"
+            ask = function
+            if family is RETRIEVAL:
+                ask = _with_top_k(function, top_k_of_function(function), where)
+            methods[target] = _method(target, function, where, ask)
     return Parts(source=obj, methods=methods)
 
 
-def _method(obj: object, family: Family, form: MethodForm) -> Callable[..., Any]:
-    function = getattr(obj, form.name)
-    where = f"{type(obj).__name__}.{form.name}"
+def _with_top_k(function: Callable[..., Any], way: str | None, where: str) -> Callable[..., Any]:
+    def ask(query: Any, top_k: int | None = None) -> Any:
+        extra, options = pass_top_k(way, top_k, where)
+        return function(query, *extra, **options)
+
+    return ask
+
+
+def _method(
+    name: str, function: Callable[..., Any], where: str, ask: Callable[..., Any]
+) -> Callable[..., Any]:
+    """One of the interface's methods, of a function whose values are read by their shape.
+
+    Args:
+        ask: calls the function with the method's arguments.
+    """
+    family, form = FORMS[name]
     read = read_retrieval if family is RETRIEVAL else read_generation
 
-    def convert(value: object, size: int) -> Any:
+    def result(value: object, size: int) -> Any:
         if form.batch:
             return [read(item, where) for item in to_batch(value, size, where)]
         return read(value, where)
 
-    if family is not RETRIEVAL:
-        return converting(function, convert)
-    way = top_k_of_function(function)
+    def call(query: Any, *more: Any, **options: Any) -> Any:
+        size = len(query)  # counted first: a method may empty what it is given
+        return result(ask(query, *more, **options), size)
 
-    def arguments(top_k: int | None) -> tuple[tuple[int, ...], dict[str, int]]:
-        return pass_top_k(way, top_k, where)
+    async def acall(query: Any, *more: Any, **options: Any) -> Any:
+        size = len(query)
+        return result(await ask(query, *more, **options), size)
 
-    return converting(function, convert, arguments)
-
-
-def has_both_families(names: Iterable[str]) -> bool:
-    """Whether some of these methods retrieve and some generate."""
-    return {FORMS[name][0].name for name in names} == set(FAMILIES)
-
-
-def parts_of_rag(rag: RAGBase[Any], family: str) -> Parts:
-    """One family of a RAG of ragbench's own interface: both forms with metadata."""
-    chosen = FAMILIES[family]
-    names = (chosen.rich.name, chosen.rich_batch.name) if family in rag.families else ()
-    return Parts(source=rag, methods={name: getattr(rag, name) for name in names})
+    return acall if is_coroutine_function(function) else call

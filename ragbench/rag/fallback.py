@@ -3,8 +3,8 @@
 Values in the old form (a list of strings, a string) are wrapped, values in the new form are passed
 on as the same object, everything else is refused with a sentence that names the method.
 
-The derivation is written once, as a generator that yields what each call returned; `drive` runs it
-for plain methods and `drive_async` for coroutine methods.
+The derivation is written once, as a generator that yields what each call returned; `derived` runs
+it for plain methods and `derived_async` for coroutine methods.
 """
 
 from __future__ import annotations
@@ -17,40 +17,35 @@ from typing import Any, cast
 
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
-from ragbench.rag.forms import (
-    FORMS,
-    RETRIEVAL,
-    MethodForm,
-    TopKParameter,
-    pass_top_k,
-    routes,
-    top_k_of_method,
-)
+from ragbench.rag.forms import FORMS, RETRIEVAL, MethodForm, pass_top_k, routes, top_k_of_method
 
 
 def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
     """Checks or wraps what a retrieval method returned."""
-    if isinstance(value, RetrievalResult):
-        result = cast("RetrievalResult[Any]", value)
+    if not isinstance(value, RetrievalResult):
+        if not isinstance(value, (list, tuple)):
+            raise _refusal(value, "a RetrievalResult or a list of strings", where)
+        value = RetrievalResult(cast("Sequence[str]", value))
+    result = cast("RetrievalResult[Any]", value)
+    # What is as it should be costs no call for each of its contexts.
+    if not _all_of(str, result.contexts):
         _check_strings(result.contexts, "contexts", where)
-        if result.scores is not None:
-            _check_scores(result.scores, where)
-        if result.context_metadata is not None:
-            _check_mappings(result.context_metadata, where)
-        return result if result.context_ids is None else _with_string_ids(result, where)
-    if isinstance(value, (list, tuple)):
-        contexts = cast("Sequence[str]", value)
-        _check_strings(contexts, "contexts", where)
-        return RetrievalResult(contexts)
-    raise _refusal(value, "a RetrievalResult or a list of strings", where)
+    scores, metadata, ids = result.scores, result.context_metadata, result.context_ids
+    if scores is not None and not (_all_of(float, scores) and all(map(math.isfinite, scores))):
+        _check_scores(scores, where)
+    for position, found in enumerate(metadata or ()):
+        # dict is checked first: an abstract Mapping check costs more.
+        if not isinstance(found, (dict, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InterfaceError(
+                f"{where}: context_metadata[{position}] must be a mapping, not {kind_of(found)}"
+            )
+    if ids is None or _all_of(str, ids):
+        return result
+    return replace(result, context_ids=[_to_id(one, where) for one in ids])
 
 
 def to_contexts(value: object, where: str) -> list[str]:
     """The contexts of what a retrieval method returned, as the old interface's list."""
-    if isinstance(value, list):
-        given = cast("list[str]", value)
-        _check_strings(given, "contexts", where)
-        return given
     contexts = to_retrieval_result(value, where).contexts
     # The old interface promises a list; a list is handed on as the same object.
     return contexts if isinstance(contexts, list) else list(contexts)
@@ -85,9 +80,12 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
     return results
 
 
+def _all_of(kind: type, values: Iterable[object]) -> bool:
+    # Three times as fast as a loop in Python, and every context of every query comes through here.
+    return set(map(type, values)) <= {kind}
+
+
 def _check_strings(values: Sequence[object], name: str, where: str) -> None:
-    if _all_of(str, values):
-        return
     for position, value in enumerate(values):
         if not isinstance(value, str):
             raise InterfaceError(
@@ -96,39 +94,12 @@ def _check_strings(values: Sequence[object], name: str, where: str) -> None:
 
 
 def _check_scores(scores: Sequence[Any], where: str) -> None:
-    if _all_of(float, scores) and all(map(math.isfinite, scores)):
-        return
     for position, score in enumerate(scores):
-        if not _is_number(score):
+        # numpy's float32 is not a float, yet a number: what has __float__ will do. A flag will not.
+        if not hasattr(score, "__float__") or type(score).__name__ in ("bool", "bool_"):
             raise InterfaceError(f"{where}: scores[{position}] must be a number, not {score!r}")
         if not math.isfinite(score):
             raise InterfaceError(f"{where}: scores[{position}] must be finite, not {score!r}")
-
-
-def _all_of(kind: type, values: Iterable[object]) -> bool:
-    # Three times as fast as a loop in Python, and every context of every query comes through here.
-    return set(map(type, values)) <= {kind}
-
-
-def _check_mappings(values: Sequence[object], where: str) -> None:
-    for position, value in enumerate(values):
-        # dict is checked first: an abstract Mapping check costs more.
-        if not isinstance(value, (dict, Mapping)):
-            raise InterfaceError(
-                f"{where}: context_metadata[{position}] must be a mapping, not {kind_of(value)}"
-            )
-
-
-def _is_number(value: object) -> bool:
-    # numpy's float32 is not a float, yet a number: what has __float__ will do. A flag will not.
-    return hasattr(value, "__float__") and type(value).__name__ not in ("bool", "bool_")
-
-
-def _with_string_ids(result: RetrievalResult[Any], where: str) -> RetrievalResult[Any]:
-    ids = cast("Sequence[object]", result.context_ids)
-    if _all_of(str, ids):
-        return result
-    return replace(result, context_ids=[_to_id(id_, where) for id_ in ids])
 
 
 def _to_id(value: Any, where: str) -> str:
@@ -155,10 +126,6 @@ def kind_of(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-Derivation = Generator[Any, Any, Any]
-"""Yields what a call returned (a value or an awaitable), is sent the value, returns the result."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Route:
     """Which method stands in for another one, worked out once for a class."""
@@ -167,61 +134,60 @@ class Route:
     """The implemented form that is called."""
     where: str
     """Its name in messages: ``"MyRAG.retrieve"``."""
-    top_k: TopKParameter
-    """How it takes ``top_k``."""
+    top_k: str | None
+    """How it takes ``top_k``; see `ragbench.rag.forms.pass_top_k`."""
 
 
 def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     """The routes of a class by the name of the method that is called."""
-    found: dict[str, Route] = {}
-    known = {
-        name: Route(
-            source=form,
-            where=f"{cls.__name__}.{name}",
-            top_k=top_k_of_method(cls, name) if family is RETRIEVAL else TopKParameter.NOT,
-        )
-        for name, (family, form) in FORMS.items()
-        if name in implemented
+    ways = {
+        name: top_k_of_method(cls, name) if FORMS[name][0] is RETRIEVAL else None
+        for name in implemented
     }
-    for name, source in routes(implemented).items():
-        found[name] = known[source.name]
-    return found
+    return {
+        target: Route(source=source, where=f"{cls.__name__}.{source.name}", top_k=ways[source.name])
+        for target, source in routes(implemented).items()
+    }
 
 
-def derive(
-    rag: object,
-    target: str,
-    route: Route | None,
-    columns: tuple[Sequence[Any], ...],
-    top_k: int | None = None,
-) -> Derivation:
-    """Derives one call from an implemented form."""
+def takes_batches(rag: Any, name: str) -> bool:
+    """Whether a batch becomes one call of a method that the user wrote."""
+    route: Route | None = rag._routes.get(name)
+    return name in rag.implemented or (route is not None and route.source.batch)
+
+
+def _derive(
+    rag: object, route: Route | None, target: str, columns: tuple[Sequence[Any], ...], top_k: Any
+) -> Generator[Any, Any, Any]:
+    """Derives one call from an implemented form.
+
+    Yields what a call returned (a value or an awaitable), is sent the value, returns the result.
+    """
     family, form = FORMS[target]
     if route is None:
         raise InterfaceError(
             f"{type(rag).__name__} has no {target} of its own and nothing to derive it from: "
             f"write one of {', '.join(known.name for known in family.forms)}"
         )
-    source = route.source
-    where = route.where
-    method = getattr(rag, source.name)
-    extra, options = _NOTHING if top_k is None else pass_top_k(route.top_k, top_k, where)
-    values: Sequence[Any]
+    where, method = route.where, getattr(rag, route.source.name)
+    extra, options = ((), {}) if top_k is None else pass_top_k(route.top_k, top_k, where)
     if len(columns) == 2 and len(columns[0]) != len(columns[1]):
-        raise _of_different_lengths(target, columns)
+        raise InterfaceError(
+            f"{target} was given {len(columns[0])} queries and {len(columns[1])} lists of contexts"
+        )
     size = len(columns[0])  # counted first: a method may empty what it is given
-    if source.batch:
+    values: Sequence[Any] = []
+    if route.source.batch:
         values = to_batch((yield method(*columns, *extra, **options)), size, where)
     else:
         collected: list[Any] = []
-        values = collected
         for arguments in zip(*columns, strict=True):
             collected.append((yield method(*arguments, *extra, **options)))
+        values = collected
     convert = _CONVERTERS[family is RETRIEVAL, form.rich]
     return [convert(value, where) for value in values] if form.batch else convert(values[0], where)
 
 
-_NOTHING: tuple[tuple[int, ...], dict[str, int]] = ((), {})
 _CONVERTERS: dict[tuple[bool, bool], Callable[[object, str], Any]] = {
     (True, True): to_retrieval_result,
     (True, False): to_contexts,
@@ -230,8 +196,9 @@ _CONVERTERS: dict[tuple[bool, bool], Callable[[object, str], Any]] = {
 }
 
 
-def drive(derivation: Derivation) -> Any:
-    """Runs a derivation over plain methods."""
+def derived(rag: Any, target: str, *columns: Sequence[Any], top_k: int | None = None) -> Any:
+    """What a method gives that the user did not write, by plain ones that he did."""
+    derivation = _derive(rag, rag._routes.get(target), target, columns, top_k)
     try:
         value = next(derivation)
         while True:
@@ -240,8 +207,11 @@ def drive(derivation: Derivation) -> Any:
         return stop.value
 
 
-async def drive_async(derivation: Derivation) -> Any:
-    """Runs a derivation over coroutine methods, one call at a time."""
+async def derived_async(
+    rag: Any, target: str, *columns: Sequence[Any], top_k: int | None = None
+) -> Any:
+    """The same by coroutine methods, one call at a time."""
+    derivation = _derive(rag, rag._routes.get(target), target, columns, top_k)
     try:
         pending = next(derivation)
         while True:
@@ -254,12 +224,6 @@ async def drive_async(derivation: Derivation) -> Any:
             pending = derivation.send(await pending)
     except StopIteration as stop:
         return stop.value
-
-
-def _of_different_lengths(target: str, columns: tuple[Sequence[Any], ...]) -> InterfaceError:
-    return InterfaceError(
-        f"{target} was given {len(columns[0])} queries and {len(columns[1])} lists of contexts"
-    )
 
 
 class PartialBatchError(InterfaceError):

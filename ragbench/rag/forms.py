@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from types import CodeType
 from typing import Any
 
@@ -45,19 +44,6 @@ class Family:
     def forms(self) -> tuple[MethodForm, MethodForm, MethodForm, MethodForm]:
         return (self.plain, self.rich, self.batch, self.rich_batch)
 
-    def substitutes(self, form: MethodForm) -> tuple[MethodForm, MethodForm, MethodForm]:
-        """The other forms, in the order in which they stand in for a missing one.
-
-        A form with metadata is derived from forms with metadata first, so that no metadata is
-        lost. A plain batch is derived from a real batch first, so that a batch stays one call.
-        """
-        return {
-            self.plain: (self.rich, self.batch, self.rich_batch),
-            self.rich: (self.rich_batch, self.plain, self.batch),
-            self.batch: (self.rich_batch, self.plain, self.rich),
-            self.rich_batch: (self.rich, self.batch, self.plain),
-        }[form]
-
 
 def _family(name: str, verb: str) -> Family:
     return Family(
@@ -78,36 +64,43 @@ FORMS: Mapping[str, tuple[Family, MethodForm]] = {
 
 
 def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
-    """Which implemented form each form falls back on, were it not implemented itself."""
+    """Which implemented form each form falls back on, were it not implemented itself.
+
+    A form with metadata is derived from forms with metadata first, so that no metadata is lost. A
+    plain batch is derived from a real batch first, so that a batch stays one call.
+    """
     written = set(implemented)
     found: dict[str, MethodForm] = {}
-    for family, form in FORMS.values():
-        for substitute in family.substitutes(form):
-            if substitute.name in written:
-                found[form.name] = substitute
-                break
+    for family in FAMILIES.values():
+        plain, rich, batch, rich_batch = family.forms
+        for form, others in (
+            (plain, (rich, batch, rich_batch)),
+            (rich, (rich_batch, plain, batch)),
+            (batch, (rich_batch, plain, rich)),
+            (rich_batch, (rich, batch, plain)),
+        ):
+            first = next((other for other in others if other.name in written), None)
+            if first is not None:
+                found[form.name] = first
     return found
 
 
 def written(cls: type) -> frozenset[str]:
     """Names of the interface's methods that a class, or a class it inherits from, wrote."""
-    return frozenset(name for name in FORMS if _is_written(cls, name))
-
-
-def _is_written(cls: type, name: str) -> bool:
-    for owner in cls.__mro__:
-        if name in owner.__dict__:
-            abstract = getattr(owner.__dict__[name], "__isabstractmethod__", False)
-            return not abstract and "_methods_are_derived" not in owner.__dict__
-    return False
+    found: set[str] = set()
+    for name in FORMS:
+        owner = next((owner for owner in cls.__mro__ if name in owner.__dict__), None)
+        if owner is None or "_methods_are_derived" in owner.__dict__:
+            continue
+        if not getattr(owner.__dict__[name], "__isabstractmethod__", False):
+            found.add(name)
+    return frozenset(found)
 
 
 def is_abstract(cls: type) -> bool:
     """Whether a class has abstract methods left; usable before ``__abstractmethods__`` is set."""
-    found: dict[str, object] = {}
-    for owner in reversed(cls.__mro__):
-        found.update(owner.__dict__)
-    return any(getattr(value, "__isabstractmethod__", False) for value in found.values())
+    members = (inspect.getattr_static(cls, name) for name in dir(cls))
+    return any(getattr(member, "__isabstractmethod__", False) for member in members)
 
 
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
@@ -118,16 +111,6 @@ def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
             f"not {sorted(chosen)}"
         )
     return chosen
-
-
-def check_kind(cls: type, implemented: Iterable[str], *, awaited: bool) -> None:
-    """Refuses a coroutine method in a class whose methods are called without ``await``."""
-    for name in sorted(implemented):
-        if not awaited and inspect.iscoroutinefunction(getattr(cls, name)):
-            raise InterfaceError(
-                f"{cls.__name__}.{name} is a coroutine ('async def'): let the class inherit from "
-                "AsyncRAGInterface instead of RAGInterface"
-            )
 
 
 def check_complete(cls: type, families: Iterable[str], implemented: frozenset[str]) -> None:
@@ -147,13 +130,12 @@ def check_complete(cls: type, families: Iterable[str], implemented: frozenset[st
 def _behind(cls: type, names: Iterable[str]) -> str:
     """A hint when a mixin has the method but stands behind the interface in the bases."""
     for name in names:
-        owners = [owner for owner in cls.__mro__ if name in owner.__dict__]
-        if len(owners) > 1 and not getattr(
-            owners[-1].__dict__[name], "__isabstractmethod__", False
-        ):
+        first, *others = [owner for owner in cls.__mro__ if name in owner.__dict__]
+        if others and not getattr(others[-1].__dict__[name], "__isabstractmethod__", False):
+            last = others[-1].__name__
             return (
-                f". {owners[-1].__name__}.{name} is hidden by {owners[0].__name__}.{name}: "
-                f"name {owners[-1].__name__} before {owners[0].__name__} among the bases"
+                f". {last}.{name} is hidden by {first.__name__}.{name}: "
+                f"name {last} before {first.__name__} among the bases"
             )
     return ""
 
@@ -161,13 +143,18 @@ def _behind(cls: type, names: Iterable[str]) -> str:
 def warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
     """Warns when the methods that a class writes are never reached.
 
-    ragbench calls ``batch_*_with_metadata``. When an inherited method serves that call and does
-    not itself call what the class writes, the class's own methods would be ignored in silence.
+    ragbench calls ``batch_*_with_metadata``. When an inherited method serves that call, and no
+    inherited method calls what the class writes, its own methods would be ignored in silence.
     """
     for family in FAMILIES.values():
-        own = {form.name for form in family.forms if form.name in cls.__dict__}
-        if own and not own & _reached(cls, family.rich_batch.name, implemented):
-            serving = _serving(family.rich_batch.name, implemented)
+        names = {form.name for form in family.forms} & implemented
+        own = {name for name in names if name in cls.__dict__}
+        if not own:
+            continue
+        called = family.rich_batch.name
+        serving = called if called in names else routes(names)[called].name
+        reached = set[str]().union(*(_mentioned(getattr(cls, name)) for name in names - own))
+        if serving not in own and own.isdisjoint(reached):
             warn(
                 f"{cls.__name__}.{sorted(own)[0]} is never called by ragbench: the inherited "
                 f"{serving} comes first. Override {serving} instead",
@@ -175,29 +162,9 @@ def warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
             )
 
 
-def _serving(name: str, implemented: frozenset[str]) -> str:
-    return name if name in implemented else routes(implemented)[name].name
-
-
-def _reached(cls: type, name: str, implemented: frozenset[str]) -> set[str]:
-    """The implemented methods that a call of one of the interface's methods leads to."""
-    reached: set[str] = set()
-    waiting = [name]
-    while waiting:
-        name = waiting.pop()
-        if implemented.isdisjoint(form.name for form in FORMS[name][0].forms):
-            continue
-        serving = _serving(name, implemented)
-        if serving not in reached:
-            reached.add(serving)
-            waiting.extend(_mentioned(getattr(cls, serving)))
-    return reached
-
-
-def _mentioned(function: object) -> set[str]:
+def _mentioned(function: Callable[..., Any]) -> set[str]:
     """Names of the interface's methods that stand in a function's code."""
-    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-    waiting = [code]
+    waiting: list[object] = [getattr(inspect.unwrap(function), "__code__", None)]
     names: set[str] = set()
     while waiting:
         code = waiting.pop()
@@ -210,16 +177,12 @@ def _mentioned(function: object) -> set[str]:
 _NAMES = ("top_k", "k", "limit", "n_results", "num_results", "top_n", "n")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-
-class TopKParameter(Enum):
-    """The way in which one of the interface's methods takes ``top_k``."""
-
-    POSITIONAL = "positional"
-    KEYWORD = "keyword"
-    NOT = "not"
+BY_POSITION = ""
+"""The way of a method that takes ``top_k`` behind the queries. Another way is the keyword that
+takes it, or None where nothing does."""
 
 
-def top_k_of_method(cls: type, name: str) -> TopKParameter:
+def top_k_of_method(cls: type, name: str) -> str | None:
     """How a retrieval method of a class takes ``top_k``.
 
     Old classes write ``retrieve(self, query, k=5)`` as well as ``retrieve(self, query, *, top_k)``
@@ -230,44 +193,36 @@ def top_k_of_method(cls: type, name: str) -> TopKParameter:
     return top_k_of_function(getattr(cls, name), skipped=skipped)
 
 
-def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> TopKParameter:
+def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str | None:
     """How a function whose first argument is the query, or the queries, takes ``top_k``."""
     parameters = _parameters(function)
     if parameters is None:
-        return TopKParameter.POSITIONAL
-    named = next((p for p in parameters if p.name == "top_k"), None)
-    if named is not None and named.kind is not inspect.Parameter.POSITIONAL_ONLY:
-        return TopKParameter.KEYWORD
-    kinds = [parameter.kind for parameter in parameters]
-    positional = sum(kind in _POSITIONAL for kind in kinds)
-    if inspect.Parameter.VAR_POSITIONAL in kinds or positional - skipped >= 2:
-        return TopKParameter.POSITIONAL
-    return TopKParameter.KEYWORD if inspect.Parameter.VAR_KEYWORD in kinds else TopKParameter.NOT
+        return BY_POSITION
+    if any(p.name == "top_k" and p.kind is not p.POSITIONAL_ONLY for p in parameters):
+        return "top_k"
+    if _takes(parameters, 2 + skipped):
+        return BY_POSITION
+    return "top_k" if any(p.kind is p.VAR_KEYWORD for p in parameters) else None
 
 
 def pass_top_k(
-    way: TopKParameter, top_k: int | None, where: str
+    way: str | None, top_k: int | None, where: str
 ) -> tuple[tuple[int, ...], dict[str, int]]:
     """The arguments for how many contexts are wanted: positional and by keyword."""
     if top_k is None:
         return (), {}
-    if way is TopKParameter.KEYWORD:
-        return (), {"top_k": top_k}
-    if way is TopKParameter.POSITIONAL:
-        return (top_k,), {}
-    raise InterfaceError(
-        f"{where} takes no top_k, so that it cannot be asked for {top_k} contexts: "
-        "add the parameter 'top_k=None' to it, or ask without top_k"
-    )
+    if way is None:
+        raise InterfaceError(
+            f"{where} takes no top_k, so that it cannot be asked for {top_k} contexts: "
+            "add the parameter 'top_k=None' to it, or ask without top_k"
+        )
+    return ((top_k,), {}) if way == BY_POSITION else ((), {way: top_k})
 
 
 def accepts_second_argument(function: Callable[..., Any]) -> bool:
     """Whether a function takes two positional arguments; one without a signature is taken to."""
     parameters = _parameters(function)
-    if parameters is None:
-        return True
-    kinds = [parameter.kind for parameter in parameters]
-    return inspect.Parameter.VAR_POSITIONAL in kinds or sum(k in _POSITIONAL for k in kinds) >= 2
+    return parameters is None or _takes(parameters, 2)
 
 
 def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
@@ -280,6 +235,13 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
     """Names of a function's parameters; none when it has no signature."""
     return frozenset(parameter.name for parameter in _parameters(function) or ())
+
+
+def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
+    """Whether so many arguments can be given by position."""
+    kinds = [parameter.kind for parameter in parameters]
+    positional = sum(kind in _POSITIONAL for kind in kinds)
+    return inspect.Parameter.VAR_POSITIONAL in kinds or positional >= count
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:

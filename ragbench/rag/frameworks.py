@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from ragbench.core.result import GenerationResult, RetrievalResult
@@ -14,11 +15,21 @@ from ragbench.rag.parts import Parts, Shape, cut, refuse_beyond
 from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
 
 
-def langchain_shape(obj: object) -> Shape | None:
-    """What has ``invoke`` or ``ainvoke``; a retriever says that documents come out."""
-    if not any(callable(getattr(obj, name, None)) for name in ("invoke", "ainvoke")):
+def shapes_of(obj: object) -> list[Shape]:
+    """What an object looks like; of several frameworks where it looks like several."""
+    found = (_langchain_shape(obj), _llamaindex_shape(obj), _haystack_shape(obj))
+    return [shape for shape in found if shape is not None]
+
+
+def _langchain_shape(obj: object) -> Shape | None:
+    """What has ``invoke``; a retriever says that documents come out."""
+    if not _has(obj, "invoke"):
         return None
-    is_retriever = _says_documents(obj)
+    is_retriever = (
+        hasattr(obj, "_get_relevant_documents")
+        or hasattr(obj, "get_relevant_documents")
+        or _schema(obj, "get_output_jsonschema").get("type") == "array"
+    )
     return Shape(
         name="a LangChain retriever" if is_retriever else "a LangChain chain",
         parts=_langchain_retriever if is_retriever else _langchain_chain,
@@ -28,14 +39,12 @@ def langchain_shape(obj: object) -> Shape | None:
     )
 
 
-def _says_documents(obj: object) -> bool:
-    if hasattr(obj, "_get_relevant_documents") or hasattr(obj, "get_relevant_documents"):
-        return True
-    return _schema(obj, "get_output_jsonschema").get("type") == "array"
+def _has(obj: object, *methods: str) -> bool:
+    return all(callable(getattr(obj, name, None)) for name in methods)
 
 
 def _langchain_retriever(obj: Any) -> Parts:
-    """``invoke`` or, when that is all there is, ``ainvoke``; ``batch`` for a batch.
+    """``invoke``, and ``batch`` for a batch.
 
     ``top_k`` goes to a retriever that takes extra arguments as ``k``, as vector stores' do.
     Others are cut to it.
@@ -46,25 +55,34 @@ def _langchain_retriever(obj: Any) -> Parts:
         parameter.kind is parameter.VAR_KEYWORD
         for parameter in inspect.signature(search).parameters.values()
     )
-    built_with = getattr(obj, "k", None)
 
     def options(top_k: int | None) -> dict[str, int]:
         if not passes:
-            refuse_beyond(top_k, built_with, where)
+            refuse_beyond(top_k, getattr(obj, "k", None), where)
         return {"k": top_k} if passes and top_k is not None else {}
-
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        return cut(read_retrieval(obj.invoke(query, **options(top_k)), where), top_k)
-
-    async def aretrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        return cut(read_retrieval(await obj.ainvoke(query, **options(top_k)), where), top_k)
 
     def batch(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Any]]:
         values = obj.batch(queries, **options(top_k))
         return [cut(read_retrieval(value, where), top_k) for value in values]
 
-    methods = _forms(obj, "retrieve", retrieve, aretrieve, batch)
-    return Parts(source=obj, methods=methods)
+    parts = _retrieving(obj, where, lambda query, top_k: obj.invoke(query, **options(top_k)))
+    return _and_batch(parts, "batch_retrieve_with_metadata", batch)
+
+
+def _retrieving(obj: object, where: str, search: Callable[[str, int | None], object]) -> Parts:
+    """What is read of a search, cut to what was asked for."""
+
+    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
+        return cut(read_retrieval(search(query, top_k), where), top_k)
+
+    return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+
+
+def _and_batch(parts: Parts, name: str, batch: Callable[..., Any]) -> Parts:
+    """With a method for batches, where the chain has one."""
+    if not _has(parts.source, "batch"):
+        return parts
+    return replace(parts, methods={**parts.methods, name: batch})
 
 
 def _langchain_chain(obj: Any) -> Parts:
@@ -80,15 +98,10 @@ def _langchain_chain(obj: Any) -> Parts:
     def ask(query: str) -> Any:
         return obj.invoke(wrap(query))
 
-    async def aask(query: str) -> Any:
-        return await obj.ainvoke(wrap(query))
-
     def ask_batch(queries: list[str]) -> list[Any]:
         return list(obj.batch([wrap(query) for query in queries], return_exceptions=True))
 
-    if not callable(getattr(obj, "invoke", None)):
-        return parts_of_one_call(obj, aask, where)
-    batch = ask_batch if callable(getattr(obj, "batch", None)) else None
+    batch = ask_batch if _has(obj, "batch") else None
     return parts_of_one_call(obj, ask, where, ask_batch=batch)
 
 
@@ -98,35 +111,15 @@ def _langchain_generator(obj: Any) -> Parts:
 
 
 def _generating(obj: Any, where: str, wrap: Callable[[str, Sequence[str]], Any]) -> Parts:
-    def read(value: object) -> GenerationResult[Any]:
-        return read_generation(value, where)
-
     def generate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        return read(obj.invoke(wrap(query, contexts)))
-
-    async def agenerate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        return read(await obj.ainvoke(wrap(query, contexts)))
+        return read_generation(obj.invoke(wrap(query, contexts)), where)
 
     def batch(queries: list[str], contexts_list: list[list[str]]) -> list[GenerationResult[Any]]:
         inputs = [wrap(query, given) for query, given in zip(queries, contexts_list, strict=True)]
-        return [read(value) for value in obj.batch(inputs)]
+        return [read_generation(value, where) for value in obj.batch(inputs)]
 
-    return Parts(source=obj, methods=_forms(obj, "generate", generate, agenerate, batch))
-
-
-def _forms(
-    obj: object,
-    verb: str,
-    one: Callable[..., Any],
-    awaited: Callable[..., Any],
-    batch: Callable[..., Any],
-) -> dict[str, Callable[..., Any]]:
-    if not callable(getattr(obj, "invoke", None)):
-        return {f"{verb}_with_metadata": awaited}
-    methods = {f"{verb}_with_metadata": one}
-    if callable(getattr(obj, "batch", None)):
-        methods[f"batch_{verb}_with_metadata"] = batch
-    return methods
+    parts = Parts(source=obj, methods={"generate_with_metadata": generate})
+    return _and_batch(parts, "batch_generate_with_metadata", batch)
 
 
 _QUERY_NAMES = ("query", "question", "input", "user_input", "text")
@@ -140,8 +133,7 @@ def _query_input(obj: object, where: str) -> Callable[[str], Any]:
     name = next((name for name in _QUERY_NAMES if name in names), None)
     if name is None and len(names) == 1:
         name = names[0]
-    others = [other for other in names if other not in (name, "chat_history")]
-    if name is None or others:
+    if name is None or {*names} - {name, "chat_history"}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
             "takes the query alone; for one that takes contexts too, say as_rag(generate=...)"
@@ -154,11 +146,9 @@ _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")
 
 
 def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
-    names = _input_names(obj)
     if _schema(obj, "get_input_jsonschema").get("type") == "string":
         return lambda query, contexts: query
-    if not names:
-        return lambda query, contexts: {"question": query, "context": _text(contexts)}
+    names = _input_names(obj) or ["question", "context"]
     query_name = next((name for name in _QUERY_NAMES if name in names), None)
     context_name = next((name for name in _CONTEXT_NAMES if name in names), None)
     if query_name is None or context_name is None or len(names) > 2:
@@ -166,11 +156,7 @@ def _generator_input(obj: object) -> Callable[[str, Sequence[str]], Any]:
             f"{type(obj).__name__} takes {', '.join(names)}: to generate, it must take the query "
             f"({', '.join(_QUERY_NAMES)}) and the contexts ({', '.join(_CONTEXT_NAMES)})"
         )
-    return lambda query, contexts: {query_name: query, context_name: _text(contexts)}
-
-
-def _text(contexts: Sequence[str]) -> str:
-    return "\n\n".join(contexts)
+    return lambda query, contexts: {query_name: query, context_name: "\n\n".join(contexts)}
 
 
 def _input_names(obj: object) -> list[str]:
@@ -178,20 +164,18 @@ def _input_names(obj: object) -> list[str]:
     keys = getattr(obj, "input_keys", None)  # the older chain classes
     if isinstance(keys, list):
         return [str(key) for key in cast("list[object]", keys)]
-    properties = as_mapping(_schema(obj, "get_input_jsonschema").get("properties"))
-    return list(properties or ())
+    return list(as_mapping(_schema(obj, "get_input_jsonschema").get("properties")) or ())
 
 
 def _schema(obj: object, method: str) -> Mapping[str, Any]:
     get = getattr(obj, method, None)
-    schema = get() if callable(get) else None
-    return as_mapping(schema) or {}
+    return (as_mapping(get()) if callable(get) else None) or {}
 
 
 # --- LlamaIndex
 
 
-def llamaindex_shape(obj: object) -> Shape | None:
+def _llamaindex_shape(obj: object) -> Shape | None:
     """An engine has ``query`` and ``aquery``; a retriever ``retrieve`` and ``aretrieve``."""
     if _has(obj, "query", "aquery"):
         return Shape(name="a LlamaIndex query engine", parts=_llamaindex_engine, own_names=True)
@@ -200,19 +184,15 @@ def llamaindex_shape(obj: object) -> Shape | None:
     return None
 
 
-def _has(obj: object, *methods: str) -> bool:
-    return all(callable(getattr(obj, name, None)) for name in methods)
-
-
 def _llamaindex_retriever(obj: Any) -> Parts:
     """``retrieve``: nodes with scores. ``top_k`` cuts what ``similarity_top_k`` allows."""
     where = f"{type(obj).__name__}.retrieve"
 
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
+    def search(query: str, top_k: int | None) -> object:
         refuse_beyond(top_k, getattr(obj, "similarity_top_k", None), where)
-        return cut(read_retrieval(obj.retrieve(query), where), top_k)
+        return obj.retrieve(query)
 
-    return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+    return _retrieving(obj, where, search)
 
 
 def _llamaindex_engine(obj: Any) -> Parts:
@@ -227,14 +207,13 @@ _ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
 # --- Haystack
 
 
-def haystack_shape(obj: object) -> Shape | None:
+def _haystack_shape(obj: object) -> Shape | None:
     """A pipeline has ``run``, ``inputs`` and ``outputs``; a component ``run`` with a ``query``."""
-    run = getattr(obj, "run", None)
-    if not callable(run):
+    if not _has(obj, "run"):
         return None
-    if all(callable(getattr(obj, name, None)) for name in ("inputs", "outputs")):
+    if _has(obj, "inputs", "outputs"):
         return Shape(name="a Haystack pipeline", parts=_haystack_pipeline)
-    if "query" in parameter_names(run):
+    if "query" in parameter_names(cast("Any", obj).run):
         return Shape(name="a Haystack component", parts=_haystack_component)
     return None
 
@@ -244,11 +223,12 @@ def _haystack_component(obj: Any) -> Parts:
     where = f"{type(obj).__name__}.run"
     keyword = keyword_for_top_k(obj.run)
 
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        options = {} if keyword is None or top_k is None else {keyword: top_k}
-        return cut(read_retrieval(obj.run(query=query, **options), where), top_k)
+    def search(query: str, top_k: int | None) -> object:
+        return obj.run(
+            query=query, **({} if keyword is None or top_k is None else {keyword: top_k})
+        )
 
-    return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+    return _retrieving(obj, where, search)
 
 
 def _haystack_pipeline(obj: Any) -> Parts:
@@ -259,9 +239,13 @@ def _haystack_pipeline(obj: Any) -> Parts:
     other component turns into documents again (a ranker's rather than its retriever's).
     """
     where = f"{type(obj).__name__}.run"
-    sockets = _query_sockets(obj, where)
+    inputs = cast("Mapping[str, Mapping[str, Any]]", obj.inputs())
+    sockets = _query_sockets(inputs, where)
     outputs = _outputs(obj)
-    sources = _document_sources(obj, outputs)
+    giving = [component for component, names in outputs.items() if "documents" in names]
+    edges = [tuple(edge)[:2] for edge in getattr(getattr(obj, "graph", None), "edges", ())]
+    last = [one for one in giving if not any((one, other) in edges for other in giving)]
+    sources = last or giving
     answers = [name for name, found in outputs.items() if not found.isdisjoint(_ANSWER_SOCKETS)]
 
     def ask(query: str, top_k: int | None = None) -> dict[str, Any]:
@@ -269,13 +253,9 @@ def _haystack_pipeline(obj: Any) -> Parts:
         for component, socket in sockets:
             data.setdefault(component, {})[socket] = query
         for component in sources if top_k is not None else ():
-            if "top_k" in _open_inputs(obj).get(component, {}):
+            if "top_k" in inputs.get(component, {}):
                 data.setdefault(component, {})["top_k"] = top_k
-        found = obj.run(data, include_outputs_from={*sources, *answers})
-        return _flat(cast("Mapping[str, Any]", found), sources, answers)
-
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        return cut(read_retrieval(ask(query, top_k), where), top_k)
+        return _flat(obj.run(data, include_outputs_from={*sources, *answers}), sources, answers)
 
     def generate(query: str, contexts: list[str]) -> GenerationResult[Any]:
         return read_generation(ask(query), where)
@@ -283,7 +263,7 @@ def _haystack_pipeline(obj: Any) -> Parts:
     if sources and answers:
         return parts_of_one_call(obj, ask, where, keyword="top_k")
     if sources:
-        return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+        return _retrieving(obj, where, ask)
     if answers:
         return Parts(source=obj, methods={"generate_with_metadata": generate})
     raise InterfaceError(
@@ -292,14 +272,15 @@ def _haystack_pipeline(obj: Any) -> Parts:
     )
 
 
-def _query_sockets(obj: Any, where: str) -> list[tuple[str, str]]:
+def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[tuple[str, str]]:
+    """Component and name of each input that takes the query."""
     chosen: list[tuple[str, str]] = []
     missing: list[str] = []
-    for component, sockets in _open_inputs(obj).items():
-        for name, details in sockets.items():
-            mandatory = bool((as_mapping(details) or {}).get("is_mandatory"))
-            textual = (as_mapping(details) or {}).get("type") is str
-            if name in _QUERY_SOCKETS or (mandatory and textual):
+    for component, sockets in inputs.items():
+        for name, given in sockets.items():
+            details = as_mapping(given) or {}
+            mandatory = bool(details.get("is_mandatory"))
+            if name in _QUERY_SOCKETS or (mandatory and details.get("type") is str):
                 chosen.append((component, name))
             elif mandatory:
                 missing.append(f"{component}.{name}")
@@ -311,10 +292,6 @@ def _query_sockets(obj: Any, where: str) -> list[tuple[str, str]]:
     return chosen
 
 
-def _open_inputs(obj: Any) -> Mapping[str, Mapping[str, Any]]:
-    return cast("Mapping[str, Mapping[str, Any]]", obj.inputs())
-
-
 def _outputs(obj: Any) -> dict[str, frozenset[str]]:
     """Names of what each component gives, also where another component takes it."""
     every = "include_components_with_connected_outputs"
@@ -323,19 +300,11 @@ def _outputs(obj: Any) -> dict[str, frozenset[str]]:
     return {component: frozenset(names) for component, names in found.items()}
 
 
-def _document_sources(obj: Any, outputs: Mapping[str, frozenset[str]]) -> list[str]:
-    giving = [component for component, names in outputs.items() if "documents" in names]
-    graph = getattr(obj, "graph", None)
-    edges = [tuple(edge)[:2] for edge in cast("Iterable[Any]", getattr(graph, "edges", ()))]
-    last = [one for one in giving if not any((one, other) in edges for other in giving)]
-    return last or giving
-
-
 def _flat(found: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
     """One mapping of what came out: the documents, and the first answer there is."""
     flat: dict[str, Any] = {}
     if sources:
-        gave = [cast("Mapping[str, Any]", found.get(component, {})) for component in sources]
+        gave = [as_mapping(found.get(component)) or {} for component in sources]
         flat["documents"] = [document for out in gave for document in out.get("documents") or ()]
     for name in _ANSWER_SOCKETS:
         for component in answers:

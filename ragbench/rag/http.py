@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -14,6 +15,10 @@ from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.one_call import parts_of_one_call
 from ragbench.rag.parts import Parts, compose
 from ragbench.rag.shapes import as_mapping
+
+
+class RemoteQueryError(HTTPRagError):
+    """The server says that one query of a batch failed."""
 
 
 class RagEndpoint(JsonEndpoint):
@@ -29,65 +34,38 @@ class RagEndpoint(JsonEndpoint):
             return f"{self.url} answered in several versions, {named}"
         return None
 
-
-class RemoteQueryError(HTTPRagError):
-    """The server says that one query of a batch failed."""
-
-
-class _HTTP(RAGInterface[Metadata], abstract=True):
-    def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-        retries: int = 3,
-    ) -> None:
-        super().__init__()
-        self._endpoint = RagEndpoint(url, headers=headers, timeout=timeout, retries=retries)
-
-    @property
-    def unseen_because(self) -> str | None:
-        return self._endpoint.unseen_because
-
-    def close(self) -> None:
-        self._endpoint.close()
-
-    def stage_identity(self, stage: str) -> object:
-        """The URL without credentials, and the server's version where it names one."""
-        return self._endpoint.stage_identity(stage)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._endpoint.url!r})"
+    def results(
+        self, path: str, payload: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]
+    ) -> list[Any]:
+        """The result of each query, or the exception that it failed with."""
+        where, size = f"{self.url}{path}", len(payload["queries"])
+        results = (as_mapping(self.post(path, payload)) or {}).get("results")
+        if not isinstance(results, list):
+            raise HTTPRagError(f"{where} must answer with {{'results': [...]}}")
+        items = cast("list[Any]", results)
+        if len(items) != size:
+            raise HTTPRagError(f"{where} answered with {len(items)} results for {size} queries")
+        return [_result(item, read, where) for item in items]
 
 
-class HTTPRetriever(_HTTP, families=("retrieval",)):
-    """A server with ``POST {url}/retrieve``."""
-
-    def batch_retrieve_with_metadata(
-        self, queries: list[str], top_k: int | None = None
-    ) -> list[RetrievalResult[Metadata]]:
-        payload = {"queries": queries, "top_k": top_k}
-        where = f"{self._endpoint.url}/retrieve"
-        items = _results(self._endpoint.post("/retrieve", payload), len(queries), where)
-        return settled([_read(item, _retrieval, where) for item in items], where)
-
-
-class HTTPGenerator(_HTTP, families=("generation",)):
-    """A server with ``POST {url}/generate``."""
-
-    def batch_generate_with_metadata(
-        self, queries: list[str], contexts_list: list[list[str]]
-    ) -> list[GenerationResult[Metadata]]:
-        contexts = [list(given) for given in contexts_list]
-        payload = {"queries": queries, "contexts": contexts}
-        where = f"{self._endpoint.url}/generate"
-        items = _results(self._endpoint.post("/generate", payload), len(queries), where)
-        return settled([_read(item, _generation, where) for item in items], where)
-
-
-class HTTPRag(HTTPRetriever, HTTPGenerator, families=("retrieval", "generation")):
-    """A server with ``POST {url}/retrieve`` and ``POST {url}/generate``."""
+def _result(item: Any, read: Callable[[Mapping[str, Any]], Any], where: str) -> Any:
+    fields = as_mapping(item)
+    if fields is None:
+        return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
+    error = fields.get("error")
+    if error is not None:
+        failure = as_mapping(error) or {"message": error}
+        kind = failure.get("type") or "error"
+        return RemoteQueryError(f"{where}: {kind}: {failure.get('message') or 'no message'}")
+    try:
+        found: object = read(fields)
+        if isinstance(found, RetrievalResult):
+            return to_retrieval_result(cast("object", found), where)
+        if isinstance(found, GenerationResult):
+            return to_generation_result(cast("object", found), where)
+        return found
+    except InterfaceError as problem:
+        return problem
 
 
 def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
@@ -99,69 +77,45 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
         )
     parts = urlsplit(url)
     base, _, last = parts.path.rstrip("/").rpartition("/")
-    shortened = parts._replace(path=base).geturl()
-    if last == "retrieve":
-        return HTTPRetriever(shortened, **options)
-    if last == "generate":
-        return HTTPGenerator(shortened, **options)
-    if last == "answer":
-        rag = compose("HTTPAnswer", [_answering(RagEndpoint(shortened, **options))])
-        cast("Any", rag).rebuild = (_rebuild, (url, options))
-        return rag
-    return HTTPRag(url, **options)
+    makes = {"retrieve": (_retrieving,), "generate": (_generating,), "answer": (_answering,)}
+    address = parts._replace(path=base).geturl() if last in makes else url
+    endpoint = RagEndpoint(address, **options)
+    chosen = makes.get(last, (_retrieving, _generating))
+    rag: Any = compose("HTTPRag", [make(endpoint) for make in chosen])
+    rag.adapts = (endpoint,)
+    rag.close = endpoint.close
+    rag.rebuild = partial(http_rag, url, **options)
+    return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
 
 
-def _rebuild(url: str, options: dict[str, Any]) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
-    return http_rag(url, **options)
+def _retrieving(endpoint: RagEndpoint) -> Parts:
+    def retrieve(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Metadata]]:
+        payload = {"queries": queries, "top_k": top_k}
+        found = endpoint.results("/retrieve", payload, RetrievalResult.from_mapping)
+        return settled(found, f"{endpoint.url}/retrieve")
+
+    return Parts(source=endpoint, methods={"batch_retrieve_with_metadata": retrieve})
+
+
+def _generating(endpoint: RagEndpoint) -> Parts:
+    def generate(
+        queries: list[str], contexts_list: list[list[str]]
+    ) -> list[GenerationResult[Metadata]]:
+        payload = {"queries": queries, "contexts": [list(given) for given in contexts_list]}
+        found = endpoint.results("/generate", payload, GenerationResult.from_mapping)
+        return settled(found, f"{endpoint.url}/generate")
+
+    return Parts(source=endpoint, methods={"batch_generate_with_metadata": generate})
 
 
 def _answering(endpoint: RagEndpoint) -> Parts:
     where = f"{endpoint.url}/answer"
 
     def ask_batch(queries: list[str], top_k: int | None = None) -> list[Any]:
-        answered = endpoint.post("/answer", {"queries": queries, "top_k": top_k})
-        return [_read(item, _either, where) for item in _results(answered, len(queries), where)]
+        # Read by `parts_of_one_call`.
+        return endpoint.results("/answer", {"queries": queries, "top_k": top_k}, dict)
 
     def ask(query: str, top_k: int | None = None) -> Any:
         return settled(ask_batch([query], top_k), where)[0]
 
     return parts_of_one_call(endpoint, ask, where, ask_batch=ask_batch, keyword="top_k")
-
-
-def _results(answered: Any, size: int, where: str) -> Sequence[Any]:
-    results = (as_mapping(answered) or {}).get("results")
-    if not isinstance(results, list):
-        raise HTTPRagError(f"{where} must answer with {{'results': [...]}}")
-    items = cast("list[Any]", results)
-    if len(items) != size:
-        raise HTTPRagError(f"{where} answered with {len(items)} results for {size} queries")
-    return items
-
-
-def _read(item: Any, read: Callable[[Mapping[str, Any], str], Any], where: str) -> Any:
-    """The result of one query, or the exception that it failed with."""
-    fields = as_mapping(item)
-    if fields is None:
-        return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
-    error = fields.get("error")
-    if error is not None:
-        failure = as_mapping(error) or {"message": error}
-        kind = failure.get("type") or "error"
-        return RemoteQueryError(f"{where}: {kind}: {failure.get('message') or 'no message'}")
-    try:
-        return read(fields, where)
-    except InterfaceError as problem:
-        return problem
-
-
-def _retrieval(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
-    return to_retrieval_result(RetrievalResult.from_mapping(fields), where)
-
-
-def _generation(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
-    return to_generation_result(GenerationResult.from_mapping(fields), where)
-
-
-def _either(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    # Read by parts_of_one_call; a wrong field is found here, where it is one query's.
-    return dict(fields)

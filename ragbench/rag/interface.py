@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from ragbench.core.config import OwnConfig, RAGConfig
 from ragbench.core.result import GenerationResult, MetaT, RetrievalResult
-from ragbench.rag.fallback import Derivation, Route, derive, drive, drive_async, routes_of
+from ragbench.errors import InterfaceError
+from ragbench.rag.fallback import Route, derived, derived_async, routes_of
 from ragbench.rag.forms import (
     FAMILIES,
     check_complete,
-    check_kind,
     is_abstract,
     known_families,
     warn_of_hidden,
@@ -52,7 +53,12 @@ class RAGBase(Generic[MetaT]):
             cls.families = known_families(cls, families)
         cls.implemented = written(cls)
         cls._routes = routes_of(cls, cls.implemented)
-        check_kind(cls, cls.implemented, awaited=cls.is_async)
+        for name in () if cls.is_async else sorted(cls.implemented):
+            if inspect.iscoroutinefunction(getattr(cls, name)):
+                raise InterfaceError(
+                    f"{cls.__name__}.{name} is a coroutine ('async def'): let the class inherit "
+                    "from AsyncRAGInterface instead of RAGInterface"
+                )
         # A decorator that makes the class anew, dataclass(slots=True), repeats no keywords: what
         # was given stays in the class's own namespace.
         cls._abstract = abstract or bool(cls.__dict__.get("_abstract"))
@@ -69,11 +75,6 @@ class RAGBase(Generic[MetaT]):
         ``"retrieve"`` and the prompt and model for ``"generate"``.
         """
         return None
-
-    def _derive(
-        self, name: str, columns: tuple[Sequence[Any], ...], top_k: int | None = None
-    ) -> Derivation:
-        return derive(self, name, self._routes.get(name), columns, top_k)
 
 
 class RAGInterface(RAGBase[MetaT], abstract=True):
@@ -101,7 +102,7 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             top_k: how many contexts are wanted; None leaves it to the system.
         """
-        return drive(self._derive("retrieve", ([query],), top_k))
+        return derived(self, "retrieve", [query], top_k=top_k)
 
     def retrieve_with_metadata(
         self, query: str, top_k: int | None = None
@@ -112,17 +113,17 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             top_k: how many contexts are wanted; None leaves it to the system.
         """
-        return drive(self._derive("retrieve_with_metadata", ([query],), top_k))
+        return derived(self, "retrieve_with_metadata", [query], top_k=top_k)
 
     def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
         """Returns the contexts for several queries, in their order."""
-        return drive(self._derive("batch_retrieve", (queries,), top_k))
+        return derived(self, "batch_retrieve", queries, top_k=top_k)
 
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult[MetaT]]:
         """Returns the results for several queries, in their order. ragbench calls this one."""
-        return drive(self._derive("batch_retrieve_with_metadata", (queries,), top_k))
+        return derived(self, "batch_retrieve_with_metadata", queries, top_k=top_k)
 
     def generate(self, query: str, contexts: list[str]) -> str:
         """Returns the answer to one query.
@@ -131,7 +132,7 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             contexts: what retrieval, or post-retrieval, handed over; best first.
         """
-        return drive(self._derive("generate", ([query], [contexts])))
+        return derived(self, "generate", [query], [contexts])
 
     def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult[MetaT]:
         """Returns the answer to one query with candidates, confidence and metadata.
@@ -140,17 +141,17 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             contexts: what retrieval, or post-retrieval, handed over; best first.
         """
-        return drive(self._derive("generate_with_metadata", ([query], [contexts])))
+        return derived(self, "generate_with_metadata", [query], [contexts])
 
     def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
         """Returns the answers to several queries, in their order."""
-        return drive(self._derive("batch_generate", (queries, contexts_list)))
+        return derived(self, "batch_generate", queries, contexts_list)
 
     def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult[MetaT]]:
         """Returns the results for several queries, in their order. ragbench calls this one."""
-        return drive(self._derive("batch_generate_with_metadata", (queries, contexts_list)))
+        return derived(self, "batch_generate_with_metadata", queries, contexts_list)
 
 
 class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
@@ -175,42 +176,40 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
 
     async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         """See `RAGInterface.retrieve`."""
-        return await drive_async(self._derive("retrieve", ([query],), top_k))
+        return await derived_async(self, "retrieve", [query], top_k=top_k)
 
     async def retrieve_with_metadata(
         self, query: str, top_k: int | None = None
     ) -> RetrievalResult[MetaT]:
         """See `RAGInterface.retrieve_with_metadata`."""
-        return await drive_async(self._derive("retrieve_with_metadata", ([query],), top_k))
+        return await derived_async(self, "retrieve_with_metadata", [query], top_k=top_k)
 
     async def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
         """See `RAGInterface.batch_retrieve`."""
-        return await drive_async(self._derive("batch_retrieve", (queries,), top_k))
+        return await derived_async(self, "batch_retrieve", queries, top_k=top_k)
 
     async def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult[MetaT]]:
         """See `RAGInterface.batch_retrieve_with_metadata`."""
-        return await drive_async(self._derive("batch_retrieve_with_metadata", (queries,), top_k))
+        return await derived_async(self, "batch_retrieve_with_metadata", queries, top_k=top_k)
 
     async def generate(self, query: str, contexts: list[str]) -> str:
         """See `RAGInterface.generate`."""
-        return await drive_async(self._derive("generate", ([query], [contexts])))
+        return await derived_async(self, "generate", [query], [contexts])
 
     async def generate_with_metadata(
         self, query: str, contexts: list[str]
     ) -> GenerationResult[MetaT]:
         """See `RAGInterface.generate_with_metadata`."""
-        return await drive_async(self._derive("generate_with_metadata", ([query], [contexts])))
+        return await derived_async(self, "generate_with_metadata", [query], [contexts])
 
     async def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
         """See `RAGInterface.batch_generate`."""
-        return await drive_async(self._derive("batch_generate", (queries, contexts_list)))
+        return await derived_async(self, "batch_generate", queries, contexts_list)
 
     async def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult[MetaT]]:
         """See `RAGInterface.batch_generate_with_metadata`."""
-        return await drive_async(
-            self._derive("batch_generate_with_metadata", (queries, contexts_list))
-        )
+        return await derived_async(self, "batch_generate_with_metadata", queries, contexts_list)

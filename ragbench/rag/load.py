@@ -39,7 +39,11 @@ def describe_rag(
     names such as ``api_key`` are masked, paths below the current directory are relative to it, and
     others are their last part with a digest of the whole.
     """
-    found: dict[str, Any] = {"spec": _spec(spec)}
+    module, _, attribute = spec.rpartition(":")
+    shown = mask_url(spec) if "://" in spec else spec
+    if module.endswith(".py"):  # its content is in the digest; where it lies is the machine's
+        shown = f"{PurePath(module).name}:{attribute}"
+    found: dict[str, Any] = {"spec": shown}
     if isinstance(rag, AdaptedRAG):
         found |= {"class": "ragbench:adapted", "adapts": described(rag.adapts)}
         if rag.top_k is not None:
@@ -71,32 +75,18 @@ def stage_origin(
     """What a RAG's outcomes in a stage come from."""
     from ragbench.ledger.origin import named_origin  # a command that asks nothing needs none
 
-    named = _named_version(rag, stage)
-    if named is not None:
-        return named_origin(stage, described({"named": named, **settings}, contents=False))
+    # Where the user's own classes say what distinguishes the stage, nothing else counts.
+    sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
+    methods = [getattr(source, "stage_identity", None) for source in sources]
+    if methods and not any(method is None or is_own(method.__module__) for method in methods):
+        named = [method(stage) for method in methods if method is not None]
+        if not any(version is None for version in named):
+            return named_origin(stage, described({"named": named, **settings}, contents=False))
     version = rag.stage_identity(stage)
     known: Mapping[str, Any] = {key: v for key, v in description.items() if key != "stages"}
     if version is not None:
         known = {"stage_identity": described(version, contents=False)}
     return project.origin(stage, {**known, **described(settings)})
-
-
-def _named_version(rag: RAGBase[Any], stage: str) -> object:
-    """What the user's own classes say that distinguishes a stage; None where one says nothing."""
-    sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
-    methods = [getattr(source, "stage_identity", None) for source in sources]
-    if not methods or any(m is None or is_own(m.__module__) for m in methods):
-        return None
-    versions = [method(stage) for method in methods if method is not None]
-    return None if any(one is None for one in versions) else versions
-
-
-def _spec(spec: str) -> str:
-    if "://" in spec:
-        return mask_url(spec)
-    module, _, attribute = spec.rpartition(":")
-    # The file's content is in the digest; where it lies is the machine's business.
-    return f"{PurePath(module).name}:{attribute}" if module.endswith(".py") else spec
 
 
 def load_rag(
@@ -154,14 +144,17 @@ def _as_rag(target: Any, given: dict[str, Any], spec: str) -> AnyRAG:
 def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
     if isinstance(getattr(function, "__self__", None), RAGBase):
         raise ConfigError(f"'{spec}' is a method: name the object that it belongs to")
+    signature = _signature(function)
     required = [
         name
-        for name, parameter in inspect.signature(function).parameters.items()
+        for name, parameter in signature.parameters.items()
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         and name not in given
     ]
-    if len(required) == 1 and required[0] != "config" and not _returns_rag(function):
+    returned = signature.return_annotation
+    makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
+    if len(required) == 1 and required[0] != "config" and not makes_rag:
         _arguments(function, given, spec)  # refuses unknown ones
         return functools.partial(function, **given) if given else function
     if inspect.iscoroutinefunction(function):
@@ -169,9 +162,11 @@ def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec
     return _call(function, given, spec)
 
 
-def _returns_rag(function: Callable[..., Any]) -> bool:
-    returned = _hints(function).get("return")
-    return inspect.isclass(returned) and issubclass(returned, RAGBase)
+def _signature(target: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(target, eval_str=True)
+    except (NameError, TypeError, AttributeError):  # names that exist for type checkers only
+        return inspect.signature(target)
 
 
 def _call(target: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
@@ -189,35 +184,36 @@ def _call(target: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
 
 
 def _arguments(target: Callable[..., Any], given: dict[str, Any], spec: str) -> dict[str, Any]:
-    parameters = inspect.signature(target).parameters
+    parameters = _signature(target).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return given
     taken = {name: value for name, value in given.items() if name in parameters}
     rest = {name: value for name, value in given.items() if name not in parameters}
-    config = parameters.get("config")
-    if config is None:
-        if rest:
-            raise ConfigError(
-                f"'{spec}' takes no {', '.join(sorted(rest))}. It takes {_accepted(target)}"
-            )
-        return taken
-    own = taken.get("config")
-    if (
-        rest
-        or isinstance(own, Mapping)
-        or ("config" not in taken and config.default is config.empty)
-    ):
-        values = {**cast("Mapping[str, Any]", own or {}), **rest}
-        taken["config"] = _config(target, values, spec)
+    config, own = parameters.get("config"), taken.get("config")
+    if config is None and rest:
+        raise ConfigError(
+            f"'{spec}' takes no {', '.join(sorted(rest))}. It takes {_accepted(target)}"
+        )
+    if config is not None:
+        is_missing = "config" not in taken and config.default is config.empty
+        if rest or is_missing or isinstance(own, Mapping):
+            values = {**cast("Mapping[str, Any]", own or {}), **rest}
+            taken["config"] = _config(config.annotation, values, spec)
     return taken
 
 
-def _config(target: Callable[..., Any], values: dict[str, Any], spec: str) -> Any:
-    cls = _annotated(target)
+def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
+    """A configuration of the class that its parameter is annotated with, if that is clear."""
+    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    options = typing.get_args(hint) if union else (hint,)
+    classes = [one for one in options if inspect.isclass(one) and one is not types.NoneType]
+    cls: type[Any] = RAGConfig
+    if len(classes) == 1 and classes[0] is not inspect.Parameter.empty:
+        cls = classes[0]
     try:
-        if cls is RAGConfig or issubclass(cls, RAGConfig):
+        if issubclass(cls, RAGConfig):
             return cls.from_mapping(values)
-        return cast("Any", cls)(**values)
+        return cls(**values)
     except RagbenchError as error:
         raise ConfigError(f"'{spec}': {error}") from error
     except Exception as error:
@@ -225,22 +221,6 @@ def _config(target: Callable[..., Any], values: dict[str, Any], spec: str) -> An
             f"'{spec}': building {cls.__name__} of {', '.join(sorted(values)) or 'nothing'} raised "
             f"{error_text(error)}"
         ) from error
-
-
-def _annotated(target: Callable[..., Any]) -> type[Any]:
-    """The class that a parameter ``config`` is annotated with, `RAGConfig` when that is unclear."""
-    hint = _hints(target.__init__ if inspect.isclass(target) else target).get("config")
-    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
-    options = typing.get_args(hint) if union else (hint,)
-    classes = [one for one in options if inspect.isclass(one) and one is not types.NoneType]
-    return classes[0] if len(classes) == 1 else RAGConfig
-
-
-def _hints(function: object) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(function)
-    except (NameError, TypeError, AttributeError):  # names that exist for type checkers only
-        return {}
 
 
 def _accepted(target: Callable[..., Any]) -> str:

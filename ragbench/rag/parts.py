@@ -7,8 +7,8 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, SupportsIndex, cast, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, SupportsIndex, cast
 
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import InterfaceError
@@ -31,10 +31,8 @@ def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]
     if top_k is None or len(result) <= top_k:
         return result
     listed = ("contexts", "context_ids", "scores", "context_metadata")
-    known = result.to_dict()
-    return RetrievalResult.from_mapping(
-        {key: value[:top_k] if key in listed else value for key, value in known.items()}
-    )
+    found = {name: getattr(result, name) for name in listed}
+    return replace(result, **{name: v[:top_k] for name, v in found.items() if v is not None})
 
 
 Restore = Callable[[str, RetrievalResult[Any]], None]
@@ -63,12 +61,7 @@ MakeParts = Callable[[Any], Parts]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """What a framework's object is, and how it becomes a RAG.
-
-    Other packages add frameworks of theirs through the entry-point group ``ragbench.adapters``:
-    each target is a function that takes any object and returns its shape, or None when the object
-    is not of that framework.
-    """
+    """What a framework's object is, and how it becomes a RAG."""
 
     name: str
     """How messages call it: ``"a LangChain retriever"``."""
@@ -81,11 +74,6 @@ class Shape:
     """Whether methods with the interface's names mean something else in this framework."""
 
 
-@runtime_checkable
-class _Identified(Protocol):
-    def stage_identity(self, stage: str) -> object: ...
-
-
 class AdaptedRAG:
     """What every RAG made by `as_rag` has besides the interface."""
 
@@ -93,7 +81,7 @@ class AdaptedRAG:
     """The foreign objects behind it."""
     top_k: int | None = None
     """How many contexts it asks for when a call does not say."""
-    rebuild: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    rebuild: Callable[[], Any] | None = None
     """What makes it anew in another process."""
     _restores: tuple[Restore, ...] = ()
 
@@ -114,16 +102,13 @@ class AdaptedRAG:
 
     def stage_identity(self, stage: str) -> object:
         """What the adapted objects say of themselves; None when none of them says anything."""
-        identities = [
-            source.stage_identity(stage)
-            for source in self.adapts
-            if isinstance(source, _Identified)
-        ]
+        methods = [getattr(source, "stage_identity", None) for source in self.adapts]
+        identities = [method(stage) for method in methods if callable(method)]
         return identities if any(one is not None for one in identities) else None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickles what it adapts, not the class that was made for it."""
-        return super().__reduce_ex__(protocol) if self.rebuild is None else self.rebuild
+        return super().__reduce_ex__(protocol) if self.rebuild is None else (self.rebuild, ())
 
     def __repr__(self) -> str:
         return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
@@ -141,7 +126,9 @@ def compose(
     awaited = any(is_coroutine_function(made) for made in methods.values())
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
     for method, made in methods.items():
-        function = _in_thread(made) if awaited and not is_coroutine_function(made) else made
+        function = made
+        if awaited and not is_coroutine_function(made):
+            function = functools.partial(asyncio.to_thread, made)
         if top_k is not None and FORMS[method][0] is RETRIEVAL:
             function = _with_default(function, top_k)
         namespace[method] = staticmethod(function)
@@ -158,49 +145,11 @@ def compose(
     return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
 
 
-def converting(
-    function: Callable[..., Any],
-    convert: Callable[[Any, int], Any],
-    pass_top_k: Callable[[int | None], tuple[tuple[int, ...], dict[str, int]]] | None = None,
-) -> Callable[..., Any]:
-    """A function whose value is converted; a coroutine function when the given one is."""
-    if pass_top_k is None:
-
-        def call(*args: Any) -> Any:
-            size = len(args[0])
-            return convert(function(*args), size)
-
-        async def acall(*args: Any) -> Any:
-            size = len(args[0])
-            return convert(await function(*args), size)
-
-        return acall if is_coroutine_function(function) else call
-
-    def retrieve(query: Any, top_k: int | None = None) -> Any:
-        extra, options = pass_top_k(top_k)
-        size = len(query)
-        return convert(function(query, *extra, **options), size)
-
-    async def aretrieve(query: Any, top_k: int | None = None) -> Any:
-        extra, options = pass_top_k(top_k)
-        size = len(query)
-        return convert(await function(query, *extra, **options), size)
-
-    return aretrieve if is_coroutine_function(function) else retrieve
-
-
 def is_coroutine_function(function: object) -> bool:
     """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
     )
-
-
-def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        return await asyncio.to_thread(function, *args, **kwargs)
-
-    return call
 
 
 def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:

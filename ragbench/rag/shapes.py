@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from ragbench.core.result import GenerationResult, RetrievalResult
@@ -45,11 +46,6 @@ class _Item:
     metadata: Mapping[str, Any] | None = None
 
 
-def has_contexts(value: Mapping[str, Any]) -> bool:
-    """Whether a mapping holds retrieved contexts under one of the usual names."""
-    return _first(value, CONTEXT_KEYS) is not None
-
-
 def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
     """Makes a result of whatever a foreign retrieval returned."""
     if isinstance(value, RetrievalResult):
@@ -70,29 +66,20 @@ def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
 
 
 def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
-    found = _first(value, CONTEXT_KEYS)
-    if found is None:
+    documents = _value(value, CONTEXT_KEYS)
+    if documents is None:
         raise InterfaceError(
             f"{where} returned a mapping with {_listed(value)} and no contexts: it needs one of "
             f"{', '.join(CONTEXT_KEYS)}"
         )
-    documents = value[found]
-    if isinstance(documents, str):
-        documents = [documents]
-    result = read_retrieval(documents, where)
-    ids = _first(value, _ID_KEYS)
-    scores = _first(value, _SCORE_KEYS)
-    metadata = _first(value, ("context_metadata", "metadatas"))
-    return to_retrieval_result(
-        RetrievalResult(
-            result.contexts,
-            context_ids=result.context_ids if ids is None else value[ids],
-            scores=result.scores if scores is None else value[scores],
-            context_metadata=result.context_metadata if metadata is None else value[metadata],
-            metadata=value.get("metadata"),
-        ),
-        where,
-    )
+    result = read_retrieval([documents] if isinstance(documents, str) else documents, where)
+    given = {
+        "context_ids": _value(value, _ID_KEYS),
+        "scores": _value(value, _SCORE_KEYS),
+        "context_metadata": _value(value, ("context_metadata", "metadatas")),
+    }
+    named = {name: found for name, found in given.items() if found is not None}
+    return to_retrieval_result(replace(result, metadata=value.get("metadata"), **named), where)
 
 
 def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
@@ -107,35 +94,25 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
     )
 
 
-def _item(document: Any, position: int, where: str) -> _Item:
-    item = _scored(document, position, where) or _bare(document)
-    if item is None:
-        raise InterfaceError(
-            f"{where}: document {position} is a {type(document).__name__} without a text: it needs "
-            f"one of {', '.join(_TEXT_NAMES)}"
-        )
-    return item
+def _item(given: object, position: int, where: str) -> _Item:
+    """A document; its score may stand beside it, in a pair or in LlamaIndex' wrapper."""
+    document: Any = given
+    if isinstance(given, tuple) and len(cast("tuple[Any, ...]", given)) == 2:
+        inner, score = cast("tuple[Any, Any]", given)
+    elif hasattr(document, "node") and hasattr(document, "score"):
+        inner, score = document.node, document.score
+    else:
+        item = _bare(document)
+        if item is None:
+            raise InterfaceError(
+                f"{where}: document {position} is a {type(document).__name__} without a text: it "
+                f"needs one of {', '.join(_TEXT_NAMES)}"
+            )
+        return item
+    return replace(_item(inner, position, where), score=score)
 
 
-def _scored(document: Any, position: int, where: str) -> _Item | None:
-    """A document in a pair, or a LlamaIndex wrapper, with its score."""
-    parts = _pair(document)
-    if parts is None and hasattr(document, "node") and hasattr(document, "score"):
-        parts = document.node, document.score
-    if parts is None:
-        return None
-    item = _item(parts[0], position, where)
-    return _Item(item.text, item.id, parts[1], item.metadata)
-
-
-def _pair(document: Any) -> tuple[Any, Any] | None:
-    if not isinstance(document, tuple):
-        return None
-    parts = cast("tuple[Any, ...]", document)
-    return (parts[0], parts[1]) if len(parts) == 2 else None
-
-
-_OWN_ID_NAMES = ("id", "_id", "context_id", "chunk_id", "doc_id", "document_id")
+_OWN_ID_NAMES = ("id", "_id", "id_", "node_id", "context_id", "chunk_id", "doc_id", "document_id")
 _OWN_SCORE_NAMES = ("score", "relevance_score", "similarity")
 
 
@@ -143,21 +120,19 @@ def _bare(document: Any) -> _Item | None:
     if isinstance(document, str):
         return _Item(document)
     fields = as_mapping(document)
-    if fields is None:
-        text = _text_of(document)
-        ids = [_read(document, name) for name in ("id", "node_id", "id_")]
-        id_ = next((found for found in ids if found not in (None, "")), None)
-        score = _read(document, "score")
-        metadata = as_mapping(_read(document, "metadata")) or as_mapping(_read(document, "meta"))
-    else:
-        text = _value(fields, _TEXT_NAMES)
-        id_ = _value(fields, _OWN_ID_NAMES)
-        score = _value(fields, _OWN_SCORE_NAMES)
-        metadata = as_mapping(fields.get("metadata")) or as_mapping(fields.get("meta"))
+    get = partial(_read, document) if fields is None else fields.get
+    texts = (get(name) for name in _TEXT_NAMES)
+    text = next((text for text in texts if isinstance(text, str)), None)
+    get_content = get("get_content")  # LlamaIndex nodes that are not text nodes
+    if text is None and callable(get_content):
+        text = get_content()
     if not isinstance(text, str):
         return None
-    metadata = metadata or {}
-    origin = _read(document, "ref_doc_id")  # LlamaIndex: the document that a node was cut from
+    ids = (get(name) for name in _OWN_ID_NAMES)
+    id_ = next((found for found in ids if found not in (None, "")), None)
+    score = get("score") if fields is None else _value(fields, _OWN_SCORE_NAMES)
+    metadata = as_mapping(get("metadata")) or as_mapping(get("meta")) or {}
+    origin = get("ref_doc_id")  # LlamaIndex: the document that a node was cut from
     if isinstance(origin, str) and "document_id" not in metadata:
         metadata = {**metadata, "document_id": origin}
     # Vector stores and rerankers often put id and score into the metadata.
@@ -173,16 +148,6 @@ def as_mapping(value: object) -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
 
 
-def _text_of(document: Any) -> str | None:
-    for name in _TEXT_NAMES:
-        text = _read(document, name)
-        if isinstance(text, str):
-            return text
-    get_content = _read(document, "get_content")  # LlamaIndex nodes that are not text nodes
-    text = get_content() if callable(get_content) else None
-    return text if isinstance(text, str) else None
-
-
 def _read(document: Any, name: str) -> Any:
     try:
         return getattr(document, name, None)
@@ -196,13 +161,9 @@ def _is_score(value: object) -> bool:
     return math.isfinite(cast("float", value))
 
 
-def _first(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    return next((name for name in names if value.get(name) is not None), None)
-
-
 def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
-    name = _first(value, names)
-    return None if name is None else value[name]
+    """What stands under the first of some names that is there."""
+    return next((value[name] for name in names if value.get(name) is not None), None)
 
 
 def _listed(value: Mapping[str, Any]) -> str:
@@ -248,16 +209,15 @@ def read_answer(
         return _from_tuple(cast("tuple[Any, ...]", value), where)
     fields = as_mapping(value)
     if fields is not None:
-        retrieval = read_retrieval(_for_retrieval(fields), where) if has_contexts(fields) else None
-        return retrieval, read_generation(fields, where)
+        generation = read_generation(fields, where)
+        if _value(fields, CONTEXT_KEYS) is None:
+            return None, generation
+        # One mapping for both: its metadata belongs to the answer.
+        found = {key: value for key, value in fields.items() if key != "metadata"}
+        return read_retrieval(found, where), generation
     nodes = getattr(value, "source_nodes", None)
     retrieval = None if nodes is None else read_retrieval(list(nodes), where)
     return retrieval, read_generation(value, where)
-
-
-def _for_retrieval(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    # One mapping for both: its metadata belongs to the answer.
-    return {key: value for key, value in fields.items() if key != "metadata"}
 
 
 def _from_tuple(
@@ -274,9 +234,7 @@ def _from_tuple(
         )
     generation = read_generation(answers[0], where)
     if metadata and generation.metadata is None:
-        generation = GenerationResult.from_mapping(
-            {**generation.to_dict(), "metadata": metadata[0]}
-        )
+        generation = replace(generation, metadata=metadata[0])
     return read_retrieval(lists[0], where), generation
 
 
@@ -289,9 +247,8 @@ def _role(part: object) -> str:
 def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
     name = next((name for name in ANSWER_KEYS if fields.get(name) is not None), None)
     if name is None:
-        keys = ", ".join(repr(key) for key in fields) or "no keys"
         raise InterfaceError(
-            f"{where} returned a mapping with {keys} and no answer: it needs one of "
+            f"{where} returned a mapping with {_listed(fields)} and no answer: it needs one of "
             f"{', '.join(ANSWER_KEYS)}"
         )
     value = fields[name]
@@ -299,7 +256,7 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
     candidates = [read_generation(answer, where) for answer in answers]
     if not candidates:
         raise InterfaceError(f"{where} returned an empty list under '{name}'")
-    known = candidates[0].to_dict()
+    known: dict[str, Any] = {}
     if len(candidates) > 1:
         known["multi_responses"] = [candidate.response for candidate in candidates]
     if fields.get("candidates") is not None:
@@ -307,7 +264,7 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
     for option in ("multi_responses", "confidence", "abstained", "metadata"):
         if fields.get(option) is not None:
             known[option] = fields[option]
-    return to_generation_result(GenerationResult.from_mapping(known), where)
+    return to_generation_result(replace(candidates[0], **known), where)
 
 
 def _from_object(value: Any) -> GenerationResult[Any] | None:

@@ -19,7 +19,7 @@ from ragbench.core.chat import Reply
 from ragbench.core.metric import Metric
 from ragbench.core.trace import Trace
 from ragbench.llm.answers import Answer
-from ragbench.llm.book import Receipt
+from ragbench.llm.budget import Receipt
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.dialect import Dialect
@@ -177,7 +177,9 @@ class DryRun:
             cache=_NothingKept,
         ) as models:
             for client in models.chats:
-                client.dialect = Dialect(StructuredOutput.JSON_SCHEMA)
+                client.dialect = Dialect(
+                    replace(client.endpoint, structured=StructuredOutput.JSON_SCHEMA)
+                )
             model.asked = models
             yield models
 
@@ -260,9 +262,6 @@ class _AssumedModel:
 
     async def close(self) -> None:
         pass
-
-    def masked(self, text: str) -> str:
-        return text
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
         count = counter_for_model(payload["model"]).count

@@ -22,11 +22,12 @@ from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
     PartialBatchError,
+    takes_batches,
     to_batch,
     to_generation_result,
     to_retrieval_result,
 )
-from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, routes, top_k_of_method
+from ragbench.rag.forms import GENERATION, RETRIEVAL, pass_top_k, top_k_of_method
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
@@ -101,9 +102,13 @@ def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
 ) -> CallStage[str, RetrievalResult[Any]]:
     """The stage that calls ``batch_retrieve_with_metadata``."""
-    where = f"{type(rag).__name__}.{RETRIEVAL.rich_batch.name}"
-    way = top_k_of_method(type(cast("object", rag)), RETRIEVAL.rich_batch.name)
-    extra, options = pass_top_k(way, top_k, where)
+    name = RETRIEVAL.rich_batch.name
+    where = f"{type(rag).__name__}.{name}"
+    extra: tuple[int, ...] = ()
+    options: dict[str, int] = {}
+    if top_k is not None:
+        way = top_k_of_method(type(cast("object", rag)), name)
+        extra, options = pass_top_k(way, top_k, where)
     call, call_async = _calls(
         rag,
         lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options),
@@ -116,7 +121,7 @@ def retrieve_stage(
         reads=lambda row: Given(row.case.query, row.case.query.encode()),
         call=call,
         call_async=call_async,
-        takes_batches=_takes_batches(rag, RETRIEVAL),
+        takes_batches=takes_batches(rag, name),
         is_incomplete=_was_recovered,
     )
 
@@ -153,8 +158,8 @@ def _was_recovered(body: bytes) -> bool:
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
     """The stage that calls ``batch_generate_with_metadata``."""
-    where = f"{type(rag).__name__}.{GENERATION.rich_batch.name}"
-
+    name = GENERATION.rich_batch.name
+    where = f"{type(rag).__name__}.{name}"
     call, call_async = _calls(
         rag,
         lambda inputs: rag.batch_generate_with_metadata(*_columns(inputs)),
@@ -167,7 +172,7 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
         reads=_reads_contexts(rag),
         call=call,
         call_async=call_async,
-        takes_batches=_takes_batches(rag, GENERATION),
+        takes_batches=takes_batches(rag, name),
         status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
     )
 
@@ -223,15 +228,6 @@ def _checked_parts(check: Callable[[object, int], Sequence[Any]]) -> Generator[N
             except InterfaceError as refused:
                 outcomes.append(refused)
         raise PartialBatchError(outcomes, error.where) from error
-
-
-def _takes_batches(rag: RAG, family: Family) -> bool:
-    """Whether a batch becomes one call of a method that the user wrote."""
-    name = family.rich_batch.name
-    if name in rag.implemented:
-        return True
-    source = routes(rag.implemented).get(name)
-    return source is not None and source.batch
 
 
 def chunk_service(rag: RAG) -> ChunkSearch | None:

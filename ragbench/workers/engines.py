@@ -10,15 +10,15 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ragbench.errors import ConfigError
-from ragbench.plugins import load_attribute
+from ragbench.plugins import require
 
 Make = Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]
 """Makes what a worker calls: one value per item of a batch. A function of a module, or a partial of
@@ -39,8 +39,6 @@ class Worker:
     ready: Future[Any] | None = None
     """Done when the worker can be given batches; None where that is at once."""
     losses: tuple[type[Exception], ...] = ()
-    unpack: Callable[[Any], Sequence[Any]] = lambda found: found
-    """From what a batch gave to its values."""
 
     def submit(self, items: Sequence[Any]) -> Future[Any]:
         try:
@@ -53,7 +51,9 @@ class Worker:
             found = future.result()
         except self.losses as error:
             raise WorkerLostError from error
-        return self.unpack(found)
+        if isinstance(found, Exception):  # handed over as it was raised
+            raise found
+        return cast("Sequence[Any]", found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,8 +83,7 @@ def check_engine(text: str) -> str:
 def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) -> Generator[Engine]:
     kind = check_engine(text)
     if kind == "ray":
-        opened = load_attribute("ragbench.workers.ray_actors:ray_engine")
-        with opened(None if text == kind else text, workers) as engine:
+        with ray_engine(None if text == kind else text, workers) as engine:
             yield engine
     elif kind == "processes":
         count = workers or available_cpus()
@@ -129,26 +128,21 @@ def _start_process(make: Make) -> Worker:
     context = get_context("spawn")
     executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(make,))
     needs_script = b"__main__" in pickle.dumps(make)
-    if needs_script and not _is_guarded(getattr(sys.modules["__main__"], "__file__", None)):
-        raise ConfigError(_UNGUARDED)
+    if needs_script:
+        script = getattr(sys.modules["__main__"], "__file__", None)
+        if script is None or "__main__" not in Path(script).read_text("utf-8", "replace"):
+            raise ConfigError(
+                "workers cannot import what is defined in the program itself: move it into a "
+                "module, or what starts workers below \"if __name__ == '__main__':\" of a script"
+            )
     with nullcontext() if needs_script else _without_main():
-        ready = executor.submit(_is_there)  # starts the process
+        ready = executor.submit(os.getpid)  # starts the process
     return Worker(
         call=lambda items: executor.submit(_call, items),
         close=partial(_end, executor),
         ready=ready,
         losses=(BrokenProcessPool,),
     )
-
-
-_UNGUARDED = (
-    "workers cannot import what is defined in the program itself: move it into a module, or what "
-    "starts workers below \"if __name__ == '__main__':\" of a script"
-)
-
-
-def _is_guarded(script: str | None) -> bool:
-    return script is not None and "__main__" in Path(script).read_text("utf-8", "replace")
 
 
 _starting = threading.Lock()
@@ -168,6 +162,86 @@ def _without_main() -> Generator[None]:
             yield
         finally:
             main.update(known)
+
+
+# --- on a cluster: a Ray actor per processor, which makes its call once
+
+
+@contextmanager
+def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
+    """Connects to a cluster, or starts a Ray on this machine that ends with this."""
+    # Ray reports each start to its makers and takes SIGTERM for itself, unless it is kept from it.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    before = signal.getsignal(signal.SIGTERM)
+    ray: Any = require("ray", extra="ray")
+    was_there = bool(ray.is_initialized())
+    try:
+        if not was_there:
+            ray.init(
+                address,
+                include_dashboard=False if address is None else None,
+                configure_logging=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = address or os.environ.get("RAY_ADDRESS") or "this machine"
+        raise ConfigError(f"Ray cannot be used at {where}: {error}") from error
+    finally:
+        with suppress(ValueError, TypeError):  # not the main thread: nothing was changed
+            signal.signal(signal.SIGTERM, before)
+    try:
+        count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        yield Engine(start=partial(_start_actor, ray), count=count)
+    finally:
+        if not was_there:
+            ray.shutdown()
+
+
+def _start_actor(ray: Any, make: Make) -> Worker:
+    made: bytes = ray.cloudpickle.dumps(make)
+    # Replaced by the pool when it ends: Ray would not say which batch was with it.
+    remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
+    # It waits for what the cluster lacks: a free processor.
+    actor = remote.remote(made, str(Path.cwd()), sys.path)
+    known = ray.exceptions
+
+    def close() -> None:
+        with suppress(Exception):  # it has ended, or the cluster is gone
+            ray.kill(actor)
+
+    return Worker(
+        call=lambda items: actor.call.remote(items).future(),
+        close=close,
+        ready=actor.is_there.remote().future(),
+        losses=(known.RayActorError, known.ObjectLostError, known.WorkerCrashedError),
+    )
+
+
+class _Actor:
+    """Calls, in a process of the cluster."""
+
+    def __init__(self, make: bytes, folder: str, path: Sequence[str]) -> None:
+        use_one_thread()
+        with suppress(OSError):
+            os.chdir(folder)
+        sys.path += [one for one in path if one not in sys.path]
+        self._make = make
+        self._call: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+
+    def is_there(self) -> Sequence[Any]:
+        return ()
+
+    def call(self, items: Sequence[Any]) -> Sequence[Any] | Exception:
+        """The values, or the error: raised here, it would come back as one of Ray's."""
+        try:
+            call = self._call = self._call or pickle.loads(self._make)()
+            return [*call(items)]
+        except Exception as error:  # noqa: BLE001  # raised again by the driver
+            with suppress(Exception):
+                pickle.loads(pickle.dumps(error))
+                return error
+            return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 # --- in a worker process
@@ -198,10 +272,6 @@ def end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _is_there() -> None:
-    """Answered once the process is there."""
 
 
 def _call(items: Sequence[Any]) -> list[Any]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from types import TracebackType
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ragbench.errors import RunError
 from ragbench.workers.engines import Engine, Worker, WorkerLostError
@@ -97,7 +97,7 @@ class _Desk:
         return len(held) < capacity and all(one is not None and not one.losses for one in held)
 
 
-class WorkerPool(Generic[ItemT, ValueT]):
+class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, ValueT]):
     """Makes calls by the workers of an engine; results are taken in the order they were begun.
 
     Workers are started when enough items wait to be worth them. What is taken before that is called
@@ -119,6 +119,8 @@ class WorkerPool(Generic[ItemT, ValueT]):
         fewest = engine.fewest
         self._fewest = None if fewest is None else fewest * self._size
         """Items that must wait before workers are started."""
+        self.ahead = 0 if fewest is None else engine.count * (engine.capacity + 1) - 1
+        """Batches to begin before the first one is taken, so that no worker is ever idle."""
         self._lost = lost
         self._stopped = stopped
         self._here: Map[ItemT, ValueT] | None = None
@@ -128,25 +130,11 @@ class WorkerPool(Generic[ItemT, ValueT]):
         """Workers lost since the last result."""
 
     @property
-    def ahead(self) -> int:
-        """Batches to begin before the first one is taken, so that no worker is ever idle."""
-        engine = self._engine
-        return 0 if self._fewest is None else engine.count * (engine.capacity + 1) - 1
-
-    @property
     def is_started(self) -> bool:
         """Whether workers make the calls; until then they are made where results are taken."""
         return bool(self._desks)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._waiting.clear()
         for desk in self._desks:
             desk.worker.close()
@@ -178,13 +166,16 @@ class WorkerPool(Generic[ItemT, ValueT]):
         batch: Batch[ItemT, ValueT] = Batch(items)
         if items:
             self._waiting.append(batch)
-            self._start_if_worth_it()
-            self._feed()
+            queued = sum(len(one.items) for one in self._waiting)
+            if not self._desks and self._fewest is not None and queued >= self._fewest:
+                self._desks = [self._desk() for _ in range(self._engine.count)]
+            if self._desks:
+                self._feed()
         return batch
 
     def take(self, batch: Batch[ItemT, ValueT]) -> Iterator[ValueT]:
         """Yields what the calls gave, in order, once it is there."""
-        if batch.items and not self.is_started:
+        if batch.items and not self._desks:
             self._waiting.remove(batch)
             call = self._here = self._here or self._make()
             for item in batch.items:
@@ -227,12 +218,6 @@ class WorkerPool(Generic[ItemT, ValueT]):
                 if self._stopped():
                     return
                 raise
-
-    def _start_if_worth_it(self) -> None:
-        if self._desks or self._fewest is None:
-            return
-        if sum(len(waiting.items) for waiting in self._waiting) >= self._fewest:
-            self._desks = [self._desk() for _ in range(self._engine.count)]
 
     def _desk(self) -> _Desk:
         desk = _Desk(self._engine.start(self._make))

@@ -45,7 +45,7 @@ def test_a_version_replaces_everything_for_its_stage() -> None:
 
 def test_a_server_names_its_version() -> None:
     pytest.importorskip("httpx", reason="pip install 'ragbench[http]'")
-    from ragbench.rag.http import HTTPRag
+    from ragbench.rag.http import http_rag
 
     space = run(SERVER)
 
@@ -53,9 +53,9 @@ def test_a_server_names_its_version() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
-        rag = HTTPRag(f"http://127.0.0.1:{server.server_port}")
+        rag: Any = http_rag(f"http://127.0.0.1:{server.server_port}")
         found: Any = rag.stage_identity("retrieve")
         rag.close()
         server.shutdown()
         thread.join()
-    assert found["version"] == space["VERSION"]
+    assert found[0]["version"] == space["VERSION"]

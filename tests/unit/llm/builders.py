@@ -115,9 +115,6 @@ class Script:
             raise answer
         return answer
 
-    def masked(self, text: str) -> str:
-        return text
-
 
 @dataclass
 class InMemory:
@@ -138,9 +135,6 @@ class InMemory:
         if not found.whole:
             raise NoAnswerError("lost", "the connection broke")
         return Answer(status=found.status, headers=found.headers, body=found.body)
-
-    def masked(self, text: str) -> str:
-        return text
 
 
 class FastClock(Clock):

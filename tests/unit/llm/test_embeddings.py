@@ -13,7 +13,7 @@ from ragbench.core.chat import Embeddings
 from ragbench.errors import ConfigError, LLMBudgetError, LLMUnavailableError
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.embeddings import EmbeddingClient
+from ragbench.llm.client import EmbeddingClient
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import InMemory, Script, endpoint, said
 from tests.virtual_time import run

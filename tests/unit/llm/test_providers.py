@@ -19,14 +19,14 @@ from ragbench.errors import (
     LLMRequestError,
     LLMTruncatedError,
 )
-from ragbench.llm.book import ReceiptLine
+from ragbench.llm.budget import ReceiptLine
 from ragbench.llm.client import LLMClient
 from ragbench.llm.endpoint import ApiKey, Endpoint
 from ragbench.llm.probe import Finding, probe
 from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
 from tests.llm_server import Payload
-from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider, Server, Told
+from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider, Server
 from tests.unit.llm.builders import VERDICT, FastClock, Verdict, asked, kinds
 
 pytestmark = pytest.mark.extra("llm")
@@ -112,20 +112,11 @@ def test_the_books_are_the_servers_own(kind: Provider) -> None:
 
 
 @EVERY
-def test_a_minutes_limit_is_waited_for(kind: Provider) -> None:
+def test_a_minutes_limit_and_an_overload_are_waited_for(kind: Provider) -> None:
     clock = CountingClock()
     with kind(limited=4) as server:
-
-        async def work(client: LLMClient) -> int:
-            calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(6))
-            return len(await asyncio.gather(*calls))
-
-        assert using(server, work, clock=clock) == 6
+        assert using(server, lambda client: kinds(client, 6), clock=clock) == {"Reply": 6}
     assert clock.waited > 1.0
-
-
-@EVERY
-def test_an_overload_is_waited_for(kind: Provider) -> None:
     with kind(overloaded=3) as server:
         assert using(server, lambda client: client.ask(asked("A word?"))).text
 
@@ -268,16 +259,9 @@ def test_an_endpoint_that_does_all_as_it_should_needs_nothing() -> None:
     with reads("openai") as server:
         found = probed(server)
     assert all(finding.good and not finding.settings for finding in found.values())
-    assert set(found) == {"temperature", "limit", "structure", "context", "rate"}
+    assert set(found) == {"temperature", "limit", "structure", "context"}
     assert "json_schema is followed" in found["structure"].detail
     assert "all of" in found["context"].detail
-
-
-def test_what_a_reasoning_model_refuses_becomes_a_setting() -> None:
-    with reads("o3") as server:
-        found = probed(server)
-    assert found["temperature"].settings == {"temperature": None}
-    assert "max_completion_tokens; the model thinks" in found["limit"].detail
 
 
 @pytest.mark.parametrize(
@@ -311,18 +295,3 @@ def test_a_server_that_counts_only_what_was_not_kept_is_distinguished_from_one_t
         found = probed(server)
     assert found["prompt tokens"].settings == {"prompt_check": False}
     assert found["context"].good
-
-
-def test_a_limit_of_the_rate_becomes_fewer_calls_at_once() -> None:
-    with reads("openai") as server:
-        before = server.checked
-
-        def checked(payload: Payload, headers: Mapping[str, str]) -> Told:
-            if "Reply with the number" in payload["messages"][-1]["content"]:
-                server.limited = 1 if payload["messages"][-1]["content"][-2] in "05" else 0
-            return before(payload, headers)
-
-        server.checked = checked  # type: ignore[method-assign]
-        found = probed(server)["rate"]
-    assert not found.good and "12 of 16 calls" in found.detail
-    assert found.settings == {"concurrency": 6}

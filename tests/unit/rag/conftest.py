@@ -1,15 +1,15 @@
 """A real HTTP server on this machine, told by each test how to answer."""
 
-import json
 import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.json_server import serving_json
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Request:
     path: str
     headers: dict[str, str]
     body: Any
-    connection: int
+    connection: threading.Thread
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass
 class Server:
-    url: str
+    url: str = ""
     requests: list[Request] = field(default_factory=list[Request])
     answers: list[Answer | Callable[[Request], Answer]] = field(
         default_factory=list[Answer | Callable[[Request], Answer]]
@@ -39,60 +39,32 @@ class Server:
     """Given in turn; the last one again and again."""
     page: Answer | None = None
     """What a GET is answered with; 404 where there is none."""
+    heard: dict[str, str] = field(default_factory=dict[str, str])
+    said: dict[str, str] = field(default_factory=dict[str, str])
+    """Headers of the latest request, and of its answer."""
 
     def then(self, *answers: Answer | Callable[[Request], Answer]) -> None:
         self.answers.extend(answers)
 
-    def next(self, request: Request) -> Answer:
-        position = min(len(self.requests), len(self.answers)) - 1
-        chosen = self.answers[position]
-        return chosen if isinstance(chosen, Answer) else chosen(request)
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_state: Server
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        request = Request(
-            self.path,
-            {key.lower(): value for key, value in self.headers.items()},
-            json.loads(body),
-            self.client_address[1],
-        )
-        self.server_state.requests.append(request)
-        self.send(self.server_state.next(request))
-
-    def do_GET(self) -> None:
-        self.send(self.server_state.page or Answer(status=404, text=""))
-
-    def send(self, answer: Answer) -> None:
-        text = json.dumps(answer.body) if answer.text is None else answer.text
-        data = text.encode()
-        self.send_response(answer.status)
-        self.send_header("content-length", str(len(data)))
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+    def respond(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        chosen: Any = self.page or Answer(status=404)
+        if method == "POST":
+            # A thread for each connection.
+            request = Request(path, {**self.heard}, body, threading.current_thread())
+            self.heard.clear()
+            self.requests.append(request)
+            chosen = self.answers[min(len(self.requests), len(self.answers)) - 1]
+            chosen = chosen if isinstance(chosen, Answer) else chosen(request)
+        self.said.clear()
+        self.said.update(chosen.headers)
+        return chosen.status, chosen.body if chosen.text is None else chosen.text.encode()
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    handler = type("BoundHandler", (Handler,), {})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listening:
-        listening.daemon_threads = True
-        state = Server(url=f"http://127.0.0.1:{listening.server_port}")
-        handler.server_state = state  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+    state = Server()
+    with serving_json(state.respond, state.said, state.heard.update) as state.url:
         yield state
-        listening.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
 from ragbench import RetrievalResult, as_rag
 from ragbench.errors import InterfaceError
-from ragbench.rag.parts import Parts, Shape
 
 
 def find(query: str) -> list[str]:
@@ -157,30 +155,3 @@ def test_what_an_object_says_of_itself_is_its_identity() -> None:
 
     assert as_rag(Identified()).stage_identity("retrieve") == ["retrieve v2"]
     assert as_rag(Silent()).stage_identity("retrieve") is None
-
-
-class Oracle:
-    """An object of a framework that ragbench knows nothing of."""
-
-    def divine(self, query: str) -> list[str]:
-        return [f"about {query}"]
-
-
-def oracle_shape(obj: Any) -> Shape | None:
-    def parts(obj: Any) -> Parts:
-        return Parts(source=obj, methods={"retrieve": obj.divine})
-
-    return Shape(name="an Oracle", parts=parts) if hasattr(obj, "divine") else None
-
-
-def test_a_framework_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def entry_points(group: str) -> list[EntryPoint]:
-        assert group == "ragbench.adapters"
-        return [EntryPoint("oracle", f"{__name__}:oracle_shape", group)]
-
-    with pytest.raises(InterfaceError, match="Oracle is nothing that can be evaluated"):
-        as_rag(Oracle())
-    monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)
-    rag = rag_of(Oracle())
-    assert rag.families == {"retrieval"}
-    assert rag.retrieve("bees") == ["about bees"]

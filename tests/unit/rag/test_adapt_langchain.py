@@ -4,7 +4,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import (
-    RunnableConfig,
     RunnableLambda,
     RunnableParallel,
     RunnablePassthrough,
@@ -155,14 +153,3 @@ def test_an_older_chain_gets_a_mapping_and_gives_one() -> None:
     rag = rag_of(OldChain())
     assert rag.retrieve("q") == ["c"]
     assert rag.generate("q", ["c"]) == "a"
-
-
-def test_an_object_with_only_ainvoke_is_awaited() -> None:
-    class OnlyAwaited:
-        async def ainvoke(self, query: str, config: RunnableConfig | None = None) -> Any:
-            return {"answer": query, "context": [Document(page_content="c")]}
-
-    rag = rag_of(OnlyAwaited())
-    assert rag.is_async
-    assert asyncio.run(rag.retrieve("q")) == ["c"]
-    assert asyncio.run(rag.generate("q", ["c"])) == "q"

@@ -95,11 +95,10 @@ def test_an_answer_without_contexts_is_no_empty_retrieval() -> None:
     assert rag.generate("q", []) == "only an answer"
 
 
-def answer(query: str) -> str:
-    return query.upper()
-
-
 def test_a_function_annotated_to_return_a_string_only_generates() -> None:
+    def answer(query: str) -> str:
+        return query.upper()
+
     rag = rag_of(answer)
     assert rag.families == {"generation"}
     assert rag.generate("q", []) == "Q"

@@ -35,7 +35,12 @@ def serving(name: str, implemented: frozenset[str]) -> str | None:
 
 
 def subsets(names: tuple[str, ...]) -> list[frozenset[str]]:
-    return [frozenset(c) for size in range(len(names) + 1) for c in combinations(names, size)]
+    return [frozenset(c) for size in range(1, 5) for c in combinations(names, size)]
+
+
+ALONE = [*subsets(RETRIEVE), *subsets(GENERATE)]
+WRITTEN = [*ALONE, *(one | other for one, other in zip(ALONE[:15], ALONE[:14:-1], strict=True))]
+"""Each family alone, and each way to write the one beside a way to write the other."""
 
 
 def one(name: str, arguments: tuple[Any, ...]) -> Any:
@@ -112,16 +117,10 @@ def expected(name: str, source: str, row: tuple[Any, ...]) -> Any:
 
 
 @pytest.mark.parametrize("awaited", [False, True], ids=["plain", "async"])
-@pytest.mark.parametrize("generation", subsets(GENERATE), ids=lambda s: "+".join(sorted(s)) or "-")
-@pytest.mark.parametrize("retrieval", subsets(RETRIEVE), ids=lambda s: "+".join(sorted(s)) or "-")
+@pytest.mark.parametrize("implemented", WRITTEN, ids=lambda names: "+".join(sorted(names)))
 def test_every_method_works_in_every_combination(
-    retrieval: frozenset[str], generation: frozenset[str], awaited: bool
+    implemented: frozenset[str], awaited: bool
 ) -> None:
-    implemented = retrieval | generation
-    if not implemented:
-        with pytest.raises(InterfaceError, match="families must name"):
-            build(implemented, awaited)
-        return
     rag = build(implemented, awaited)
     assert rag.implemented == implemented
     for name in (*RETRIEVE, *GENERATE):

@@ -1,6 +1,4 @@
 import json
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -8,49 +6,8 @@ from typing import Any
 
 import pytest
 
-from ragbench import RAGConfig, RAGInterface, as_rag, load_rag
+from ragbench import RAGConfig, RAGInterface, as_rag
 from ragbench.rag.load import describe_rag
-
-
-@pytest.fixture
-def described(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., dict[str, Any]]]:
-    path = list(sys.path)
-    monkeypatch.chdir(tmp_path)
-    base = (
-        "from ragbench import RAGInterface\nclass Base(RAGInterface, abstract=True):\n    x = 1\n"
-    )
-    rag = (
-        "from described_base import Base\nclass MyRAG(Base, families=['retrieval']):\n"
-        "    def retrieve(self, query, top_k=None):\n        return ['a']\n"
-    )
-
-    def forget() -> None:
-        for module in ("described_rag", "described_base"):
-            sys.modules.pop(module, None)
-
-    def describe(old: str = "", new: str = "", **arguments: Any) -> dict[str, Any]:
-        forget()
-        for name, source in (("rag", rag), ("base", base)):
-            Path(f"described_{name}.py").write_text(source.replace(old, new), newline="")
-        spec = f"{tmp_path}/described_rag.py:MyRAG"
-        return describe_rag(load_rag(spec, arguments), spec, arguments)
-
-    yield describe
-    sys.path[:] = path
-    forget()
-
-
-def test_a_changed_file_a_changed_base_and_changed_arguments_show(
-    described: Callable[..., dict[str, Any]],
-) -> None:
-    first = described()
-    assert described() == first
-    assert described("\n", "\r\n") == first
-    assert described("'a'", "'c'") != first
-    assert described("x = 1", "x = 2") != first
-    assert described(top_k=4) != first
 
 
 class Colour(Enum):

@@ -25,23 +25,6 @@ def test_it_runs_and_gives_what_it_says(document: Callable[[str], Any]) -> None:
         assert getattr(answer, field) is not None
 
 
-def test_it_is_built_from_arguments_as_the_command_line_does(
-    document: Callable[[str], Any], tmp_path: Path
-) -> None:
-    from ragbench import load_rag
-
-    path = list(sys.path)
-    (tmp_path / "documented_notes.py").write_text(document("advanced_example.md").blocks()[0])
-    try:
-        rag: Any = load_rag(
-            "documented_notes:NotesRAG", {"top_k": 2, "minimum": 0.3}, search_path=tmp_path
-        )
-    finally:
-        sys.path[:] = path
-        sys.modules.pop("documented_notes", None)
-    assert (rag.config.top_k, rag.config.minimum, rag.config.candidates) == (2, 0.3, 2)
-
-
 @pytest.mark.extra("dev", package="mypy")
 @pytest.mark.nightly
 def test_it_is_typed_and_metadata_of_another_type_is_refused(

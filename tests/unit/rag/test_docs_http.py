@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragbench import GenerationResult, PartialBatchError, RetrievalResult
-from ragbench.rag.http import HTTPRag
+from ragbench.rag.http import http_rag
 
 pytestmark = pytest.mark.extra("http")
 
@@ -20,7 +20,7 @@ def test_the_server_can_be_asked(document: Callable[[str], Any]) -> None:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         server.daemon_threads = True
         thread.start()
-        rag = HTTPRag(f"http://127.0.0.1:{server.server_port}")
+        rag: Any = http_rag(f"http://127.0.0.1:{server.server_port}")
         try:
             found = rag.retrieve_with_metadata("Do bees fly?", top_k=1)
             assert found == RetrievalResult(["Bees fly."], context_ids=["d1"], scores=[2.0])
@@ -31,7 +31,7 @@ def test_the_server_can_be_asked(document: Callable[[str], Any]) -> None:
             with pytest.raises(TypeError):
                 rag.batch_generate_with_metadata(["q", "r"], bad)
             with pytest.raises(PartialBatchError, match="AttributeError"):
-                rag.batch_retrieve(["bees", 3])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+                rag.batch_retrieve(["bees", 3])
         finally:
             rag.close()
             server.shutdown()
@@ -44,7 +44,7 @@ def test_the_json_shown_is_what_the_client_reads(
     shown = [json.loads(block) for block in document("http.md").blocks("json")]
     retrieve_request, retrieved, generate_request, generated, failed = shown
     server.then(answer(retrieved), answer(generated), answer(failed))
-    rag = HTTPRag(server.url)
+    rag: Any = http_rag(server.url)
     (found,) = rag.batch_retrieve_with_metadata(["Do bees fly?"])
     (reported,) = rag.batch_generate_with_metadata(["Do bees fly?"], [["Bees fly."]])
     assert server.requests[0].body == retrieve_request

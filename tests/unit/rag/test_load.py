@@ -2,6 +2,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from traceback import extract_tb
 from typing import Any
 
 import pytest
@@ -184,9 +185,10 @@ def test_a_constructor_that_raises_is_the_cause_and_shows_no_password(
     assert "s3cret" not in str(shown.value)
 
 
-@pytest.mark.parametrize("spec", ["module", ":attribute", "module:", ""])
+@pytest.mark.parametrize("spec", ["module", ":attribute", "module:", "", "none.py:X"])
 def test_a_malformed_name_shows_the_forms(spec: str) -> None:
-    with pytest.raises(ConfigError, match=r"is not of the form package\.module:attribute, path"):
+    shown = r"is not of the form package\.module:attribute, path|there is no file 'none\.py' in"
+    with pytest.raises(ConfigError, match=shown):
         load_rag(spec)
 
 
@@ -201,13 +203,8 @@ def test_a_missing_module_is_distinguished_from_a_failing_import(
     with pytest.raises(ConfigError, match="importing 'good_rag' failed: ModuleNotFound") as shown:
         load_rag("good_rag:X", search_path=root)
     cause = shown.value.__cause__
-    assert isinstance(cause, ModuleNotFoundError)
-    assert cause.name == "not_installed_anywhere"
-    frames: list[str] = []
-    traceback = cause.__traceback__
-    while traceback is not None:
-        frames.append(traceback.tb_frame.f_code.co_filename)
-        traceback = traceback.tb_next
+    assert isinstance(cause, ModuleNotFoundError) and cause.name == "not_installed_anywhere"
+    frames = [frame.filename for frame in extract_tb(cause.__traceback__)]
     assert str(root / "good_rag.py") in frames
 
 
@@ -256,11 +253,6 @@ def test_a_file_is_loaded_with_its_neighbours_now_and_later(
     assert rag.retrieve("q") == ["now", "later"]
     again = load_rag(f"{root}/deep/file_rag.py:MyRAG")
     assert type(again) is type(rag)
-
-
-def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no file 'none\.py' in"):
-        load_rag("none.py:X", search_path=tmp_path)
 
 
 def test_a_working_directory_that_loading_changes_is_put_back_with_a_warning(

@@ -9,14 +9,9 @@ SECRET = (
 OTHER = "max_tokens tokenizer top_k key sort_key keyword author secretary index monkey"
 
 
-@pytest.mark.parametrize("name", SECRET.split())
-def test_names_of_secrets(name: str) -> None:
-    assert is_secret(name)
-
-
-@pytest.mark.parametrize("name", OTHER.split())
-def test_names_of_other_things(name: str) -> None:
-    assert not is_secret(name)
+def test_names_of_secrets() -> None:
+    assert [name for name in SECRET.split() if not is_secret(name)] == []
+    assert [name for name in OTHER.split() if is_secret(name)] == []
 
 
 @pytest.mark.parametrize(
