@@ -174,7 +174,20 @@ class Source:
         """The first bytes, decompressed, without consuming them; None when it cannot be read."""
         with noting_read_errors(self.name, problems):
             if self._stream is None:
-                self._stream = self._open()
+                if self.hub is not None:
+                    raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
+                if self.address is not None:
+                    raw = open_address(self.address)
+                else:
+                    raw = _stdin() if self.path is None else self.path.open("rb", HEAD_BYTES)
+                begin = cast("io.BufferedReader", raw).peek(HEAD_BYTES)
+                self.is_packed = begin.startswith(_GZIP_MAGIC)
+                self.is_wide = begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                if not self.is_packed:
+                    self._stream = raw
+                    return begin
+                unpacked = io.BufferedReader(Unpacked(raw, self.limits), HEAD_BYTES)
+                self._stream = cast("BinaryIO", unpacked)
             return cast("io.BufferedReader", self._stream).peek(HEAD_BYTES)
         return None
 
@@ -184,12 +197,10 @@ class Source:
 
         An error while reading inside the ``with`` block ends the block and becomes a problem.
         """
-        stream: BinaryIO | None = None
-        with noting_read_errors(self.name, problems):
-            stream, self._stream = self._stream or self._open(), None
-        if stream is None:
+        if self._stream is None and self.head(problems) is None:
             yield None
             return
+        stream, self._stream = self._stream, None
         try:
             with noting_read_errors(self.name, problems):
                 yield stream
@@ -203,20 +214,6 @@ class Source:
             self._stream.close()
         self._stream = None
 
-    def _open(self) -> BinaryIO:
-        if self.hub is not None:
-            raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
-        if self.address is not None:
-            raw = open_address(self.address)
-        else:
-            raw = _stdin() if self.path is None else self.path.open("rb", buffering=HEAD_BYTES)
-        head = cast("io.BufferedReader", raw).peek(HEAD_BYTES)
-        self.is_packed = head.startswith(_GZIP_MAGIC)
-        self.is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        if not self.is_packed:
-            return raw
-        return cast("BinaryIO", _Buffered(Unpacked(raw, self.limits), raw))
-
 
 def _codec_name(encoding: str) -> str:
     try:
@@ -227,19 +224,6 @@ def _codec_name(encoding: str) -> str:
             f"no text encoding '{encoding}'. Such as: utf-8, cp1252, gb18030, shift_jis, utf-16"
         ) from error
     return found.name
-
-
-class _Buffered(io.BufferedReader):
-    """A buffer over a decompressor that also closes the file below it."""
-
-    def __init__(self, unpacked: Unpacked, below: BinaryIO) -> None:
-        super().__init__(unpacked, HEAD_BYTES)
-        self._below = below
-
-    def close(self) -> None:
-        super().close()
-        if self._below is not getattr(sys.stdin, "buffer", None):
-            self._below.close()
 
 
 def _stdin() -> BinaryIO:
