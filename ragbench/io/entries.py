@@ -163,18 +163,18 @@ def entries_of_rows(
     """
     texts = None if corpus is None else _texts(corpus, stack)
     chunks = Retrieved(fields=fields, texts=texts)
-    names = FieldMap(recognised=entry_fields(), overrides=fields)
-    plans = [names.plan(row.values) for row in known]
+    names = FieldMap("cases", fields)
+    plans = [names[tuple(row.values)] for row in known]
     has_answers = any(target in ANSWER_FIELDS for plan in plans for target, _ in plan.bindings)
     decoder_of = partial(EntryDecoder, fields=fields, has_answers=has_answers, is_join=is_join)
     decoder = decoder_of(problems=Problems(), chunks=chunks)
     looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
-    plans = decoder.plans
+    plans = [*decoder.plans.values()]
     all_bound = dict(reversed([pair for plan in plans for pair in plan.bindings]))
     bound = {name: all_bound[name] for name in entry_fields() if name in all_bound}
     unused = tuple(dict.fromkeys(name for plan in plans for name in plan.rest))
-    if chunks.mapping is not None:
-        bound |= _hit_bindings(chunks.mapping, bound.get("retrieved_contexts", ""))
+    if chunks.decoder is not None:
+        bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
     gold = _gold_notes([row.values for row in known], unused, bound)
     info = SourceInfo(
         path=place.name,

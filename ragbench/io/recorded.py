@@ -16,7 +16,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import RetrievalDump, WarningKind
 from ragbench.errors import DataError
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord
+from ragbench.io.dumps.form import DumpRecord
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.fields import HIT_FIELDS
 from ragbench.io.source import Problems, Row
@@ -56,15 +56,11 @@ class Retrieved:
     """Records with ids whose texts nobody knows: they stay unrecorded."""
     looked_up: bool = False
     unknown_ids: int = 0
-    _decoder: Decoder | None = None
-
-    @property
-    def mapping(self) -> DumpMapping | None:
-        """How a chunk's fields are found; None while none was read."""
-        return None if self._decoder is None else self._decoder.mapping
+    decoder: Decoder | None = None
+    """How a chunk's fields are found; None while none was read."""
 
     def of_objects(self, row: Row, source: str) -> RetrievalResult[Any]:
-        record, decoder = DumpRecord(row.path, row.line, row.values), self._decoder
+        record, decoder = DumpRecord(row.path, row.line, row.values), self.decoder
         if decoder is None:  # the first row shows how chunks that are objects are read
             named = self.fields.items()
             given = {HIT_FIELDS[name]: path for name, path in named if name in HIT_FIELDS}
@@ -72,7 +68,7 @@ class Retrieved:
                 found = guess_mapping([record], overrides={"chunks": source, **given})
             except DataError as error:
                 raise ValueProblem(error.problems[0].message.partition(". ")[0]) from error
-            decoder = self._decoder = Decoder(*found)
+            decoder = self.decoder = Decoder(*found)
         raw = next(iter(decoder.raw(record)), None)
         if raw is None:
             raise ValueProblem("no chunks are recognised")

@@ -25,7 +25,7 @@ from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.entries import LOOK, EntrySource, Reader, entries_of_dump, entries_of_rows
-from ragbench.io.fields import HIT_FIELDS, FieldMap, case_fields, entry_fields, readers
+from ragbench.io.fields import HIT_FIELDS, FieldMap, case_fields, readers
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.rankings import (
@@ -84,9 +84,11 @@ def open_source(
     """
     stack = ExitStack()
     try:
+        place = Source.of(where, split=split, encoding=encoding)
+        place = _kept(place, stack) if where == STDIN else run_of(place) or decoded(place)
         opening = _Opening(
-            names=FieldMap(recognised=entry_fields(), overrides=dict(fields or {})),
-            place=_placed(where, split, encoding, stack),
+            names=FieldMap("cases", dict(fields or {})),
+            place=place,
             fields=dict(fields or {}),
             corpus=corpus,
             queries=queries,
@@ -100,17 +102,14 @@ def open_source(
         raise
 
 
-def _placed(where: str | Path, split: str | None, encoding: str | None, stack: ExitStack) -> Source:
-    """Where to read from; standard input is kept in a file, because it is read more than once."""
-    found = Source.of(where, split=split, encoding=encoding)
-    if where != STDIN:
-        return run_of(found) or decoded(found)
+def _kept(stdin: Source, stack: ExitStack) -> Source:
+    """Standard input as a file, because it is read more than once."""
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
-    with noting_read_errors(found.name, problems), (folder / "stdin").open("wb") as file:
+    with noting_read_errors(stdin.name, problems), (folder / "stdin").open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     problems.raise_if_any()
-    return decoded(replace(found, path=folder / "stdin"))
+    return decoded(replace(stdin, path=folder / "stdin"))
 
 
 _RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
@@ -139,20 +138,16 @@ class _Opening:
     stack: ExitStack
 
     def open(self, form: str | None) -> EntrySource:
-        dump_form: DumpForm | None = None
-        name = form
+        name, dump_form = form, None
         is_file = self.place.path is not None and not self.place.is_folder
         if form is not None and (form not in readers().targets() or (is_file and form == "trec")):
-            try:
-                found = find_form(form)
-            except ConfigError as error:
-                known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
-                message = f"unknown name '{form}' among formats. Known: {known}"
-                raise ConfigError(message) from error
-            name, dump_form = (found, None) if isinstance(found, str) else (None, found)
+            name, dump_form = _dump_form(form)
         if name is None:
             problems = Problems()
-            name = self._detected(problems)
+            with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
+                name = detect_format(place, "cases", problems)
+                if name == "json" and (self.corpus is not None or self.is_join):
+                    name = "beir" if is_beir_result(load(place, Problems())) else name
             if name is None or len(problems):
                 return self._dump(form, problems)
         if name in ("trec", "run-file", "beir") and is_file:
@@ -160,30 +155,11 @@ class _Opening:
         if name == "verdicts" and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
-        read = cast("RowReader", readers().load(name))
-        reader = partial(read, kind="cases")
+        reader = partial(cast("RowReader", readers().load(name)), kind="cases")
         sample = list(islice(self._quietly(reader), LOOK))
-        if name in CONTAINERS and (adapted := self._adapted(sample, dump_form)) is not None:
-            if adapted.mapping.layout is Layout.ROWS or not adapted.mapping.chunks:
-                return self._dump(form, Problems())
-            self._take(adapted, sample)
-        elif name in CONTAINERS and not self._has_query(sample):
-            # If it is no dump either, what it lacks as a dataset is reported when it is read.
-            with suppress(DataError, ConfigError):
-                return self._dump(form, Problems())
+        if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
+            return dump
         return self._of_rows(name, reader, sample)
-
-    def _detected(self, problems: Problems) -> str | None:
-        with (
-            closing(replace(self.place)) as place,
-            noting_read_errors(place.name, problems),
-        ):
-            name = detect_format(place, "cases", problems)
-            value_of = self.corpus is not None or self.is_join
-            if name == "json" and value_of and is_beir_result(load(place, Problems())):
-                return "beir"
-            return name
-        return None
 
     def _quietly(self, reader: Reader) -> Iterator[Row]:
         """Rows for a first look; what is wrong is reported when they are read in earnest."""
@@ -193,13 +169,34 @@ class _Opening:
 
     # --- records with fields
 
-    def _has_query(self, sample: Sequence[Row]) -> bool:
-        plans = (self.names.plan(row.values) for row in sample)
-        return "." in self.fields.get("query", "") or any(
-            target == "query" for plan in plans for target, _ in plan.bindings
-        )
+    def _as_dump(
+        self, sample: Sequence[Row], form: str | None, dump_form: DumpForm | None
+    ) -> EntrySource | None:
+        """The source as a dump, where its records are no questions with fields.
 
-    def _adapted(self, sample: Sequence[Row], form: DumpForm | None) -> GuessedMapping | None:
+        Where they are, and hold chunks that no recognised name is of, these fields are named.
+        """
+        bindings = [pair for row in sample for pair in self.names[tuple(row.values)].bindings]
+        has_query = "." in self.fields.get("query", "") or any(t == "query" for t, _ in bindings)
+        adapted = self._adapted(sample, bindings, dump_form)
+        if adapted is not None:
+            mapping = adapted.mapping
+            if mapping.layout is Layout.ROWS or not mapping.chunks:
+                return self._dump(form, Problems())
+            self.fields.setdefault("retrieved_contexts", mapping.chunks)
+            if mapping.query is not None and not has_query:
+                self.fields.setdefault("query", mapping.query)
+                if mapping.query_id is not None:
+                    self.fields.setdefault("id", mapping.query_id)
+        elif not has_query:
+            # If it is no dump either, what it lacks as a dataset is reported when it is read.
+            with suppress(DataError, ConfigError):
+                return self._dump(form, Problems())
+        return None
+
+    def _adapted(
+        self, sample: Sequence[Row], bindings: Sequence[tuple[str, str]], form: DumpForm | None
+    ) -> GuessedMapping | None:
         """How chunks are read that no recognised field holds; None where there are none for sure.
 
         A dataset may bring passages of its own: only scores, or the form of a store's response,
@@ -207,7 +204,6 @@ class _Opening:
         """
         if not sample or (form is None and self.fields.get("retrieved_contexts") == ""):
             return None
-        bindings = [pair for row in sample for pair in self.names.plan(row.values).bindings]
         bound = {target for target, _ in bindings}
         gold = {source for target, source in bindings if target in case_fields()}
         if form is None and (
@@ -223,32 +219,19 @@ class _Opening:
                 raise
             return None
         mapping = found.mapping
-        if form is None:
-            is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
-            if is_plain and mapping.score is None:
-                return None
-            if mapping.layout is Layout.ROWS and bound & {"reference", "answers", "response"}:
-                return None
-            if (mapping.chunks or "").partition(".")[0] in gold:
-                return None
-            if mapping.layout is Layout.QUERIES and not _has_texts(found, records):
-                return None
-        return found
+        is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
+        is_own = (
+            (is_plain and mapping.score is None)
+            or (mapping.layout is Layout.ROWS and bound & {"reference", "answers", "response"})
+            or (mapping.chunks or "").partition(".")[0] in gold
+            or (mapping.layout is Layout.QUERIES and not _has_texts(found, records))
+        )
+        return None if is_own and form is None else found
 
     def _overrides(self) -> dict[str, str]:
         """The user's mapping in the words of a dump."""
         words = {**HIT_FIELDS, "query": "query", "id": "query_id", "retrieved_contexts": "chunks"}
         return {words[t]: path for t, path in self.fields.items() if t in words and path}
-
-    def _take(self, adapted: GuessedMapping, sample: Sequence[Row]) -> None:
-        """Names the fields that a dump's mapping found and no recognised name does."""
-        mapping = adapted.mapping
-        known = self._has_query(sample)
-        self.fields.setdefault("retrieved_contexts", mapping.chunks or "")
-        if mapping.query is not None and not known:
-            self.fields.setdefault("query", mapping.query)
-            if mapping.query_id is not None:
-                self.fields.setdefault("id", mapping.query_id)
 
     def _of_rows(self, form: str, reader: Reader, known: Sequence[Row]) -> EntrySource:
         return entries_of_rows(
@@ -303,6 +286,16 @@ class _Opening:
             if len(problems):  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
+
+
+def _dump_form(name: str) -> tuple[str | None, DumpForm | None]:
+    """The form of a dump; of one that holds ids alone its name."""
+    try:
+        found = find_form(name)
+    except ConfigError as error:
+        known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
+        raise ConfigError(f"unknown name '{name}' among formats. Known: {known}") from error
+    return (found, None) if isinstance(found, str) else (None, found)
 
 
 def _may_hold_chunks(values: Mapping[str, object], gold: set[str]) -> bool:

@@ -265,7 +265,7 @@ def container_of(source: Source, problems: Problems) -> str | None:
         message = "expected a file with retrieval results, found a folder"
         problems.add(message, path=source.name)
         return None
-    found = detect_container(source, "cases", problems)
+    found, _ = detect_container(source, "cases", problems)
     return None if found is None else _CONTAINERS.get(found, found)
 
 
