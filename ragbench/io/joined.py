@@ -26,6 +26,7 @@ from ragbench.io.detect import detect_format
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
 from ragbench.io.dumps.forms import forms
+from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.ids import derived_id
@@ -270,7 +271,7 @@ def open_retrievals(
         return
     ours = {name: options.get(name) for name in _OF_SOURCES}
     with open_source(where, form=format, **cast("Any", ours)) as source:
-        problems = Problems()
+        problems = Problems(most=KEPT)
         yield OpenDump(
             name=source.info.path,
             mapping=replace(_OWN_MAPPING, format=source.info.form),
@@ -309,7 +310,7 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
         try:
             entry = next(entries, None)
         except DataError as error:
-            problems.items += error.problems
+            problems.note(*error.problems)
             return
         if entry is None:
             return

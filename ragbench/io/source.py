@@ -36,6 +36,8 @@ class Problems:
     items: list[Problem] = field(default_factory=list[Problem])
     """The first of them: a million bad lines must not fill the memory."""
     more: int = 0
+    most: int = 10_000
+    """How many are kept; the others are counted."""
     _kinds: dict[Hashable, tuple[int, int]] = field(
         default_factory=dict[Hashable, tuple[int, int]], repr=False
     )
@@ -43,10 +45,12 @@ class Problems:
     def add(
         self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
     ) -> None:
-        if len(self.items) < MOST_PROBLEMS:
-            self.items.append(Problem(message=message, path=path, line=line, field=field))
-        else:
-            self.more += 1
+        self.note(Problem(message=message, path=path, line=line, field=field))
+
+    def note(self, *found: Problem) -> None:
+        free = max(0, self.most - len(self.items))
+        self.items += found[:free]
+        self.more += len(found[free:])
 
     def raise_if_any(self) -> None:
         if self.items:
@@ -79,8 +83,6 @@ STDIN = "-"
 HUB_PREFIX = "hf:"
 HEAD_BYTES = 1 << 16
 """How much of a file is looked at to recognise its format."""
-MOST_PROBLEMS = 10_000
-"""Problems that are kept; the others are counted."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from itertools import chain
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 from ragbench.errors import ConfigError
@@ -44,15 +44,18 @@ def _chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
         return None
     if not any(is_list(value.get(name)) for name in ("documents", "metadatas", "distances")):
         return None
-    columns = {name: held for name in _CHROMA if is_list(held := value.get(name))}
+    columns = {key: held for name, key in _CHROMA.items() if is_list(held := value.get(name))}
+    each: list[dict[str, object]] = [{**columns}]
     if any(map(is_list, ids)):
         each = [
-            {name: column[at] for name, column in columns.items() if at < len(column)}
+            {key: column[at] for key, column in columns.items() if at < len(column)}
             for at in range(len(ids))
         ]
-    else:
-        each = [{**columns}]
-    return [_rows_of({n: c for n, c in query.items() if is_list(c)}) for query in each]
+    found: list[Hits] = []
+    for query in each:
+        lists = {key: column for key, column in query.items() if is_list(column)}
+        found.append([dict(zip(lists, row, strict=True)) for row in zip_longest(*lists.values())])
+    return found
 
 
 _CHROMA = {
@@ -62,14 +65,6 @@ _CHROMA = {
     "distances": "distance",
     "scores": "score",
 }
-
-
-def _rows_of(columns: dict[str, Sequence[object]]) -> Hits:
-    size = max(map(len, columns.values()), default=0)
-    return [
-        {_CHROMA[n]: column[at] if at < len(column) else None for n, column in columns.items()}
-        for at in range(size)
-    ]
 
 
 def _elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
@@ -88,13 +83,8 @@ def _milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
     sizes = value.get("topks")
     if not is_list(sizes) or len(sizes) < 2:
         return [data]
-    found: list[Hits] = []
-    at = 0
-    for size in sizes:
-        end = at + size if isinstance(size, int) else len(data)
-        found.append(data[at:end])
-        at = end
-    return found
+    hits = iter(data)
+    return [[*islice(hits, size if isinstance(size, int) else None)] for size in sizes]
 
 
 def _qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:

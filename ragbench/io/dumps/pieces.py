@@ -22,7 +22,6 @@ from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
 from ragbench.io.decoder import parse_cell
-from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import TEXT_NAMES, DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
@@ -47,8 +46,8 @@ PIECE_BYTES = 2 << 20
 _MORE = 1 << 20
 _GAP = 1 << 20
 """Lines that lie no further apart are read together."""
-_KEPT = 100
-"""Problems in a row that are reported one by one."""
+KEPT = 100
+"""Problems that are reported one by one; the others are counted."""
 
 
 class Piece(NamedTuple):
@@ -124,7 +123,7 @@ class SplitDump:
                         yield Passed(passed)
                     reported = passed = 0
                     yield found
-                elif reported < _KEPT:
+                elif reported < KEPT:
                     reported += 1
                     yield found
                 else:
@@ -255,18 +254,6 @@ _ARRAY_KEYS = (
 """Where a JSON object keeps an array of records."""
 _TEXT_COLUMNS = {*TEXT_NAMES, "query", "question", "user_input", "answer", "response"} - {"context"}
 _QUERY_KEYS = frozenset({"query", "question", "user_input", "input"})
-_CONTAINERS = {"squad": "json", "run-file": "run"}
-"""What a dump's file is called where cases have a name of their own for it."""
-
-
-def container_of(source: Source, problems: Problems) -> str | None:
-    """What a dump's file is: jsonl, json, csv, tsv, xlsx, parquet, or run for TREC's columns."""
-    if source.is_folder:
-        message = "expected a file with retrieval results, found a folder"
-        problems.add(message, path=source.name)
-        return None
-    found, _ = detect_container(source, "cases", problems)
-    return None if found is None else _CONTAINERS.get(found, found)
 
 
 def read_records(source: Source, container: str, problems: Problems) -> Iterator[DumpRecord]:
@@ -275,7 +262,7 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
         for line in read_lines(source, problems):
             for value in line_value(line, source.name, problems):
                 yield DumpRecord(source.name, line.number, value)
-    elif container == "json":
+    elif container in ("json", "squad"):
         yield from _json(source, problems)
     else:
         for row in readers().load(container)(source, kind="cases", problems=problems):

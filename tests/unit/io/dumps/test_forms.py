@@ -299,7 +299,7 @@ def test_malformed_lines_are_counted_and_the_others_follow(tmp_path: Path) -> No
     with open_dump(path) as dump:
         found = list(dump)
     assert [len(retrieval.chunks) for retrieval in found] == [1, 0, 1]
-    assert (dump.malformed, len(dump.problems)) == (506, 100)  # that fill no memory
+    assert (dump.malformed, len(dump.problems.items)) == (506, 100)  # that fill no memory
     assert [problem.line for problem in dump.problems][:7] == [2, 3, 4, 5, 6, 7, 10]
     assert str(dump.problems.items[3]) == (
         f"{path}:5: field 'chunks': expected a list of chunks, found none"
