@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar, cast
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError
-from ragbench.io.converted import other_files
+from ragbench.io.converted import text_files
 from ragbench.io.decoder import DocumentDecoder, EntryDecoder, RecordT, RowDecoder
 from ragbench.io.detect import detect_format
 from ragbench.io.fields import readers
@@ -87,7 +87,7 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
     if origin.path is None or not origin.is_folder:
         return []
     name = detect_format(origin, "documents", Problems()) if format is None else format
-    return other_files(origin.path) if name == "text" else []
+    return [*text_files(origin.path, others=True)] if name == "text" else []
 
 
 def _records(

@@ -117,24 +117,18 @@ def _read_delimited(source: Source, delimiter: str | None, problems: Problems) -
         if cells is None:
             return
         end = reader.line_num + skipped
-        if not cells:
+        is_broken = header is not None and not text.broken.isdisjoint(range(begin, end + 1))
+        if not cells or is_broken:
             continue
         if header is None:
             header = cells
             if not _checked_header(header, source.name, begin, problems):
                 return
-        elif text.broken.isdisjoint(range(begin, end + 1)):
-            yield from _whole_row(cells, header, source.name, begin, problems)
-
-
-def _whole_row(
-    cells: list[str], header: list[str], path: str, line: int, problems: Problems
-) -> Iterator[Row]:
-    if len(cells) == len(header):
-        yield _row(cells, header, path, line)
-    else:
-        message = f"expected {len(header)} cells as in the header, found {len(cells)}"
-        problems.add(message, path=path, line=line)
+        elif len(cells) == len(header):
+            yield _row(cells, header, source.name, begin)
+        else:
+            message = f"expected {len(header)} cells as in the header, found {len(cells)}"
+            problems.add(message, path=source.name, line=begin)
 
 
 def _explain(error: csv.Error) -> str:
@@ -210,11 +204,7 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 
 def _checked(stream: BinaryIO, source: Source) -> BinaryIO:
     """The file, once its directory says that it unpacks to no more than is allowed."""
-    file = stream
-    if not stream.seekable():
-        data = stream.read(source.limits.file + 1)
-        source.limits.check_held(len(data))
-        file = io.BytesIO(data)
+    file = stream if stream.seekable() else io.BytesIO(source.limits.read_all(stream))
     if file.read(len(_OLD)) == _OLD:
         raise ValueError("it is an .xls of old or encrypted: save it as .xlsx without a password")
     file.seek(0)
