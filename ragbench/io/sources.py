@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,28 +18,44 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
+from ragbench.core.case import Case
+from ragbench.core.trace import Entry
+from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.decoder import EntryDecoder
 from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import SCORE_NAMES, DumpForm, DumpRecord, Layout
+from ragbench.io.dumps.form import SCORE_NAMES, DumpForm, DumpMapping, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
-from ragbench.io.entries import LOOK, EntrySource, Reader, entries_of_dump, entries_of_rows
-from ragbench.io.fields import HIT_FIELDS, FieldMap, case_fields, readers
+from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
+from ragbench.io.fields import (
+    ANSWER_FIELDS,
+    HIT_FIELDS,
+    FieldMap,
+    case_fields,
+    entry_fields,
+    readers,
+)
+from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.rankings import (
     Topics,
+    corpus_texts,
     find_topics,
     is_beir_result,
     read_ranking_rows,
     read_result,
 )
+from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.source import STDIN, Problems, Row, RowReader, Source, noting_read_errors
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
+Reader = Callable[..., Iterator[Row]]
+"""A reader of rows, of cases: given the place, and ``problems`` by name."""
 _GUESSED_FROM = 20
 _NO_QUESTIONS = (
     "holds no questions: join it with its dataset, as in: ragbench eval DATASET --answers {name}"
@@ -234,15 +251,42 @@ class _Opening:
         return {words[t]: path for t, path in self.fields.items() if t in words and path}
 
     def _of_rows(self, form: str, reader: Reader, known: Sequence[Row]) -> EntrySource:
-        return entries_of_rows(
-            self.place,
-            reader,
-            form,
-            known,
+        """The source, once a first look at some rows has found out how all of it is read."""
+        texts = None
+        if self.corpus is not None:
+            texts = self.stack.enter_context(corpus_texts(self.corpus))
+        chunks = Retrieved(fields=self.fields, texts=texts)
+        plans = FieldMap("cases", self.fields)
+        targets = {target for row in known for target, _ in plans[tuple(row.values)].bindings}
+        decoder_of = partial(
+            EntryDecoder,
             fields=self.fields,
-            corpus=self.corpus,
+            has_answers=not targets.isdisjoint(ANSWER_FIELDS),
             is_join=self.is_join,
-            stack=self.stack,
+        )
+        decoder = decoder_of(problems=Problems(), chunks=chunks)
+        looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
+        all_bound: dict[str, str] = {}
+        for plan in decoder.plans.values():
+            for target, source in plan.bindings:
+                all_bound.setdefault(target, source)
+        bound = {name: all_bound[name] for name in entry_fields() if name in all_bound}
+        unused = tuple(dict.fromkeys(name for p in decoder.plans.values() for name in p.rest))
+        if chunks.decoder is not None:
+            bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
+        gold = gold_notes([row.values for row in known], unused, bound)
+        info = SourceInfo(
+            path=self.place.name,
+            form=form,
+            mapping=bound,
+            unused=unused,
+            uses_corpus=chunks.looked_up,
+            notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold),
+        )
+        return EntrySource(
+            info=looked_at(info, looked, is_whole=len(known) < LOOK),
+            read=partial(_row_entries, self.place, reader, decoder_of, chunks),
+            held=self.stack,
         )
 
     # --- ids with scores
@@ -269,6 +313,7 @@ class _Opening:
     # --- responses of stores
 
     def _dump(self, form: str | None, problems: Problems) -> EntrySource:
+        """A dump whose records are no questions with fields: responses, rows, batches."""
         place = self.place
         opening = partial(
             open_dump,
@@ -281,11 +326,75 @@ class _Opening:
             corpus=self.corpus,
         )
         try:
-            return entries_of_dump(place.name, opening, is_join=self.is_join, stack=self.stack)
+            with opening() as dump:
+                mapping = dump.mapping
+                known = [*islice(dump, LOOK)]
         except (DataError, ConfigError):
             if len(problems):  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
+        entry_of = partial(_dump_entry, has_ids=mapping.id is not None)
+        named = ("query", "query_id", "chunks", "id", "text", "score")
+        paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
+        info = SourceInfo(path=place.name, form=mapping.format, mapping=paths)
+
+        def entries() -> Iterator[Entry]:
+            found, ids = Problems(), IdRegister()
+            with opening() as dump:
+                for number, entry in enumerate(map(entry_of, dump), start=1):
+                    earlier = ids.add(entry.case.id, number)
+                    if earlier is None or self.is_join:
+                        yield entry
+                    else:
+                        message = f"'{entry.case.id}' is already the id of record {earlier}"
+                        found.add(message, path=place.name, line=number, field="id")
+                dump.problems.note(*found)
+                dump.problems.raise_if_any()
+
+        looked = looked_at(info, [*map(entry_of, known)], is_whole=len(known) < LOOK)
+        return EntrySource(info=looked, read=entries, held=self.stack)
+
+
+def _row_entries(
+    place: Source, reader: Reader, decoder_of: Callable[..., EntryDecoder], chunks: Retrieved
+) -> Iterator[Entry]:
+    """Reads all of it from the start, as the first look found that it is to be read."""
+    problems, place = Problems(), replace(place)
+    decoder = decoder_of(problems=problems, chunks=replace(chunks, warnings=Counter()))
+    with closing(place), noting_read_errors(place.name, problems):
+        for row in reader(place, problems=problems):
+            entry = decoder.decode(row)
+            if entry is not None:
+                yield entry
+    decoder.finish(place.name)
+    problems.raise_if_any()
+
+
+def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
+    found = {
+        target: f"{chunks}[].{path}"
+        for target, name in HIT_FIELDS.items()
+        if (path := getattr(mapping, name)) is not None
+    }
+    if "chunk_score" in found and mapping.scores is not None:
+        found["chunk_score"] += f" ({mapping.scores.value})"
+    return found
+
+
+def _dump_entry(dump: RetrievalDump, *, has_ids: bool) -> Entry:
+    relevant = None
+    if dump.relevant_ids is not None:
+        ranked = [chunk.id for chunk in dump.chunks if chunk.id in dump.relevant_ids]
+        relevant = (*ranked, *sorted(dump.relevant_ids.difference(ranked)))
+    case = Case(
+        id=dump.query_id,
+        query=dump.query,
+        reference=dump.answers[0] if dump.answers else None,
+        alternative_references=dump.answers[1:],
+        reference_context_ids=relevant,
+    )
+    recorded = {"retrieve": recorded_outcome(retrieved(dump, has_ids=has_ids))}
+    return Entry(case=case, recorded=recorded)
 
 
 def _dump_form(name: str) -> tuple[str | None, DumpForm | None]:
