@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any, ClassVar, Generic, TypeVar
 
 import orjson
@@ -31,7 +32,7 @@ from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import Kind, Problems, Row
-from ragbench.io.values import CONVERTERS, ValueProblem, check_depth, is_missing
+from ragbench.io.values import CONVERTERS, ValueProblem, check_depth
 
 _NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
 """What other programs write into a cell of a table that has no value."""
@@ -112,7 +113,7 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _is_said(self, target: str, source: str, value: object, cells: bool) -> bool:
         """Whether a value says anything of its field."""
         if type(value) is not str:
-            return not is_missing(value)
+            return value is not None and (type(value) is not float or not isnan(value))
         if not value or value.isspace():
             # That says nothing as a reference, but is the text of a document as it stands.
             return target in _BLANK_SAYS and (target == "text" or not cells)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import orjson
 
@@ -290,8 +290,8 @@ def _objects(texts: Sequence[str]) -> list[Mapping[str, object]]:
             value: object = orjson.loads(text)
         except (orjson.JSONDecodeError, UnicodeEncodeError):
             continue
-        if is_object(value):
-            found.append(value)
+        if type(value) is dict:
+            found.append(cast("dict[str, object]", value))
     return found
 
 

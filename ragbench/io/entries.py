@@ -47,28 +47,24 @@ class SourceInfo:
     """What a reader of scores must know."""
 
     def lines(self) -> Iterator[str]:
-        yield from self._read()
-        if self.answers is not None:
-            yield from self.answers._read()
+        for info in (self,) if self.answers is None else (self, self.answers):
+            shown: list[str] = []
+            own = 0
+            for target, source in info.mapping.items():
+                if target != source or target in outcome_fields():
+                    shown.append(target if target == source else f"{target}={source}")
+                else:
+                    own += 1
+                    shown += [target] if own <= _OWN_NAMED else []
+            more = f" and {own - _OWN_NAMED} more" if own > _OWN_NAMED else ""
+            yield f"read {info.path} as {info.form}: {', '.join(shown)}{more}".rstrip(": ")
+            if info.unused:
+                hidden = len(info.unused) - _NAMED
+                rest = f" and {hidden} more" if hidden > 0 else ""
+                yield f"kept as metadata: {', '.join(info.unused[:_NAMED])}{rest}"
         if self.recorded:
             yield self._recorded()
         yield from self.notes
-
-    def _read(self) -> Iterator[str]:
-        shown: list[str] = []
-        own = 0
-        for target, source in self.mapping.items():
-            if target != source or target in outcome_fields():
-                shown.append(target if target == source else f"{target}={source}")
-            else:
-                own += 1
-                shown += [target] if own <= _OWN_NAMED else []
-        more = f" and {own - _OWN_NAMED} more" if own > _OWN_NAMED else ""
-        yield f"read {self.path} as {self.form}: {', '.join(shown)}{more}".rstrip(": ")
-        if self.unused:
-            hidden = len(self.unused) - _NAMED
-            rest = f" and {hidden} more" if hidden > 0 else ""
-            yield f"kept as metadata: {', '.join(self.unused[:_NAMED])}{rest}"
 
     def _recorded(self) -> str:
         first = counted(self.looked, "case")
@@ -91,7 +87,7 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
         info,
         looked=len(entries),
         cases=len(entries) if is_whole else None,
-        recorded=in_stage_order(counts),
+        recorded=in_stage_order(counts) if counts else {},
         failed=sum(any(o.status is Status.FAILED for o in found) for found in known),
         timed=sum(any(o.seconds is not None for o in found) for found in known),
     )
@@ -122,7 +118,7 @@ class EntrySource(AbstractContextManager["EntrySource"]):
         return self.read()
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.held.close()
 
     def close(self) -> None:
         self.held.close()

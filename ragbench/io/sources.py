@@ -194,8 +194,27 @@ class _Opening:
         Where they are, and hold chunks that no recognised name is of, these fields are named.
         """
         bindings = [pair for row in sample for pair in self.names[tuple(row.values)].bindings]
-        has_query = "." in self.fields.get("query", "") or any(t == "query" for t, _ in bindings)
-        adapted = self._adapted(sample, bindings, dump_form)
+        bound = {target for target, _ in bindings}
+        has_query = "." in self.fields.get("query", "") or "query" in bound
+        gold = {source for target, source in bindings if target in case_fields()}
+        fields = (field for row in sample[:_GUESSED_FROM] for field in row.values.items())
+        adapted = None
+        if (
+            dump_form is not None
+            or (
+                self.fields.get("retrieved_contexts") != ""
+                and bound.isdisjoint({"retrieved_contexts", "retrieved_context_ids"})
+                # A list or an object that is no gold, or a chunk with its score.
+                and any(
+                    name in SCORE_NAMES
+                    or type(value) in (list, dict)
+                    or (isinstance(value, str) and value[:1] in ("{", "["))
+                    for name, value in fields
+                    if name not in gold
+                )
+            )
+        ):
+            adapted = self._adapted(sample[:_GUESSED_FROM], bound, gold, dump_form)
         if adapted is not None:
             mapping = adapted.mapping
             if mapping.layout is Layout.ROWS or not mapping.chunks:
@@ -212,28 +231,20 @@ class _Opening:
         return None
 
     def _adapted(
-        self, sample: Sequence[Row], bindings: Sequence[tuple[str, str]], form: DumpForm | None
+        self, sample: Sequence[Row], bound: set[str], gold: set[str], form: DumpForm | None
     ) -> GuessedMapping | None:
         """How chunks are read that no recognised field holds; None where there are none for sure.
 
         A dataset may bring passages of its own: only scores, or the form of a store's response,
         say that they were retrieved.
         """
-        if not sample or (form is None and self.fields.get("retrieved_contexts") == ""):
-            return None
-        bound = {target for target, _ in bindings}
-        gold = {source for target, source in bindings if target in case_fields()}
-        if form is None and (
-            bound & {"retrieved_contexts", "retrieved_context_ids"}
-            or not any(_may_hold_chunks(row.values, gold) for row in sample[:_GUESSED_FROM])
-        ):
-            return None
-        records = [DumpRecord(row.path, row.line, row.values) for row in sample[:_GUESSED_FROM]]
+        records = [DumpRecord(row.path, row.line, row.values) for row in sample]
+        if form is not None:
+            overrides = self._overrides()
+            return guess_mapping(records, form=form, overrides=overrides) if sample else None
         try:
-            found = guess_mapping(records, form=form, overrides=self._overrides())
+            found = guess_mapping(records, overrides=self._overrides())
         except DataError:
-            if form is not None:
-                raise
             return None
         mapping = found.mapping
         is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
@@ -243,7 +254,7 @@ class _Opening:
             or (mapping.chunks or "").partition(".")[0] in gold
             or (mapping.layout is Layout.QUERIES and not _has_texts(found, records))
         )
-        return None if is_own and form is None else found
+        return None if is_own else found
 
     def _overrides(self) -> dict[str, str]:
         """The user's mapping in the words of a dump."""
@@ -274,7 +285,7 @@ class _Opening:
         unused = tuple(dict.fromkeys(name for p in decoder.plans.values() for name in p.rest))
         if chunks.decoder is not None:
             bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
-        gold = gold_notes([row.values for row in known], unused, bound)
+        gold = gold_notes([row.values for row in known], unused, bound) if unused else ()
         info = SourceInfo(
             path=self.place.name,
             form=form,
@@ -405,15 +416,6 @@ def _dump_form(name: str) -> tuple[str | None, DumpForm | None]:
         known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
         raise ConfigError(f"unknown name '{name}' among formats. Known: {known}") from error
     return (found, None) if isinstance(found, str) else (None, found)
-
-
-def _may_hold_chunks(values: Mapping[str, object], gold: set[str]) -> bool:
-    """Whether a record has lists or objects that are no gold, or is a chunk with its score."""
-    return not values.keys().isdisjoint(SCORE_NAMES) or any(
-        type(value) in (list, dict) or (isinstance(value, str) and value[:1] in ("{", "["))
-        for name, value in values.items()
-        if name not in gold
-    )
 
 
 def _has_texts(found: GuessedMapping, records: Sequence[DumpRecord]) -> bool:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
 
@@ -97,13 +98,18 @@ def as_id(value: object) -> str:
     raise _expected("an id (text or a number)", value)
 
 
-def as_texts(value: object) -> tuple[str, ...]:
+def as_texts(value: object, convert: Callable[[object], str] | None = None) -> tuple[str, ...]:
     """A list of texts; one text is a list of one. Numbers become text, nulls are left out."""
-    return tuple(value) if _is_plain(value) else _listed(value, _written)
+    if _is_plain(value):
+        return tuple(value)
+    convert = convert or _written
+    if is_list(value):
+        return tuple([convert(item) for item in value if item is not None])
+    return (convert(value),)
 
 
-def as_ids(value: object) -> tuple[str, ...]:
-    return tuple(value) if _is_plain(value) else _listed(value, as_id)
+as_ids = partial(as_texts, convert=as_id)
+"""As `as_texts`, for ids."""
 
 
 def _is_plain(value: object) -> TypeGuard[list[str]]:
@@ -114,12 +120,6 @@ def _is_plain(value: object) -> TypeGuard[list[str]]:
         if type(item) is not str or "\x00" in item:
             return False
     return True
-
-
-def _listed(value: object, convert: Callable[[object], _T]) -> tuple[_T, ...]:
-    if is_list(value):
-        return tuple([convert(item) for item in as_list(value) if item is not None])
-    return (convert(value),)
 
 
 def _written(value: object) -> str:
@@ -223,11 +223,12 @@ def as_numbers(value: object) -> tuple[float, ...]:
     """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out."""
     if not is_list(value):
         raise _expected("a list of numbers", value)
-    found = [(item, _number(item)) for item in as_list(value)]
-    for item, number in found:
-        if number is None:
+    found: list[float] = []
+    for item in value:
+        if (number := _number(item)) is None:
             raise ValueProblem(f"expected a list of numbers, found {describe(item)} in it")
-    return tuple(number for _, number in found if number is not None)
+        found.append(number)
+    return tuple(found)
 
 
 def as_flag(value: object) -> bool:

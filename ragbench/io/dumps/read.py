@@ -231,7 +231,7 @@ def _read_ahead(
         problems.note(*noted[before:])
         yield from records
 
-    return first, again()
+    return first, again() if noted else chain(first, records)
 
 
 def _given_queries(
