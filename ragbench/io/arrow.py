@@ -53,7 +53,6 @@ def _json_value(value: object) -> object:
 
 
 _BATCH_ROWS = 1000
-_USUAL_SPLIT = "test"
 
 
 def is_saved_folder(folder: Path) -> bool:
@@ -83,31 +82,19 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
             name, _, configuration = rest.partition("/")
             name = f"{owner}{slash}{name}"
             loaded = datasets.load_dataset(name, configuration or None, streaming=True)
-        dataset = _choose_split(loaded, source, problems)
-        if dataset is None:
-            return
-        for table in dataset.with_format("arrow").iter(batch_size=_BATCH_ROWS):
+        if isinstance(loaded, dict):
+            splits = cast("Mapping[str, Any]", loaded)
+            split = source.chosen(sorted(splits), problems)
+            if split is None:
+                return
+            loaded = splits[split]
+        for table in loaded.with_format("arrow").iter(batch_size=_BATCH_ROWS):
             for values in json_rows(table):
                 number += 1
                 yield Row(source.name, number, values)
     except Exception as error:  # noqa: BLE001  # the package raises what its many back ends raise
         message = f"cannot be read after record {number}: {type(error).__name__}: {error}"
         problems.add(message, path=source.name)
-
-
-def _choose_split(loaded: Any, source: Source, problems: Problems) -> Any:
-    if not isinstance(loaded, dict):
-        return loaded
-    splits = cast("Mapping[str, Any]", loaded)
-    wanted = source.split or (next(iter(splits)) if len(splits) == 1 else _USUAL_SPLIT)
-    if wanted in splits:
-        if source.split is None and len(splits) > 1:
-            others = ", ".join(sorted(splits.keys() - {wanted}))
-            source.notes[f"The split '{wanted}' is read; --split names another: {others}"] = None
-        return splits[wanted]
-    named = f"no split '{wanted}'" if source.split else "several splits and none named"
-    problems.add(f"{named}; the splits are: {', '.join(sorted(splits))}", path=source.name)
-    return None
 
 
 def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

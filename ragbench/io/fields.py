@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ragbench.errors import ConfigError
+from ragbench.io.settings import listed_names
 from ragbench.io.source import Kind
 from ragbench.plugins import Registry
 
@@ -121,10 +121,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)
         for target in overrides:
             if target not in names:
-                close = get_close_matches(target, names, n=1)
-                hint = f" Did you mean '{close[0]}'?" if close else ""
-                known = ", ".join(names)
-                raise ConfigError(f"no field '{target}' to map to.{hint} Known: {known}")
+                raise ConfigError(f"no field '{target}' to map to.{listed_names(target, names)}")
         self.unseen = {name for name, source in overrides.items() if source} - HIT_FIELDS.keys()
         """Fields with an override whose source field no record had so far."""
 

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -171,6 +171,22 @@ class Source:
     def first_child(self, names: Iterable[str]) -> Source | None:
         """The first of these files that the folder has."""
         return next((file for file in map(self.child, names) if file is not None), None)
+
+    def chosen(
+        self, parts: Sequence[str], problems: Problems, *, what: str = "split", usual: str = "test"
+    ) -> str | None:
+        """Which part to read: the one asked for, the only one or the usual one.
+
+        What was chosen among several is noted; None, and a problem, where there is no such part.
+        """
+        wanted = self.split or (parts[0] if len(parts) == 1 else usual)
+        others = ", ".join(part for part in parts if part != wanted)
+        if wanted not in parts:
+            problems.add(f"no {what} '{wanted}'; there are: {others or 'none'}", path=self.name)
+            return None
+        if self.split is None and others:
+            self.notes[f"The {what} '{wanted}' is read; --split names another: {others}"] = None
+        return wanted
 
     def head(self, problems: Problems) -> bytes | None:
         """The first bytes, decompressed, without consuming them; None when it cannot be read."""

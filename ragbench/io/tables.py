@@ -217,9 +217,11 @@ def _checked(stream: BinaryIO, source: Source) -> BinaryIO:
 def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problems) -> Iterator[Row]:
     book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
-        sheet = _sheet(book, source, problems)
-        if sheet is None:
+        names = [sheet.title for sheet in book.worksheets]
+        name = source.chosen(names, problems, what="sheet", usual=next(iter(names), ""))
+        if name is None:
             return
+        sheet = book[name]
         sheet.reset_dimensions()  # what the file says of its size need not be true
         header: list[str] | None = None
         for number, raw in enumerate(sheet.iter_rows(values_only=True), start=1):
@@ -241,18 +243,6 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
                 yield _row(cells + missing, header, source.name, number)
     finally:
         book.close()
-
-
-def _sheet(book: Any, source: Source, problems: Problems) -> Any:
-    names = [sheet.title for sheet in book.worksheets]
-    if source.split is None and len(names) > 1:
-        others = ", ".join(names[1:])
-        source.notes[f"The sheet '{names[0]}' is read; --split names another: {others}"] = None
-    wanted = source.split or next(iter(names), None)
-    if wanted in names:
-        return book[wanted]
-    problems.add(f"no sheet '{wanted}'; there are: {', '.join(names)}", path=source.name)
-    return None
 
 
 def _cell_text(cell: object) -> str:

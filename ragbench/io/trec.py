@@ -225,7 +225,6 @@ def _column(id_: str, case: str) -> str:
 
 # --- folders of cases, documents and judgements: BEIR's, TREC's and ragbench's own
 
-_USUAL_SPLIT = "test"
 _DOCUMENT_FILES = ("collection.tsv", "corpus.tsv")
 _QRELS_FILES = ("qrels.txt", "qrels.tsv", "qrels")
 
@@ -290,15 +289,8 @@ def pick_qrels(source: Source, problems: Problems) -> Source | None:
         return None
     files = (path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file())
     splits = sorted({name.removesuffix(".tsv") for name in files if name.endswith(".tsv")})
-    wanted = source.split or (splits[0] if len(splits) == 1 else _USUAL_SPLIT)
-    file = source.child(f"{QRELS_FOLDER}/{wanted}.tsv")
-    if file is None:
-        known = ", ".join(splits) or "none"
-        problems.add(f"no judgements for split '{wanted}'; there are: {known}", path=source.name)
-    elif source.split is None and len(splits) > 1:
-        others = ", ".join(name for name in splits if name != wanted)
-        source.notes[f"The split '{wanted}' is read; --split names another: {others}"] = None
-    return file
+    wanted = source.chosen(splits, problems)
+    return None if wanted is None else source.child(f"{QRELS_FOLDER}/{wanted}.tsv")
 
 
 def judged_fields(grades: Mapping[str, int]) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache
 from itertools import chain, islice
 from typing import NamedTuple
@@ -30,6 +29,7 @@ from ragbench.io.dumps.form import (
     text_paths,
 )
 from ragbench.io.dumps.forms import forms
+from ragbench.io.settings import listed_names
 from ragbench.io.values import as_label, as_score, describe, is_list, is_object
 
 _CONTAINERS = (
@@ -91,9 +91,7 @@ def guess_mapping(
 ) -> GuessedMapping:
     for name in overrides or ():
         if name not in MAPPABLE:
-            close = get_close_matches(name, MAPPABLE, n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise ConfigError(f"--map {name}: no such field.{hint} Known: {', '.join(MAPPABLE)}")
+            raise ConfigError(f"--map {name}: no such field.{listed_names(name, MAPPABLE)}")
     given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
     values = [record.value for record in records]
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))

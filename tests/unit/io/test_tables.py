@@ -65,7 +65,7 @@ def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
     datasets.DatasetDict({"test": one, "train": one.select([1])}).save_to_disk(tmp_path / "two")
     check(tmp_path / "two")
     assert [case.id for case in read_cases(tmp_path / "two", split="train")] == ["2"]
-    with pytest.raises(DataError, match="no split 'dev'; the splits are: test, train"):
+    with pytest.raises(DataError, match="no split 'dev'; there are: test, train"):
         list(read_cases(tmp_path / "two", split="dev"))
 
 
