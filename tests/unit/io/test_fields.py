@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from ragbench import Case, Document, read_cases, read_documents
+from ragbench import Case, Document, Evidence, read_cases, read_documents
 from ragbench.errors import DataError
 from ragbench.io.fields import case_fields, document_fields, entry_fields
 from ragbench.io.source import Problems
@@ -52,10 +53,18 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
         ({"answerable": "UNANSWERABLE"}, "answerable", False),
         ({"answerable": 1.0}, "answerable", True),
         ({}, "answerable", None),
+        ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
+        ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
+        *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
+        ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
+        ({"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]}, "evidence",
+         (Evidence(text="Ada", document_id="1", start=0, end=3),)),
+        ({"cluster": 4}, "cluster", "4"),
+        ({"grades": {"1": 2, "9": 0}}, "grades", {"1": 2, "9": 0}),
         ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
         ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
     ],
-)
+)  # fmt: skip
 def test_what_a_field_means(tmp_path: Path, row: Row, field: str, value: object) -> None:
     assert getattr(read(tmp_path, row), field) == value
 

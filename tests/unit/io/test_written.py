@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import (
@@ -70,7 +70,7 @@ def unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     return st.lists(records, min_size=1, max_size=4, unique_by=lambda record: record.id)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(unique(cases), unique(documents))
 def test_cases_and_documents_come_back_from_a_file(
     tmp_path_factory: pytest.TempPathFactory, written: list[Case], texts: list[Document]
@@ -148,7 +148,6 @@ STAGES = {
     "retrieve": "retrieval", "post_retrieve": "post_retrieval", "generate": "generation",
 }  # fmt: skip
 
-
 UNASKED = Trace(
     case=Case(id="new", query="q"),
     retrieval=skipped("not recorded"),
@@ -201,6 +200,13 @@ def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
     )
     # In our run a query that is judged alone is one for which nothing was found.
     assert second.recorded["retrieve"].value == RetrievalResult([], context_ids=[], scores=[])
+    foreign = tmp_path / "foreign.run"
+    foreign.write_text("q%201 Q0 a 1 2.5 bm25\n")
+    with (
+        open_source(foreign, corpus=corpus, queries=queries) as source,
+        pytest.raises(DataError, match="no query has the id 'q%201'"),
+    ):
+        list(source)
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
@@ -208,24 +214,16 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 
 @settings(max_examples=30)
 @given(
-    response=TEXTS,
-    contexts=st.lists(TEXTS, max_size=3),
-    scores=st.floats(allow_nan=False),
-    metadata=st.dictionaries(TEXTS, st.integers(0, 9) | TEXTS, max_size=2),
+    TEXTS, st.lists(TEXTS, max_size=3), st.floats(allow_nan=False), st.dictionaries(TEXTS, TEXTS)
 )
 def test_texts_scores_and_metadata_survive(
-    tmp_path_factory: pytest.TempPathFactory,
-    response: str,
-    contexts: list[str],
-    scores: float,
-    metadata: dict[str, Any],
+    tmp_path_factory: Any, response: str, contexts: list[str], score: float, noted: dict[str, str]
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    noted = metadata or None
-    retrieval = RetrievalResult(contexts, scores=[scores] * len(contexts), metadata=noted)
+    scores = [score] * len(contexts)
     trace = Trace(
-        case=Case(id="1", query="q", metadata=metadata),
-        retrieval=measured(retrieval),
+        case=Case(id="1", query="q", metadata=noted),
+        retrieval=measured(RetrievalResult(contexts, scores=scores, metadata=noted or None)),
         generation=measured(GenerationResult(response)),
     )
     for form in ("jsonl", "csv"):

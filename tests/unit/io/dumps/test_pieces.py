@@ -42,7 +42,7 @@ def read(path: Path, piece: int = 0) -> tuple[list[RetrievalDump], list[Problem]
         return [*dump], [*dump.problems], dump.malformed, dump.repeated_ids
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     rows=st.lists(LINE, max_size=12),
     piece=st.integers(1, 300),
