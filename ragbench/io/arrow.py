@@ -17,7 +17,7 @@ from typing import Any, cast
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
-from ragbench.io.export import ColumnKind, Exported, Scores, Tally, columns, table_row
+from ragbench.io.export import ColumnKind, Exported, Scores, columns, table_row
 from ragbench.io.limits import ReadLimits, TooLargeError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
@@ -178,7 +178,7 @@ def arrow_schema(scores: Scores) -> Any:
 
 
 def arrow_batches(
-    traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Tally
+    traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Exported
 ) -> Iterator[Any]:
     pa: Any = require("pyarrow", extra="hf")
     names = [*columns(scores)]
@@ -216,7 +216,7 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
     The rows go to an Arrow file first and are mapped from there, so that memory stays flat.
     """
     datasets: Any = require("datasets", extra="hf")
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with (
         folder_written_whole(path, replaceable=_is_dataset) as folder,
         TemporaryDirectory(dir=path.parent, prefix=".ragbench-") as scratch,
@@ -237,10 +237,10 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
             if shown:
                 datasets.enable_progress_bars()
         del mapped, dataset
-    return tally.exported(path)
+    return tally
 
 
-def _write_arrow(path: Path, traces: Iterable[Trace], scores: Scores, tally: Tally) -> None:
+def _write_arrow(path: Path, traces: Iterable[Trace], scores: Scores, tally: Exported) -> None:
     pa: Any = require("pyarrow", extra="hf")
     schema = arrow_schema(scores)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
@@ -259,11 +259,11 @@ def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exp
     """
     pq: Any = require("pyarrow.parquet", extra="hf")
     schema = arrow_schema(scores)
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with (
         written_whole(path, make_folders=True, is_text=False) as file,
         pq.ParquetWriter(file, schema, version="2.6", compression="zstd", compression_level=3) as w,
     ):
         for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):
             w.write_batch(batch)
-    return tally.exported(path)
+    return tally

@@ -12,7 +12,7 @@ import io
 import logging
 import os
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,13 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     if kind != "documents":
         problems.add("text files hold documents, not cases", path=source.name)
         return
-    for name, file in _files(source):
+    files: Iterable[str] = [source.name if source.path is None else source.path.name]
+    if source.path is not None and source.is_folder:
+        files = text_files(source.path)
+    for name in files:
+        file = source.child(name) if source.is_folder else source
+        if file is None:
+            continue
         found = (_converted if file.suffix in CONVERTED else _plain_text)(file, problems)
         if found is not None:
             yield Row(file.name, None, {"id": name, "text": found[0], "title": found[1]})
@@ -144,16 +150,6 @@ def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
             is_there = not package or importlib.util.find_spec(package) is not None
             if not name.startswith(".") and (suffix in SUFFIXES and is_there) is not others:
                 yield (Path(parent) / name).relative_to(folder).as_posix()
-
-
-def _files(source: Source) -> Iterator[tuple[str, Source]]:
-    if source.path is None or not source.is_folder:
-        yield (source.name if source.path is None else source.path.name), source
-        return
-    for name in text_files(source.path):
-        file = source.child(name)
-        if file is not None:
-            yield name, file
 
 
 def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | None:

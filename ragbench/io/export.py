@@ -35,12 +35,17 @@ class Scores:
         return ((metric, cells.get(metric)) for metric in self.metrics)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Exported:
+    """What was written where; a writer counts in it."""
+
     paths: tuple[Path, ...]
-    written: int
-    left_out: Mapping[str, int]
+    written: int = 0
+    left_out: dict[str, int] = field(default_factory=dict[str, int])
     """Why cases were left out, and how many for each reason; empty when none were."""
+
+    def leave_out(self, reason: str) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
 
 class Export(Protocol):
@@ -51,18 +56,6 @@ class Export(Protocol):
     """
 
     def __call__(self, traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported: ...
-
-
-@dataclass(kw_only=True, slots=True)
-class Tally:
-    written: int = 0
-    left_out: dict[str, int] = field(default_factory=dict[str, int])
-
-    def leave_out(self, reason: str) -> None:
-        self.left_out[reason] = self.left_out.get(reason, 0) + 1
-
-    def exported(self, *paths: Path) -> Exported:
-        return Exported(paths=paths, written=self.written, left_out=self.left_out)
 
 
 def failed_stage(trace: Trace) -> str | None:
@@ -292,7 +285,7 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
     outcome: status, value, reason, failure, seconds) and ``scores`` (metric to cell). Null means
     not known or not given, an empty list known to be none.
     """
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         for trace in traces:
             case = trace.case
@@ -307,4 +300,4 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
                 line = json_bytes(record)
             file.write(line + b"\n")
             tally.written += 1
-    return tally.exported(path)
+    return tally

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
@@ -122,7 +121,14 @@ def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
         case = entry.case
         counts.cases += 1
         counts.own += bool(entry.recorded)
-        number = _by_id(db, case, counts)
+        found = db.execute(
+            "SELECT number, same FROM answers WHERE id = ? ORDER BY number LIMIT 1", (case.id,)
+        ).fetchone()
+        number, same = found or (None, None)
+        # Two files that number their lines have the same ids for different questions.
+        if same is not None and same != derived_id("q", case.query):
+            counts.disagreeing += 1
+            number = None
         if number is None:
             row = (position, case.id, case.query.strip())
             db.execute("INSERT INTO pending VALUES (?, ?, ?)", row)
@@ -148,20 +154,6 @@ def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
 def _take(db: sqlite3.Connection, position: int, number: int) -> None:
     db.execute("INSERT INTO pairs VALUES (?, ?)", (position, number))
     db.execute("UPDATE answers SET used = used + 1 WHERE number = ?", (number,))
-
-
-def _by_id(db: sqlite3.Connection, case: Case, counts: _Counts) -> int | None:
-    row = db.execute(
-        "SELECT number, same FROM answers WHERE id = ? ORDER BY number LIMIT 1", (case.id,)
-    ).fetchone()
-    if row is None:
-        return None
-    number, same = row
-    # Two files that number their lines have the same ids for different questions.
-    if same is not None and same != derived_id("q", case.query):
-        counts.disagreeing += 1
-        return None
-    return int(number)
 
 
 def _described(

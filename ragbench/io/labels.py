@@ -106,6 +106,12 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     if "supporting_sentences" in row:  # WiCE: the sentences of one page
         evidence = ("\n".join(evidence),)
     cluster = question if is_expertqa else row.get("cluster")
+    level = _NAMED.get(str(row.get("label")).strip().lower())
+    if is_expertqa:
+        level = _EXPERTQA[row["support"]]
+    if level is None:
+        named, given = ", ".join(LEVELS), row.get("label")
+        raise _FieldError("label", f"must be {named}, true, false, 1, 0.5 or 0, not {given!r}")
     try:
         graded = None if grade is None else as_number(grade)
     except ValueProblem as problem:
@@ -114,19 +120,11 @@ def _claim(row: Row, number: str) -> LabelledClaim:
         id=str(row.get("id") or (meta.get("id") if is_object(meta) else None) or number),
         claim=claim[0],
         evidence=evidence,
-        level=_EXPERTQA[row["support"]] if is_expertqa else _level(row.get("label")),
+        level=level,
         question=question if isinstance(question, str) else "",
         cluster=None if cluster is None else str(cluster),
         grade=graded,
     )
-
-
-def _level(value: object) -> int:
-    level = _NAMED.get(str(value).strip().lower())
-    if level is None:
-        named = ", ".join(LEVELS)
-        raise _FieldError("label", f"must be {named}, true, false, 1, 0.5 or 0, not {value!r}")
-    return level
 
 
 def _texts(row: Row, *names: str) -> tuple[str, ...]:

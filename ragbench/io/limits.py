@@ -109,17 +109,6 @@ class ReadLimits:
             raise TooLargeError(self.long_record("the file"))
         return data
 
-    def check_unpacked(self, unpacked: int, packed: int) -> None:
-        """Stops what unpacks to far more than data do.
-
-        Args:
-            unpacked: bytes so far.
-            packed: bytes that they were made of.
-        """
-        if unpacked > self.file and unpacked > _MOST_TIMES * packed:
-            what = f"it unpacks to more than {_MOST_TIMES} times its size, and to more than"
-            raise TooLargeError(self.large_file(what))
-
     def check_archive(self, archive: zipfile.ZipFile) -> None:
         """Stops a ZIP file, such as a workbook, before anything of it is unpacked.
 
@@ -152,7 +141,9 @@ class Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         count: int = self._stream.readinto(buffer)
         self._size += count
-        self._limits.check_unpacked(self._size, self._packed.size)
+        if self._size > max(self._limits.file, _MOST_TIMES * self._packed.size):
+            what = f"it unpacks to more than {_MOST_TIMES} times its size, and to more than"
+            raise TooLargeError(self._limits.large_file(what))
         return count
 
     def close(self) -> None:

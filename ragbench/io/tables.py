@@ -23,7 +23,7 @@ from zipfile import BadZipFile, ZipFile
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
-from ragbench.io.export import Exported, Scores, Tally, columns, table_row
+from ragbench.io.export import Exported, Scores, columns, table_row
 from ragbench.io.json_text import json_text, plain
 from ragbench.io.limits import TooLargeError
 from ragbench.io.lines import decode_line, read_lines
@@ -142,7 +142,7 @@ def _explain(error: csv.Error) -> str:
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header."""
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         names = [*columns(scores)]
         file.write(_line(names, "the header"))
@@ -150,7 +150,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
             row = table_row(trace, scores)
             file.write(_line([row[name] for name in names], f"case '{trace.case.id}'"))
             tally.written += 1
-    return tally.exported(path)
+    return tally
 
 
 def _line(values: Iterable[object], what: str) -> bytes:

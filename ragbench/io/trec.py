@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
-from ragbench.io.export import Exported, Scores, Tally, failed_stage
+from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import read_json_lines
@@ -166,7 +166,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     qrels = path.with_suffix(".qrels")
     if qrels == path:
         raise InputError(f"'{path}' is where the qrels go; name the run file, such as out.run")
-    tally = Tally()
+    tally = Exported(paths=(path, qrels))
     with (
         written_whole(path, make_folders=True) as run_file,
         written_whole(qrels, make_folders=True) as qrels_file,
@@ -184,7 +184,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
                     line = f"{_column(case, case)} 0 {_column(id_, case)} {grade}\n"
                     qrels_file.write(line.encode())
                 tally.written += 1
-    return tally.exported(path, qrels)
+    return tally
 
 
 def _run_lines(trace: Trace) -> list[bytes]:

@@ -279,8 +279,7 @@ def as_grades(value: object) -> dict[str, int]:
 
 def as_evidence(value: object) -> tuple[Evidence, ...]:
     """Spans: texts, or objects of text, document_id, start and end."""
-    items = as_list(value) if is_list(value) else [value]
-    return tuple(_as_span(item) for item in items)
+    return tuple(map(_as_span, as_list(value) if is_list(value) else [value]))
 
 
 def _as_span(item: object) -> Evidence:

@@ -138,16 +138,18 @@ def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
         case["reference"] = None  # the table repeats the first of them there
     retrieved, contexts = None, known["retrieved_contexts"]
     if contexts is not None:
-        retrieved = RetrievalResult(
-            contexts,
-            context_ids=known["retrieved_context_ids"],
-            scores=known["retrieved_scores"],
-            context_metadata=known["context_metadata"],
-            metadata=known["retrieval_metadata"],
+        given: Any = {name: known[column] for name, column in _RETRIEVAL_COLUMNS.items()}
+        retrieved = RetrievalResult(contexts, **given)
+    generated = None
+    if known["generation_status"] in (Status.MEASURED, Status.ABSTAINED):
+        given = {name: known[name] for name in ("multi_responses", "confidence", "abstained")}
+        # An empty cell is an empty answer where there was one.
+        generated = GenerationResult(
+            known["response"] or "", metadata=known["generation_metadata"], **given
         )
     # The table holds what generation was given, not what stood before post-retrieval.
     last = "retrieve" if known["post_retrieval_status"] is None else "post_retrieve"
-    held: dict[str, Any] = {last: retrieved, "generate": _table_generation(known)}
+    held: dict[str, Any] = {last: retrieved, "generate": generated}
     stages = ("retrieve", "post_retrieve", "generate")
     return case, {one: _table_outcome(_STAGES[one], known, held.get(one)) for one in stages}
 
@@ -159,17 +161,12 @@ _CASE_COLUMNS = (
 )
 
 
-def _table_generation(known: Values) -> GenerationResult[Any] | None:
-    status = known["generation_status"]
-    if status not in (Status.MEASURED, Status.ABSTAINED):
-        return None
-    return GenerationResult(
-        known["response"] or "",  # an empty cell is an empty answer where there was one
-        multi_responses=known["multi_responses"],
-        confidence=known["confidence"],
-        abstained=known["abstained"],
-        metadata=known["generation_metadata"],
-    )
+_RETRIEVAL_COLUMNS = {
+    "context_ids": "retrieved_context_ids",
+    "scores": "retrieved_scores",
+    "context_metadata": "context_metadata",
+    "metadata": "retrieval_metadata",
+}
 
 
 def _table_outcome(name: str, known: Values, value: Any) -> Outcome[Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragbench.core.score_order import ScoreOrders
 from ragbench.errors import ConfigError, DataError, Problem
@@ -216,7 +216,7 @@ def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 
 def _hit_fields(
     hits: Hits, form: DumpForm, given: Mapping[str, str], first: DumpRecord
-) -> dict[str, str | None]:
+) -> dict[str, Any]:
     objects = [hit for hit in hits if is_object(hit)]
     if form.name in _PLAIN:
         form = forms()["plain"]
@@ -234,7 +234,7 @@ def _hit_fields(
         if labels and all(as_label(value) is not None for value in labels):
             relevant = path
             break
-    found = {
+    found: dict[str, Any] = {
         "id": _first(objects, form.id, texts=False),
         "text": text or "text",
         "score": _first(objects, form.score, texts=False)

@@ -60,18 +60,13 @@ def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, An
     A chunk has ``id``, ``text``, ``score`` and ``metadata``; where they are known also
     ``document_id``, ``start`` and ``end``, its place in that document.
     """
-    return {"query_id": query_id, "query": query, "chunks": [_chunk(chunk) for chunk in chunks]}
-
-
-def _chunk(chunk: Chunk) -> dict[str, Any]:
-    place = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
-    return {
-        "id": chunk.id,
-        "text": chunk.text,
-        "score": chunk.score,
-        "metadata": dict(chunk.metadata),
-        **{name: value for name, value in place.items() if value is not None},
-    }
+    rows: list[dict[str, Any]] = []
+    for chunk in chunks:
+        row = {"id": chunk.id, "text": chunk.text, "score": chunk.score}
+        place = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
+        known = {name: value for name, value in place.items() if value is not None}
+        rows.append({**row, "metadata": dict(chunk.metadata), **known})
+    return {"query_id": query_id, "query": query, "chunks": rows}
 
 
 def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
@@ -164,12 +159,12 @@ def open_dump(
     with ExitStack() as stack:
         source = decoded(Source.of(path, split=split, encoding=encoding))
         stack.callback(source.close)
-        container = None
+        container = ""
         if source.is_folder:
             message = "expected a file with retrieval results, found a folder"
             problems.add(message, path=source.name)
         else:
-            container, _ = detect_container(source, "cases", problems)
+            container = detect_container(source, "cases", problems)[0] or ""
         problems.raise_if_any()
         known = None
         if query is not None or queries is not None:
@@ -179,7 +174,7 @@ def open_dump(
         if form is None and container in ("run-file", "json"):
             joined = _joined_form(container, source, texts)
         if joined is None:
-            records = read_records(source, container or "", problems)
+            records = read_records(source, container, problems)
         else:
             records = _joined(joined, source, texts, known, corpus, problems)
         first, records = _read_ahead(records, problems)
