@@ -25,6 +25,7 @@ from ragbench.io.fields import (
     QUERY_FILES,
     formats,
     is_known_field,
+    read_table,
     readers,
 )
 from ragbench.io.json_files import (
@@ -177,56 +178,39 @@ class _Sign(NamedTuple):
     """What the records of a form have: all of some fields, some of others, values of a type."""
 
     form: str
-    all: str
-    some: str = ""
-    least: int = 0
-    types: Mapping[str, type | tuple[type, ...]] = {}
+    all: frozenset[str]
+    some: frozenset[str]
+    least: int
+    types: Mapping[str, tuple[type, ...]]
 
 
-_OUTCOME = (dict, type(None))
-_SIGNS = (
-    _Sign("export", "id query retrieval generation scores", 
-          types={"retrieval": _OUTCOME, "generation": _OUTCOME}),
-    _Sign("export", "user_input retrieval_status generation_status"),
-    _Sign("report", "id query retrieved_ids retrieve generate failures"),
-    _Sign("verdicts", "relevant_chunk_ids retrieval_quality answer_probability"),
-    _Sign("promptfoo", "vars", "response error promptIdx testIdx gradingResult failureReason", 2,
-          {"vars": dict}),
-    _Sign("mtrag", "task_id contexts targets history", types={"history": list}),
-    _Sign("mtrag", "task_id contexts targets input", types={"input": list}),
-    _Sign("ragchecker", "query gt_answer"),
-    _Sign("open-rag-eval", "query passage generated_answer"),
-    _Sign("deepeval", "input", "actual_output actualOutput retrieval_context retrievalContext", 1),
-    _Sign("ragas", "user_input"),
-    _Sign("ragas", "eval_sample"),
-)  # fmt: skip
-_SPECIAL = [(sign, frozenset(sign.all.split()), frozenset(sign.some.split())) for sign in _SIGNS]
+_TYPES = {"object": (dict,), "object or null": (dict, type(None)), "list": (list,)}
+
+
+@cache
+def _signs() -> list[_Sign]:
+    return [
+        _Sign(
+            form=row["form"],
+            all=frozenset(row["all"].split()),
+            some=frozenset(row.get("some", "").split()),
+            least=row.get("least", 0),
+            types={name: _TYPES[kind] for name, kind in row.get("types", {}).items()},
+        )
+        for row in read_table("signs.toml")["sign"]
+    ]
 
 
 def special_form(record: Mapping[str, object]) -> str | None:
     """The tool that a record is of; None when its fields say nothing of one."""
-    for sign, wanted, some in _SPECIAL:
+    for sign in _signs():
         if (
-            wanted <= record.keys()
-            and len(some & record.keys()) >= sign.least
-            and all(isinstance(record[name], kind) for name, kind in sign.types.items())
+            sign.all <= record.keys()
+            and len(sign.some & record.keys()) >= sign.least
+            and all(isinstance(record[name], kinds) for name, kinds in sign.types.items())
         ):
             return sign.form
     return None
-
-
-_OTHERS: Mapping[frozenset[str], str] = {
-    frozenset({"ragbench_baseline"}): "a baseline file: it holds scores and no questions",
-    frozenset({"schema_version", "latencies"}): "a run's timings: name the run's folder",
-    frozenset({"schema_version", "validator", "queries"}): "a summary of verdicts: it holds no "
-    "questions",
-    frozenset({"dataset", "fingerprints", "metrics", "packages"}): "a run's manifest: name the "
-    "run's folder",
-    frozenset({"manifest", "schema_version"}): "a run's report, which holds no cases: name the "
-    "run's folder, or cases.csv",
-    frozenset({"case", "metric", "judgements"}): "a run's judgements: name the run's folder",
-}
-"""What else ragbench writes as JSON, by keys that it begins with; there are no cases in it."""
 
 
 def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
@@ -234,9 +218,9 @@ def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
     keys = object_keys(head)
     if not keys:
         return None
-    for wanted, what in _OTHERS.items():
-        if wanted <= keys.keys():
-            problems.add(f"it is {what}", path=source.name)
+    for other in read_table("signs.toml")["other"]:
+        if keys.keys() >= {*other["all"].split()}:
+            problems.add(f"it is {other['what']}", path=source.name)
             return "json"
     has_cases = array_key(head, ("cases",)) is not None
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys.keys():

@@ -37,14 +37,16 @@ ANSWER_FIELDS = frozenset(
 """Fields without which a record holds nothing that a system did."""
 
 
-def _read(name: str) -> dict[str, dict[str, Any]]:
+@cache
+def read_table(name: str) -> dict[str, Any]:
+    """A file of data of this package."""
     file = resources.files("ragbench.io").joinpath(name)
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @cache
 def _named(kind: str) -> Names:
-    return {name: tuple(names.split()) for name, names in _read("fields.toml")[kind].items()}
+    return {name: tuple(names.split()) for name, names in read_table("fields.toml")[kind].items()}
 
 
 @cache
@@ -207,7 +209,7 @@ def formats() -> Mapping[str, FormatInfo]:
     """Every format that ragbench brings, by name, in the order of ``ragbench show formats``."""
     return {
         name: msgspec.convert({**row, "name": name}, FormatInfo)
-        for name, row in _read("formats.toml").items()
+        for name, row in read_table("formats.toml").items()
     }
 
 
