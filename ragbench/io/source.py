@@ -121,7 +121,12 @@ class Source:
     ) -> Source:
         """Takes ``-``, ``hf:owner/name[:split]``, an address (``s3://...``), or a path."""
         if encoding is not None:
-            encoding = _codec_name(encoding)
+            try:
+                b"".decode(encoding)  # refuses what encodes bytes as bytes, such as base64
+                encoding = codecs.lookup(encoding).name
+            except (LookupError, ValueError) as error:
+                such = "utf-8, cp1252, gb18030, shift_jis, utf-16"
+                raise ConfigError(f"no text encoding '{encoding}'. Such as: {such}") from error
         if isinstance(source, str):
             if source == STDIN:
                 return cls(name="<stdin>", split=split, encoding=encoding)
@@ -159,13 +164,8 @@ class Source:
             if candidate.is_file():
                 # Joined by hand: Path drops a leading "./" that the user may have typed.
                 shown = f"{self.name.rstrip('/' + os.sep)}/{candidate.relative_to(self.path)}"
-                return Source(
-                    name=shown.replace(os.sep, "/"),
-                    path=candidate,
-                    encoding=self.encoding,
-                    limits=self.limits,
-                    notes=self.notes,
-                )
+                shown = shown.replace(os.sep, "/")
+                return replace(self, name=shown, path=candidate, split=None, _stream=None)
         return None
 
     def first_child(self, names: Iterable[str]) -> Source | None:
@@ -231,17 +231,6 @@ class Source:
         if self._stream is not None and (self.path is not None or self.address is not None):
             self._stream.close()
         self._stream = None
-
-
-def _codec_name(encoding: str) -> str:
-    try:
-        found = codecs.lookup(encoding)
-        b"".decode(encoding)  # refuses what encodes bytes as bytes, such as base64
-    except (LookupError, ValueError) as error:
-        raise ConfigError(
-            f"no text encoding '{encoding}'. Such as: utf-8, cp1252, gb18030, shift_jis, utf-16"
-        ) from error
-    return found.name
 
 
 def _stdin() -> BinaryIO:

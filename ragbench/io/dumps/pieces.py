@@ -109,7 +109,7 @@ class SplitDump:
         Lines count from 1 in the piece. The last thing is how many lines there are; a line that is
         longer than the limits allow ends the dump, and gives -1.
         """
-        number = passed = reported = 0
+        number = problems = 0
         for line in lines_of(self.address, piece, self.size, self.limits.record):
             number = line.number
             if len(line.raw) > self.limits.record:
@@ -118,18 +118,11 @@ class SplitDump:
                 yield -1
                 return
             for found in self._of_line(line):
-                if isinstance(found, PlacedRetrieval):
-                    if passed:
-                        yield Passed(passed)
-                    reported = passed = 0
+                problems += isinstance(found, Problem)
+                if problems <= KEPT or isinstance(found, PlacedRetrieval):
                     yield found
-                elif reported < KEPT:
-                    reported += 1
-                    yield found
-                else:
-                    passed += 1
-        if passed:
-            yield Passed(passed)
+        if problems > KEPT:
+            yield Passed(problems - KEPT)
         yield number
 
     def at(self, places: Sequence[Place]) -> Iterator[RetrievalDump | None]:
