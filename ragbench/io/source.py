@@ -122,7 +122,7 @@ class Source:
         """Takes ``-``, ``hf:owner/name[:split]``, an address (``s3://...``), or a path."""
         if encoding is not None:
             try:
-                b"".decode(encoding)  # refuses what encodes bytes as bytes, such as base64
+                bytes(4).decode(encoding)  # refuses what encodes bytes as bytes, such as base64
                 encoding = codecs.lookup(encoding).name
             except (LookupError, ValueError) as error:
                 such = "utf-8, cp1252, gb18030, shift_jis, utf-16"
