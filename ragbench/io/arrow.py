@@ -201,7 +201,7 @@ def _surrogate(rows: list[dict[str, Any]]) -> str:
         f"case '{row['id']}': column '{name}'"
         for row in rows
         for name, value in row.items()
-        for text in (value if isinstance(value, list) else [value])
+        for text in cast("list[object]", value if isinstance(value, list) else [value])
         if isinstance(text, str) and _SURROGATES.search(text)
     )
     return (

@@ -227,7 +227,7 @@ def _report_cells(values: Values, _: bool) -> tuple[Values, Recorded]:
             unknown = Failure(type=ERROR, message="not recorded", stage=stage)
             known = failure if failure.stage in _STAGES else unknown
             recorded[stage] = Outcome(status=status, failure=known)
-        elif stage == "generate" and status in (Status.MEASURED, Status.ABSTAINED):
+        elif stage == "generate" and (status is Status.MEASURED or status is Status.ABSTAINED):
             value = GenerationResult(plain("response") or "")
             recorded[stage] = Outcome(status=status, value=value)
     retrieved = orjson.loads(values["retrieved_ids"] or "null")
@@ -237,6 +237,7 @@ def _report_cells(values: Values, _: bool) -> tuple[Values, Recorded]:
 
 
 def _verdict_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+    outcome: Outcome[Any]
     if values["retrieval_quality"] is not None:
         outcome = Outcome(status=Status.MEASURED, value=msgspec.convert(values, Verdict))
     else:
