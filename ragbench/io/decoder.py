@@ -5,16 +5,12 @@ A row of a case gives a case and, where a system's answers stand in it, what the
 
 from __future__ import annotations
 
-import ast
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isnan
 from typing import Any, ClassVar, Generic, TypeVar
-
-import orjson
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
@@ -32,7 +28,7 @@ from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import Kind, Problems, Row
-from ragbench.io.values import CONVERTERS, ValueProblem, check_depth
+from ragbench.io.values import CONVERTERS, ValueProblem, check_depth, parse_cell
 
 _NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
 """What other programs write into a cell of a table that has no value."""
@@ -252,82 +248,3 @@ def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> N
         f"field mapping {target}=NAME.{hint}".rstrip(".")
     )
     problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
-
-
-# --- cells of tables
-
-_LIST_FIELDS = frozenset(
-    {
-        *("answers", "reference", "alternative_references", "reference_contexts", "evidence"),
-        *("multi_responses", "retrieved_contexts", "retrieved_scores"),
-    }
-)
-_ID_FIELDS = frozenset({"reference_context_ids", "tags", "retrieved_context_ids"})
-_OBJECT_FIELDS = frozenset({"grades", "metadata", "usage"})
-
-_PRINTED_ITEM = re.compile(
-    r"""\s*,?\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan)""",
-    re.DOTALL,
-)
-
-
-def parse_cell(target: str, cell: str) -> object:
-    """The JSON value that a cell spells for a field.
-
-    A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
-    Ids and tags may also be separated by ``;`` or ``|``.
-    """
-    text = cell.strip()
-    in_brackets = text.startswith("[") and text.endswith("]")
-    if target in _OBJECT_FIELDS:
-        try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise ValueProblem(f"expected a JSON object: {error.msg}") from error
-    if target in _ID_FIELDS:
-        return _parse_list(text) if in_brackets else _split_ids(target, text)
-    if target not in _LIST_FIELDS or not in_brackets:
-        return cell
-    try:
-        return _parse_list(text)
-    except ValueProblem:
-        # An answer such as "[citation needed]" is text; contexts are a list in every row.
-        if target in {"reference", "answers"}:
-            return cell
-        raise
-
-
-def _parse_list(text: str) -> object:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return _parse_printed(text)
-
-
-def _parse_printed(text: str) -> list[object]:
-    # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
-    items: list[object] = []
-    position, end = 1, len(text[:-1].rstrip().rstrip(",").rstrip())
-    while position < end:
-        match = _PRINTED_ITEM.match(text, position, end)
-        if match is None:
-            raise ValueProblem("expected a list of texts as JSON or as Python prints it")
-        literal = "None" if match[1] == "nan" else match[1]
-        try:
-            # Printed lists escape line breaks; NumPy does not, and a bare one ends a literal.
-            escaped = literal.replace("\n", "\\n").replace("\r", "\\r")
-            items.append(ast.literal_eval(escaped))
-        except (ValueError, SyntaxError) as error:
-            raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
-        position = match.end()
-    return items
-
-
-def _split_ids(target: str, text: str) -> list[str]:
-    if target != "tags" and "," in text:
-        raise ValueProblem(
-            "holds a comma: separate several ids by ';', or write a JSON list such as "
-            '["a", "b"] (also for one id with a comma in it)'
-        )
-    separators = r"[;|,]" if target == "tags" else r"[;|]"
-    return [part for part in map(str.strip, re.split(separators, text)) if part]

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -52,18 +53,6 @@ def _row(cells: list[str], header: list[str], path: str, line: int) -> Row:
 # --- CSV and TSV
 
 
-def read_csv(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a record. A header without a comma may be separated by ``;``, tab or ``|``.
-
-    A line such as ``sep=;`` above the header says the separator.
-    """
-    yield from _read_delimited(source, None, problems)
-
-
-def read_tsv(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    yield from _read_delimited(source, "\t", problems)
-
-
 @dataclass(kw_only=True, slots=True)
 class _Text:
     """The lines of a file as text, and which of them could not be decoded."""
@@ -90,7 +79,13 @@ class _Text:
             yield text
 
 
-def _read_delimited(source: Source, delimiter: str | None, problems: Problems) -> Iterator[Row]:
+def read_csv(
+    source: Source, *, kind: Kind, problems: Problems, delimiter: str | None = None
+) -> Iterator[Row]:
+    """Yields one row a record. A header without a comma may be separated by ``;``, tab or ``|``.
+
+    A line such as ``sep=;`` above the header says the separator.
+    """
     # The module's limit of 128 kB a cell is too small for documents; it can only be set for all.
     csv.field_size_limit(_LONGEST_CELL)
     text = _Text(source=source, problems=problems)
@@ -129,6 +124,9 @@ def _read_delimited(source: Source, delimiter: str | None, problems: Problems) -
         else:
             message = f"expected {len(header)} cells as in the header, found {len(cells)}"
             problems.add(message, path=source.name, line=begin)
+
+
+read_tsv = partial(read_csv, delimiter="\t")
 
 
 def _explain(error: csv.Error) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -9,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
+
+import orjson
 
 from ragbench.core.case import Evidence
 
@@ -344,3 +347,75 @@ CONVERTERS: Mapping[str, Callable[[object], Any]] = {
     "confidence": as_share,
 }
 """What makes the value of each field."""
+
+
+# --- cells of tables
+
+_LISTS = (as_answers, as_texts, as_contexts, as_numbers, as_evidence)
+"""What makes lists of values, in a cell in brackets."""
+_PRINTED_ITEM = re.compile(
+    r"""\s*,?\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan)""",
+    re.DOTALL,
+)
+
+
+def parse_cell(target: str, cell: str) -> object:
+    """The JSON value that a cell spells for a field.
+
+    A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
+    Ids and tags may also be separated by ``;`` or ``|``.
+    """
+    text, convert = cell.strip(), CONVERTERS[target]
+    in_brackets = text.startswith("[") and text.endswith("]")
+    if convert in (as_grades, as_metadata):
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise ValueProblem(f"expected a JSON object: {error.msg}") from error
+    if convert is as_ids:
+        return _parse_list(text) if in_brackets else _split_ids(target, text)
+    if convert not in _LISTS or not in_brackets:
+        return cell
+    try:
+        return _parse_list(text)
+    except ValueProblem:
+        # An answer such as "[citation needed]" is text; contexts are a list in every row.
+        if convert is as_answers:
+            return cell
+        raise
+
+
+def _parse_list(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parse_printed(text)
+
+
+def _parse_printed(text: str) -> list[object]:
+    # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
+    items: list[object] = []
+    position, end = 1, len(text[:-1].rstrip().rstrip(",").rstrip())
+    while position < end:
+        match = _PRINTED_ITEM.match(text, position, end)
+        if match is None:
+            raise ValueProblem("expected a list of texts as JSON or as Python prints it")
+        literal = "None" if match[1] == "nan" else match[1]
+        try:
+            # Printed lists escape line breaks; NumPy does not, and a bare one ends a literal.
+            escaped = literal.replace("\n", "\\n").replace("\r", "\\r")
+            items.append(ast.literal_eval(escaped))
+        except (ValueError, SyntaxError) as error:
+            raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
+        position = match.end()
+    return items
+
+
+def _split_ids(target: str, text: str) -> list[str]:
+    if target != "tags" and "," in text:
+        raise ValueProblem(
+            "holds a comma: separate several ids by ';', or write a JSON list such as "
+            '["a", "b"] (also for one id with a comma in it)'
+        )
+    separators = r"[;|,]" if target == "tags" else r"[;|]"
+    return [part for part in map(str.strip, re.split(separators, text)) if part]

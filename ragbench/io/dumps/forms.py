@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import chain, islice, zip_longest
 from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import ID_NAMES, SCORE_NAMES, TEXT_NAMES, DumpForm, Getter, Hits, getter
+from ragbench.io.dumps.form import ID_NAMES, SCORE_NAMES, TEXT_NAMES, DumpForm, Hits, getter
 from ragbench.io.values import is_list, is_object
 
 _TEXTS = ("text", "content", "chunk_text", "page_content", "body", "chunk", "passage", "document")
@@ -173,22 +173,13 @@ def _openinference_flat(value: object) -> object:
     return [found[number] for number in sorted(found)] or None
 
 
-_SPECIAL: Mapping[str, Callable[[DumpForm, object], Sequence[Hits] | None]] = {
-    "plain": _plain,
-    "chroma": _chroma,
-    "elasticsearch": _elasticsearch,
-    "milvus": _milvus,
-    "qdrant": _qdrant,
-    "weaviate": _weaviate,
-    "ragas": _ragas,
+_FUNCTIONS: Mapping[str, Any] = {
+    function.__name__: function
+    for function in (
+        *(_plain, _chroma, _elasticsearch, _milvus, _qdrant, _weaviate, _ragas, _langchain),
+        *(_qdrant_groups, _qdrant_points, _haystack_pipeline, _openinference_flat),
+    )
 }
-_AT: Mapping[str, Getter] = {
-    "(qdrant_groups)": _qdrant_groups,
-    "(qdrant_points)": _qdrant_points,
-    "(haystack_pipeline)": _haystack_pipeline,
-    "(openinference_flat)": _openinference_flat,
-}
-_ADAPT: Mapping[str, Getter] = {"langchain": _langchain}
 _USUAL = {"id": ID_NAMES, "text": TEXT_NAMES, "score": SCORE_NAMES}
 
 
@@ -204,10 +195,12 @@ def _form(name: str, row: dict[str, Any]) -> DumpForm:
     for field in ("id", "text", "score", "metadata"):
         if field in row:
             row[field] = tuple(chain.from_iterable(_paths(field, row[field])))
-    row["at"] = tuple(_AT.get(path, path) for path in row.get("at", "").split())
+    at = row.get("at", "").split()
+    row["at"] = tuple(_FUNCTIONS[f"_{p[1:-1]}"] if p.startswith("(") else p for p in at)
     row["hit"] = tuple(row.get("hit", ()))
-    row["special"] = _SPECIAL.get(row.get("special", ""))
-    row["adapt"] = _ADAPT.get(row.get("adapt", ""))
+    for field in ("special", "adapt"):
+        if field in row:
+            row[field] = _FUNCTIONS[f"_{row[field]}"]
     return DumpForm(name=name, **row)
 
 

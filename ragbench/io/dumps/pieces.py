@@ -21,7 +21,6 @@ import orjson
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
-from ragbench.io.decoder import parse_cell
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import TEXT_NAMES, DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
@@ -39,7 +38,7 @@ from ragbench.io.json_files import (
 from ragbench.io.limits import ReadLimits
 from ragbench.io.lines import Line, read_bytes, read_lines
 from ragbench.io.source import Problems, Source
-from ragbench.io.values import ValueProblem, is_list, is_object
+from ragbench.io.values import ValueProblem, is_list, is_object, parse_cell
 
 PIECE_BYTES = 2 << 20
 """How much of a dump a worker reads at a time."""
