@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol
 
 import orjson
 
 from ragbench.core.case import Case, Evidence
-from ragbench.core.chunk import Document
 from ragbench.core.outcome import Cell, Outcome, Status
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import DataError, Problem
@@ -207,20 +206,13 @@ def encode_case(case: Case) -> dict[str, Any]:
     return values
 
 
-def encode_document(document: Document) -> dict[str, Any]:
-    return _said(document, ("id", "title", "text", "metadata"))
-
-
-def _said(record: Case | Document | Evidence, names: Iterable[str]) -> dict[str, Any]:
+def _said(record: Case | Evidence, names: Iterable[str]) -> dict[str, Any]:
     values = {name: getattr(record, name) for name in names}
     return {
         name: dict(value) if is_object(value) else value
         for name, value in values.items()
         if value is not None and (value not in ((), {}) or name in _KNOWN_NONE)
     }
-
-
-_RecordT = TypeVar("_RecordT", Case, Document)
 
 
 def write_cases(cases: Iterable[Case], path: str | Path) -> int:
@@ -238,41 +230,25 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> int:
             cannot.
         InputError: the file cannot be written.
     """
-    return _write(cases, Path(path), encode_case, "query")
-
-
-def write_documents(documents: Iterable[Document], path: str | Path) -> int:
-    """Writes one document a line; arguments, return value and errors as for ``write_cases``."""
-    return _write(documents, Path(path), encode_document, None)
-
-
-def _write(
-    records: Iterable[_RecordT],
-    path: Path,
-    encode: Callable[[_RecordT], dict[str, Any]],
-    needed: str | None,
-) -> int:
-    ids = IdRegister()
-    count = 0
+    path, ids, count = Path(path), IdRegister(), 0
     with written_whole(path) as out:
-        for count, record in enumerate(records, start=1):
-            values = encode(record)
-            for name in ("id", needed):
-                if name is not None and not values[name].strip():
-                    _refuse(f"the {name} is empty", path, count, name)
-            earlier = ids.add(record.id, count)
-            if earlier is not None:
-                _refuse(f"'{record.id}' is already the id of record {earlier}", path, count, "id")
+        for count, case in enumerate(cases, start=1):
+            values, problem, line = encode_case(case), None, b""
+            field = next((name for name in ("id", "query") if not values[name].strip()), None)
+            if field is not None:
+                problem = f"the {field} is empty"
+            elif (earlier := ids.add(case.id, count)) is not None:
+                problem, field = f"'{case.id}' is already the id of record {earlier}", "id"
             try:
                 check_depth(values)
-                out.write(orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE))
+                line = orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
             except (TypeError, ValueProblem) as error:
-                _refuse(f"cannot be written as JSON: {error}", path, count, None)
+                problem = problem or f"cannot be written as JSON: {error}"
+            if problem is not None:
+                found = Problem(message=problem, path=str(path), line=count, field=field)
+                raise DataError([found])
+            out.write(line)
     return count
-
-
-def _refuse(message: str, path: Path, line: int, field: str | None) -> NoReturn:
-    raise DataError([Problem(message=message, path=str(path), line=line, field=field)])
 
 
 def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:

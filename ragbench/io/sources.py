@@ -291,7 +291,6 @@ class _Opening:
             form=form,
             mapping=bound,
             unused=unused,
-            uses_corpus=chunks.looked_up,
             notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold),
         )
         return EntrySource(

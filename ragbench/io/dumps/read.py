@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
@@ -84,8 +84,6 @@ class OpenDump:
     mapping: DumpMapping
     problems: Problems
     """The first problems so far; all were counted in ``malformed``."""
-    repeated_ids: list[str] = field(default_factory=list[str])
-    """The first query ids that stand more than once."""
     repeated: int = 0
     """How many queries have an id that an earlier one has."""
     split: SplitDump | None = None
@@ -100,8 +98,6 @@ class OpenDump:
         for number, retrieval in enumerate(self._retrievals, start=1):
             if seen.add(retrieval.query_id, number) is not None:
                 self.repeated += 1
-                if len(self.repeated_ids) < 5:
-                    self.repeated_ids.append(retrieval.query_id)
             yield retrieval
 
     def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:

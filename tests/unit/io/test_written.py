@@ -14,20 +14,18 @@ from hypothesis import strategies as st
 
 from ragbench import (
     Case,
-    Document,
     Evidence,
     GenerationResult,
     RetrievalResult,
     open_source,
     read_cases,
-    read_documents,
     write_cases,
 )
 from ragbench.core.outcome import Known
 from ragbench.core.trace import Entry, Trace
 from ragbench.errors import DataError, InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
-from ragbench.io.export import export, write_documents
+from ragbench.io.export import export
 from ragbench.io.json_text import json_bytes
 from tests.unit.io.traces import ALL, SCORES, lines, measured, skipped, trace_of
 
@@ -61,9 +59,6 @@ cases = st.builds(
     grades=st.none() | st.dictionaries(texts, st.integers(-2, 4), max_size=3),
     answerable=st.none() | st.booleans(), cluster=st.none() | visible, language=st.none() | visible,
 )  # fmt: skip
-documents = st.builds(
-    Document, id=visible, text=texts, title=st.none() | visible, metadata=metadata
-)
 
 
 def unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
@@ -71,15 +66,13 @@ def unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 
 
 @settings(max_examples=30)
-@given(unique(cases), unique(documents))
-def test_cases_and_documents_come_back_from_a_file(
-    tmp_path_factory: pytest.TempPathFactory, written: list[Case], texts: list[Document]
+@given(unique(cases))
+def test_cases_come_back_from_a_file(
+    tmp_path_factory: pytest.TempPathFactory, written: list[Case]
 ) -> None:
     folder = tmp_path_factory.mktemp("write")
     assert write_cases(written, folder / "cases.jsonl") == len(written)
     assert list(read_cases(folder / "cases.jsonl")) == written
-    assert write_documents(texts, folder / "corpus.jsonl.gz") == len(texts)
-    assert list(read_documents(folder / "corpus.jsonl.gz")) == texts
 
 
 def test_the_same_cases_give_the_same_bytes_without_what_is_not_known(tmp_path: Path) -> None:

@@ -157,13 +157,13 @@ LINE = TEXTS | st.sampled_from([
 FIRST = b'{"query": "first", "answer_present": true, "chunks": [{"id": "a", "text": "t"}]}'
 
 
-def read(path: Path, piece: int = 0) -> tuple[list[RetrievalDump], list[Problem], int, list[str]]:
+def read(path: Path, piece: int = 0) -> tuple[list[RetrievalDump], list[Problem], int, int]:
     """What is found, with what is wrong: in pieces of so many bytes, or in one."""
     with open_dump(path.as_uri()) as dump:
         if piece:
             split = cut(dump, piece)
             dump.read_elsewhere(split.read(one) for one in split.pieces())
-        return [*dump], [*dump.problems], dump.malformed, dump.repeated_ids
+        return [*dump], [*dump.problems], dump.malformed, dump.repeated
 
 
 @settings(max_examples=100)
