@@ -200,7 +200,6 @@ class FormatInfo:
     """What a system did that it can hold, in a few words; empty when it can hold nothing of it."""
     suffixes: tuple[str, ...] = ()
     """Suffixes that it is recognised by; empty when it is recognised by its shape."""
-    streamed: bool = True
     extra: str | None = None
 
 
