@@ -304,22 +304,19 @@ def _score_kind(
 def _not_found(record: DumpRecord, form: DumpForm | None, given: Mapping[str, str]) -> DataError:
     asked = f" in the form '{form.name}'" if form is not None else ""
     where = f" under '{given['chunks']}'" if "chunks" in given else ""
+    # The options that read the list with the longest texts, where there is one.
+    best = max(_text_lists(record.value, ""), default=None)
+    proposal = "Say where they are: --map chunks=FIELD --map text=FIELD"
+    if best is not None:
+        _, place, text = best
+        proposal = f"Perhaps: --map chunks={place}" + (f" --map text={text}" if text else "")
     message = (
         f"no chunks are recognised{asked}{where}; the record is {_described(record.value)}. "
-        f"{_proposal(record.value)}, or name the --format"
+        f"{proposal}, or name the --format"
     )
     if is_object(record.value):
         message += "\n" + "\n".join(_tree(record.value))
     return DataError([Problem(message=message, path=record.path, line=record.line)])
-
-
-def _proposal(value: object) -> str:
-    """The options that read the list with the longest texts, where there is one."""
-    best = max(_text_lists(value, ""), default=None)
-    if best is None:
-        return "Say where they are: --map chunks=FIELD --map text=FIELD"
-    _, place, text = best
-    return "Perhaps: --map chunks=" + place + (f" --map text={text}" if text else "")
 
 
 def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
