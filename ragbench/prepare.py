@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.io.atomic import written_whole
-from ragbench.io.export import Exported, Scores, Tally, failed_stage
+from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.plugins import import_ragas
 
 if TYPE_CHECKING:
@@ -57,17 +57,17 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     Scores have no place in a sample and are not written.
     """
     del scores
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file, TemporaryFile(dir=path.parent) as lines:
         start, end = _write_lines(traces, lines, tally)
         _copy(lines, file, start, end)
         _copy(lines, file, 0, start)
         lines.seek(end)
         shutil.copyfileobj(lines, file)
-    return tally.exported(path)
+    return tally
 
 
-def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Tally) -> tuple[int, int]:
+def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> tuple[int, int]:
     """Writes the lines in order; returns where the first of the fullest begins and ends."""
     position, fullest, most = 0, (0, 0), 0
     for trace in traces:

@@ -6,19 +6,18 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
-from ragbench.io.export import ColumnKind, Exported, Scores, Tally, columns, table_row
+from ragbench.io.export import ColumnKind, Exported, Scores, columns, table_row
 from ragbench.io.limits import ReadLimits, TooLargeError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
@@ -54,12 +53,14 @@ def _json_value(value: object) -> object:
 
 
 _BATCH_ROWS = 1000
-_USUAL_SPLIT = "test"
 
 
 def is_saved_folder(folder: Path) -> bool:
-    one = (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
-    return one or (folder / "dataset_dict.json").is_file()
+    return _is_dataset(folder) or (folder / "dataset_dict.json").is_file()
+
+
+def _is_dataset(folder: Path) -> bool:
+    return (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
 
 
 def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -71,43 +72,29 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
     if source.hub == "":
         problems.add("expected a name such as hf:owner/name or hf:owner/name:test", path="hf:")
         return
-    datasets = require("datasets", extra="hf")
+    datasets: Any = require("datasets", extra="hf")
     number = 0
     try:
-        loaded = _load(datasets, source)
-        dataset = _choose_split(loaded, source, problems)
-        if dataset is None:
-            return
-        for table in dataset.with_format("arrow").iter(batch_size=_BATCH_ROWS):
+        if source.hub is None:
+            loaded = datasets.load_from_disk(str(source.path))
+        else:
+            owner, slash, rest = source.hub.partition("/")
+            name, _, configuration = rest.partition("/")
+            name = f"{owner}{slash}{name}"
+            loaded = datasets.load_dataset(name, configuration or None, streaming=True)
+        if isinstance(loaded, dict):
+            splits = cast("Mapping[str, Any]", loaded)
+            split = source.chosen(sorted(splits), problems)
+            if split is None:
+                return
+            loaded = splits[split]
+        for table in loaded.with_format("arrow").iter(batch_size=_BATCH_ROWS):
             for values in json_rows(table):
                 number += 1
                 yield Row(source.name, number, values)
     except Exception as error:  # noqa: BLE001  # the package raises what its many back ends raise
         message = f"cannot be read after record {number}: {type(error).__name__}: {error}"
         problems.add(message, path=source.name)
-
-
-def _load(datasets: Any, source: Source) -> Any:
-    if source.hub is None:
-        return datasets.load_from_disk(str(source.path))
-    owner, slash, rest = source.hub.partition("/")
-    name, _, configuration = rest.partition("/")
-    return datasets.load_dataset(f"{owner}{slash}{name}", configuration or None, streaming=True)
-
-
-def _choose_split(loaded: Any, source: Source, problems: Problems) -> Any:
-    if not isinstance(loaded, dict):
-        return loaded
-    splits = cast("Mapping[str, Any]", loaded)
-    wanted = source.split or (next(iter(splits)) if len(splits) == 1 else _USUAL_SPLIT)
-    if wanted in splits:
-        if source.split is None and len(splits) > 1:
-            others = ", ".join(sorted(splits.keys() - {wanted}))
-            source.notes[f"The split '{wanted}' is read; --split names another: {others}"] = None
-        return splits[wanted]
-    named = f"no split '{wanted}'" if source.split else "several splits and none named"
-    problems.add(f"{named}; the splits are: {', '.join(sorted(splits))}", path=source.name)
-    return None
 
 
 def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -122,8 +109,8 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         if stream is None:
             return
         try:
-            seekable = stream if stream.seekable() else _held(stream, source.limits)
-            with parquet.ParquetFile(seekable) as file:
+            held = None if stream.seekable() else io.BytesIO(source.limits.read_all(stream))
+            with parquet.ParquetFile(held or stream) as file:
                 for batch in file.iter_batches(batch_size=_batch_rows(file, source.limits)):
                     for values in json_rows(batch):
                         number += 1
@@ -140,12 +127,6 @@ _ARROW_ERRORS = (ValueError, OSError)
 """What Arrow's own errors are subclasses of, memory apart; bad UTF-8 is a ValueError, too."""
 _MOST_ROWS = 100
 """In memory at a time while a file is read; a thousand take no less time."""
-
-
-def _held(stream: BinaryIO, limits: ReadLimits) -> BinaryIO:
-    data = stream.read(limits.file + 1)
-    limits.check_held(len(data))
-    return io.BytesIO(data)
 
 
 def _batch_rows(file: Any, limits: ReadLimits) -> int:
@@ -197,7 +178,7 @@ def arrow_schema(scores: Scores) -> Any:
 
 
 def arrow_batches(
-    traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Tally
+    traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Exported
 ) -> Iterator[Any]:
     pa: Any = require("pyarrow", extra="hf")
     names = [*columns(scores)]
@@ -220,17 +201,13 @@ def _surrogate(rows: list[dict[str, Any]]) -> str:
         f"case '{row['id']}': column '{name}'"
         for row in rows
         for name, value in row.items()
-        if any(_SURROGATES.search(text) for text in _texts(value))
+        for text in cast("list[object]", value if isinstance(value, list) else [value])
+        if isinstance(text, str) and _SURROGATES.search(text)
     )
     return (
         f"{next(places, 'a text')} holds a lone surrogate, which this format cannot store; "
         "export to jsonl instead"
     )
-
-
-def _texts(value: Any) -> list[str]:
-    listed = cast("list[object]", value) if isinstance(value, list) else [value]
-    return [text for text in listed if isinstance(text, str)]
 
 
 def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
@@ -239,7 +216,7 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
     The rows go to an Arrow file first and are mapped from there, so that memory stays flat.
     """
     datasets: Any = require("datasets", extra="hf")
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with (
         folder_written_whole(path, replaceable=_is_dataset) as folder,
         TemporaryDirectory(dir=path.parent, prefix=".ragbench-") as scratch,
@@ -248,15 +225,22 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
         _write_arrow(rows, traces, scores, tally)
         mapped = datasets.Dataset.from_file(str(rows))
         # Without a fingerprint of the content, the folder would hold the time of writing.
-        dataset = datasets.Dataset(mapped.data, fingerprint=_fingerprint(rows))
-        with _quiet(datasets):
+        with rows.open("rb") as file:
+            fingerprint = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        dataset = datasets.Dataset(mapped.data, fingerprint=fingerprint)
+        shown = not datasets.are_progress_bars_disabled()
+        datasets.disable_progress_bars()
+        try:
             # Left to itself, datasets 5 saves no rows as no files, and cannot load that again.
             dataset.save_to_disk(str(folder), num_shards=None if tally.written else 1)
+        finally:
+            if shown:
+                datasets.enable_progress_bars()
         del mapped, dataset
-    return tally.exported(path)
+    return tally
 
 
-def _write_arrow(path: Path, traces: Iterable[Trace], scores: Scores, tally: Tally) -> None:
+def _write_arrow(path: Path, traces: Iterable[Trace], scores: Scores, tally: Exported) -> None:
     pa: Any = require("pyarrow", extra="hf")
     schema = arrow_schema(scores)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
@@ -267,28 +251,6 @@ def _write_arrow(path: Path, traces: Iterable[Trace], scores: Scores, tally: Tal
             stream.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
 
 
-def _fingerprint(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
-def _is_dataset(folder: Path) -> bool:
-    return (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
-
-
-@contextmanager
-def _quiet(datasets: Any) -> Generator[None, None, None]:
-    """Keeps the library's progress bar off the terminal, and its setting as it was."""
-    shown = not datasets.are_progress_bars_disabled()
-    if shown:
-        datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if shown:
-            datasets.enable_progress_bars()
-
-
 def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """A case per row, as Parquet with typed list columns, in row groups of a fixed size.
 
@@ -297,11 +259,11 @@ def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exp
     """
     pq: Any = require("pyarrow.parquet", extra="hf")
     schema = arrow_schema(scores)
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with (
         written_whole(path, make_folders=True, is_text=False) as file,
         pq.ParquetWriter(file, schema, version="2.6", compression="zstd", compression_level=3) as w,
     ):
         for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):
             w.write_batch(batch)
-    return tally.exported(path)
+    return tally

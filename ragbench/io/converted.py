@@ -12,7 +12,7 @@ import io
 import logging
 import os
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -128,49 +128,28 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     if kind != "documents":
         problems.add("text files hold documents, not cases", path=source.name)
         return
-    for name, file in _files(source):
-        if file.suffix in CONVERTED:
-            found = _converted(file, problems)
-        else:
-            text = _plain_text(file, problems)
-            title = None if text is None or file.suffix == ".txt" else _heading(text)
-            found = None if text is None else (text, title)
+    files: Iterable[str] = [source.name if source.path is None else source.path.name]
+    if source.path is not None and source.is_folder:
+        files = text_files(source.path)
+    for name in files:
+        file = source.child(name) if source.is_folder else source
+        if file is None:
+            continue
+        found = (_converted if file.suffix in CONVERTED else _plain_text)(file, problems)
         if found is not None:
             yield Row(file.name, None, {"id": name, "text": found[0], "title": found[1]})
 
 
-def text_files(folder: Path) -> Iterator[str]:
-    """Paths of the files below a folder that `read` reads, relative to it, but for hidden ones."""
-    for path in _shown(folder):
-        if _is_read(path):
-            yield path.relative_to(folder).as_posix()
-
-
-def other_files(folder: Path) -> list[str]:
-    """Paths of the files below a folder that `text_files` leaves out, but for hidden ones."""
-    return [path.relative_to(folder).as_posix() for path in _shown(folder) if not _is_read(path)]
-
-
-def _shown(folder: Path) -> Iterator[Path]:
+def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
+    """Paths of the files below a folder that `read` reads, or does not, but for hidden ones."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(parent) / name for name in sorted(names) if not name.startswith("."))
-
-
-def _is_read(path: Path) -> bool:
-    suffix = path.suffix.lower()
-    package, _ = CONVERTED.get(suffix, ("", None))
-    return suffix in SUFFIXES and (not package or importlib.util.find_spec(package) is not None)
-
-
-def _files(source: Source) -> Iterator[tuple[str, Source]]:
-    if source.path is None or not source.is_folder:
-        yield (source.name if source.path is None else source.path.name), source
-        return
-    for name in text_files(source.path):
-        file = source.child(name)
-        if file is not None:
-            yield name, file
+        for name in sorted(names):
+            suffix = Path(name).suffix.lower()
+            package, _ = CONVERTED.get(suffix, ("", None))
+            is_there = not package or importlib.util.find_spec(package) is not None
+            if not name.startswith(".") and (suffix in SUFFIXES and is_there) is not others:
+                yield (Path(parent) / name).relative_to(folder).as_posix()
 
 
 def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | None:
@@ -179,8 +158,7 @@ def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | Non
     found: tuple[str, str | None] | None = None
     with file.opened(problems) as stream:
         if stream is not None:
-            data = stream.read(file.limits.file + 1)
-            file.limits.check_held(len(data))
+            data = file.limits.read_all(stream)
             try:
                 found = CONVERTED[file.suffix][1](data, file.limits)
             except ConversionError as error:
@@ -190,16 +168,15 @@ def _converted(file: Source, problems: Problems) -> tuple[str, str | None] | Non
     return found if len(problems) == known else None
 
 
-def _plain_text(file: Source, problems: Problems) -> str | None:
+def _plain_text(file: Source, problems: Problems) -> tuple[str, str | None] | None:
+    """The same of a text; the title of a Markdown file is its first heading."""
     raw = read_bytes(file, problems)
     if raw is not None and len(raw) > file.limits.record:
         problems.add(file.limits.long_record("the text"), path=file.name)
         return None
-    return None if raw is None else decode_line(Line(1, 0, raw), file.name, problems)
-
-
-def _heading(text: str) -> str | None:
-    for line in text.splitlines():
-        if line.startswith("# ") and line[2:].strip():
-            return line[2:].strip()
-    return None
+    text = None if raw is None else decode_line(Line(1, 0, raw), file.name, problems)
+    if text is None:
+        return None
+    lines = () if file.suffix == ".txt" else text.splitlines()
+    headings = (line[2:].strip() for line in lines if line.startswith("# "))
+    return text, next(filter(None, headings), None)

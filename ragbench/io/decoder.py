@@ -5,14 +5,12 @@ A row of a case gives a case and, where a system's answers stand in it, what the
 
 from __future__ import annotations
 
-import ast
-import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-import orjson
+from math import isnan
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
@@ -23,16 +21,14 @@ from ragbench.io.fields import (
     HIT_FIELDS,
     FieldMap,
     FieldPlan,
-    Names,
     document_fields,
-    entry_fields,
     outcome_fields,
 )
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
-from ragbench.io.source import Problems, Row
-from ragbench.io.values import CONVERTERS, ValueProblem, check_depth, is_missing
+from ragbench.io.source import Kind, Problems, Row
+from ragbench.io.values import CONVERTERS, ValueProblem, check_depth, parse_cell
 
 _NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
 """What other programs write into a cell of a table that has no value."""
@@ -43,82 +39,29 @@ _BLANK_SAYS = frozenset({"text", "response"})
 and is an answer nowhere."""
 
 
-def read_fields(
-    row: Row,
-    plan: FieldPlan,
-    problems: Problems,
-    *,
-    outcomes: bool = True,
-    no_values: Counter[str] | None = None,
-) -> dict[str, Any] | None:
-    """Converts the fields of one row, metadata included. None when one is wrong."""
-    path, line, values, cells, _ = row
-    known = len(problems)
-    found: dict[str, Any] = {}
-    ignored = () if outcomes else outcome_fields()
-    for target, source in plan.bindings:
-        if target in ignored:
-            continue
-        value = values[source]
-        # White space alone says nothing as a reference, but is the text of a document as it stands.
-        if is_missing(value) and not (
-            type(value) is str and target in _BLANK_SAYS and (target == "text" or not cells)
-        ):
-            continue
-        if cells and type(value) is str and value in _NO_VALUE and target not in _SAYS_ITSELF:
-            if no_values is not None:
-                no_values[source] += 1
-            continue
-        try:
-            if cells:
-                value = parse_cell(target, str(value))
-            converted = CONVERTERS[target](value)
-        except ValueProblem as problem:
-            problems.add(str(problem), path=path, line=line, field=source)
-            continue
-        if target in found and found[target] != converted:
-            first = next(name for bound, name in plan.bindings if bound == target)
-            message = _disagreement(target, first, source)
-            problems.add(message, path=path, line=line, field=source)
-        found[target] = converted
-    if plan.rest:
-        _add_rest(found, row, plan.rest, problems)
-    return found if len(problems) == known else None
-
-
-def build_case(found: dict[str, Any]) -> Case:
-    """A case of converted fields; ``id`` and ``query`` must be among them."""
-    main: tuple[str, ...] = found.pop("reference", ())
-    answers: tuple[str, ...] = found.pop("answers", ())
-    if answers:
-        main += tuple([answer for answer in answers if answer not in main])
-    if main:
-        found["reference"] = main[0]
-        if len(main) > 1:
-            found["alternative_references"] = main[1:] + found.get("alternative_references", ())
-    unanswerable: bool | None = found.pop("unanswerable", None)
-    if unanswerable is not None:
-        found["answerable"] = not unanswerable
-    return Case(**found)
+RecordT = TypeVar("RecordT")
 
 
 @dataclass(kw_only=True, slots=True)
-class _Decoder:
-    KIND: ClassVar[str]
+class RowDecoder(ABC, Generic[RecordT]):
+    """Makes records of rows; what is wrong with a row is noted, and it gives none."""
+
+    KIND: ClassVar[Kind]
     MAIN: ClassVar[str]
-    PREFIX: ClassVar[str]
     """The field without which there is no record; an id is made of it where there is none."""
-    RECOGNISED: ClassVar[staticmethod[[], Names]]
 
     problems: Problems
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     has_answers: bool = False
     """See `ragbench.io.fields.FieldMap`."""
+    outcomes: bool = True
+    """Whether what a system did is looked at; it never becomes a part of the case."""
     is_join: bool = False
     """Whether the rows only add to other cases: they may lack a query, and an id may come back."""
     no_values: Counter[str] = field(default_factory=Counter[str])
     """Cells of a table that hold a word such as NaN instead of a value, by field of the source."""
-    _map: FieldMap = field(init=False)
+    plans: FieldMap = field(init=False)
+    """How the rows so far were read."""
     _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
     """What a mapping names that stands deeper in a row."""
     _ids: IdRegister = field(default_factory=IdRegister)
@@ -126,15 +69,54 @@ class _Decoder:
     _known: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._map = FieldMap(
-            recognised=type(self).RECOGNISED(), overrides=self.fields, has_answers=self.has_answers
-        )
+        self.plans = FieldMap(type(self).KIND, self.fields, has_answers=self.has_answers)
         self._paths = tuple(
             (path, getter(path))
             for target, path in self.fields.items()
             if "." in path and target not in HIT_FIELDS
         )
         self._known = len(self.problems)
+
+    @abstractmethod
+    def decode(self, row: Row) -> RecordT | None: ...
+
+    def _read(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
+        """Converts the fields of a row, metadata included. None when one is wrong."""
+        path, line, values, cells, _ = row
+        known = len(self.problems)
+        found: dict[str, Any] = {}
+        ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
+        for target, source in plan.bindings:
+            value = values[source]
+            if target in ignored or not self._is_said(target, source, value, cells):
+                continue
+            try:
+                if cells:
+                    value = parse_cell(target, str(value))
+                converted = CONVERTERS[target](value)
+            except ValueProblem as problem:
+                self.problems.add(str(problem), path=path, line=line, field=source)
+                continue
+            if target in found and found[target] != converted:
+                first = next(name for bound, name in plan.bindings if bound == target)
+                message = _disagreement(target, first, source)
+                self.problems.add(message, path=path, line=line, field=source)
+            found[target] = converted
+        if plan.rest:
+            _add_rest(found, row, plan.rest, self.problems)
+        return found if len(self.problems) == known else None
+
+    def _is_said(self, target: str, source: str, value: object, cells: bool) -> bool:
+        """Whether a value says anything of its field."""
+        if type(value) is not str:
+            return value is not None and (type(value) is not float or not isnan(value))
+        if not value or value.isspace():
+            # That says nothing as a reference, but is the text of a document as it stands.
+            return target in _BLANK_SAYS and (target == "text" or not cells)
+        if cells and value in _NO_VALUE and target not in _SAYS_ITSELF:
+            self.no_values[source] += 1
+            return False
+        return True
 
     def _has_identity(self, found: dict[str, Any], row: Row, plan: FieldPlan) -> bool:
         """Sees to it that a record has its main field, and an id of its own."""
@@ -145,7 +127,7 @@ class _Decoder:
             found[self.MAIN] = ""
         line = self._count if row.line is None else row.line
         if "id" not in found:
-            made = derived_id(self.PREFIX, found[self.MAIN])
+            made = derived_id("q" if self.MAIN == "query" else "d", found[self.MAIN])
             found["id"] = self._ids.add_derived(made, line)
         elif not self.is_join and (earlier := self._ids.add(found["id"], line)) is not None:
             message = f"'{found['id']}' is already the id of record {earlier}; ids must be unique"
@@ -160,51 +142,47 @@ class _Decoder:
             if len(self.problems) == self._known:
                 self.problems.add(f"holds no {self.KIND}", path=source)
             return
-        for target in sorted(self._map.unseen):
-            name = self._map.overrides[target]
+        for target in sorted(self.plans.unseen):
+            name = self.fields[target]
             message = f"no record has the field that the mapping {target}={name} names"
             self.problems.add(message, path=source, field=name)
 
 
 @dataclass(kw_only=True, slots=True)
-class EntryDecoder(_Decoder):
-    KIND: ClassVar[str] = "cases"
+class EntryDecoder(RowDecoder[Entry]):
+    KIND: ClassVar[Kind] = "cases"
     MAIN: ClassVar[str] = "query"
-    PREFIX: ClassVar[str] = "q"
-    RECOGNISED: ClassVar[staticmethod[[], Names]] = staticmethod(entry_fields)
 
     chunks: Retrieved = field(default_factory=Retrieved)
     """How retrieved chunks that are objects are read."""
-    outcomes: bool = True
-    """Whether what a system did is looked at; it never becomes a part of the case."""
-
-    @property
-    def plans(self) -> list[FieldPlan]:
-        """How the rows so far were read."""
-        return [*self._map.plans.values()]
 
     def decode(self, row: Row) -> Entry | None:
         self._count += 1
-        # An abstract check would cost more than the rest of this method's own work.
         if self._paths or type(row.values.get("answers")) is dict:
             row = self._flat(row)
-        plan = self._map.plan(row.values)
+        plan = self.plans[tuple(row.values)]
         known = len(self.problems)
-        found = read_fields(
-            row, plan, self.problems, outcomes=self.outcomes, no_values=self.no_values
-        )
+        found = self._read(row, plan)
         if found is None:
             return None
-        if "unanswerable" in found and found.get("answerable") is found["unanswerable"]:
-            message = "'answerable' and its opposite are given and contradict each other"
-            self.problems.add(message, path=row.path, line=row.line, field="answerable")
-            return None
+        main: tuple[str, ...] = found.pop("reference", ())
+        if "answers" in found:
+            main += tuple([answer for answer in found.pop("answers") if answer not in main])
+        if main:
+            found["reference"] = main[0]
+        if len(main) > 1:
+            found["alternative_references"] = main[1:] + found.get("alternative_references", ())
+        if "unanswerable" in found:
+            if found.get("answerable") is found["unanswerable"]:
+                message = "'answerable' and its opposite are given and contradict each other"
+                self.problems.add(message, path=row.path, line=row.line, field="answerable")
+            found["answerable"] = not found.pop("unanswerable")
         recorded: Mapping[str, Outcome[Any]] = {}
         if self.outcomes and (plan.has_outcome or row.recorded):
             recorded = outcomes(found, row, self.chunks, plan.chunks, self.problems)
         if len(self.problems) > known or not self._has_identity(found, row, plan):
             return None
-        return Entry(case=build_case(found), recorded=recorded)
+        return Entry(case=Case(**found), recorded=recorded)
 
     def _flat(self, row: Row) -> Row:
         """The row with what stands deeper in it, where a mapping names it, at its top."""
@@ -217,17 +195,14 @@ class EntryDecoder(_Decoder):
         return row if values is row.values else row._replace(values=values)
 
 
-@dataclass(kw_only=True, slots=True)
-class DocumentDecoder(_Decoder):
-    KIND: ClassVar[str] = "documents"
+class DocumentDecoder(RowDecoder[Document]):
+    KIND: ClassVar[Kind] = "documents"
     MAIN: ClassVar[str] = "text"
-    PREFIX: ClassVar[str] = "d"
-    RECOGNISED: ClassVar[staticmethod[[], Names]] = staticmethod(document_fields)
 
     def decode(self, row: Row) -> Document | None:
         self._count += 1
-        plan = self._map.plan(row.values)
-        found = read_fields(row, plan, self.problems)
+        plan = self.plans[tuple(row.values)]
+        found = self._read(row, plan)
         if found is None or not self._has_identity(found, row, plan):
             return None
         return Document(**found)
@@ -273,92 +248,3 @@ def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> N
         f"field mapping {target}=NAME.{hint}".rstrip(".")
     )
     problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
-
-
-# --- cells of tables
-
-_LIST_FIELDS = frozenset(
-    {
-        *("answers", "reference", "alternative_references", "reference_contexts", "evidence"),
-        *("multi_responses", "retrieved_contexts", "retrieved_scores"),
-    }
-)
-_ID_FIELDS = frozenset({"reference_context_ids", "tags", "retrieved_context_ids"})
-_OBJECT_FIELDS = frozenset({"grades", "metadata", "usage"})
-
-_PRINTED_ITEM = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan""", re.DOTALL
-)
-_BETWEEN = re.compile(r"\s*,?\s*")
-
-
-def parse_cell(target: str, cell: str) -> object:
-    """The JSON value that a cell spells for a field.
-
-    A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
-    Ids and tags may also be separated by ``;`` or ``|``.
-    """
-    text = cell.strip()
-    in_brackets = text.startswith("[") and text.endswith("]")
-    if target in _OBJECT_FIELDS:
-        try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise ValueProblem(f"expected a JSON object: {error.msg}") from error
-    if target in _ID_FIELDS:
-        return _parse_list(text) if in_brackets else _split_ids(target, text)
-    if target not in _LIST_FIELDS or not in_brackets:
-        return cell
-    try:
-        return _parse_list(text)
-    except ValueProblem:
-        # An answer such as "[citation needed]" is text; contexts are a list in every row.
-        if target in {"reference", "answers"}:
-            return cell
-        raise
-
-
-def _parse_list(text: str) -> object:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return _parse_printed(text)
-
-
-def _parse_printed(text: str) -> list[object]:
-    # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
-    items: list[object] = []
-    position, end = _skip(text, 1), len(text) - 1
-    while position < end:
-        match = _PRINTED_ITEM.match(text, position, end)
-        if match is None:
-            raise ValueProblem("expected a list of texts as JSON or as Python prints it")
-        items.append(_printed_item(match.group()))
-        position = _skip(text, match.end())
-    return items
-
-
-def _skip(text: str, position: int) -> int:
-    match = _BETWEEN.match(text, position)
-    return position if match is None else match.end()
-
-
-def _printed_item(literal: str) -> object:
-    if literal in {"None", "nan"}:
-        return None
-    try:
-        # Printed lists escape line breaks; NumPy does not, and a bare one ends a literal.
-        item: object = ast.literal_eval(literal.replace("\n", "\\n").replace("\r", "\\r"))
-    except (ValueError, SyntaxError) as error:
-        raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
-    return item
-
-
-def _split_ids(target: str, text: str) -> list[str]:
-    if target != "tags" and "," in text:
-        raise ValueProblem(
-            "holds a comma: separate several ids by ';', or write a JSON list such as "
-            '["a", "b"] (also for one id with a comma in it)'
-        )
-    separators = r"[;|,]" if target == "tags" else r"[;|]"
-    return [part for part in map(str.strip, re.split(separators, text)) if part]

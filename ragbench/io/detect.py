@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from ragbench.io.fields import (
     QUERY_FILES,
     formats,
     is_known_field,
+    read_table,
     readers,
 )
 from ragbench.io.json_files import (
@@ -35,13 +36,14 @@ from ragbench.io.json_files import (
 )
 from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
+from ragbench.io.values import is_list, is_object
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
 
-_PARQUET_MAGIC = b"PAR1"
 _SQLITE_MAGIC = b"SQLite format 3\x00"
-_ZIP_MAGIC, _WORKBOOK_PART = b"PK\x03\x04", b"[Content_Types].xml"
+_BINARY = (("parquet", b"PAR1", b""), ("xlsx", b"PK\x03\x04", b"[Content_Types].xml"))
+"""Formats that are no text: how their files begin, and what stands in there."""
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
 
@@ -55,41 +57,51 @@ def _by_suffix() -> Mapping[str, str]:
 
 
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
+    if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
+        return "text"
     known = len(problems)
-    found = detect_container(source, kind, problems)
+    found, text = detect_container(source, kind, problems)
     if kind == "documents" or found not in CONTAINERS or len(problems) > known:
         return found
-    head = b"" if found in ("xlsx", "parquet", "hf") else _head(source)
     if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
-        envelope = _envelope(source, head, problems)
+        envelope = _envelope(source, text.encode("utf-8", "replace"), problems)
         if envelope is not None:
             return envelope if len(problems) == known else None
-    return next(filter(None, map(special_form, _first_records(source, found, head))), found)
+    return next(filter(None, map(special_form, _first_records(source, found, text))), found)
 
 
-def detect_container(source: Source, kind: Kind, problems: Problems) -> str | None:
-    """As `detect_format`; of a form that only the fields show it is what the records stand in."""
+def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
+    """As `detect_format`; of a form that only the fields show it is what the records stand in.
+
+    With it the beginning of the file, as far as it is text.
+    """
     if source.hub is not None:
-        return "hf"
-    if source.path is not None and source.is_folder:
-        return _folder_format(source, source.path, kind, problems)
-    if kind == "documents" and source.suffix in converted.SUFFIXES:
-        return "text"
+        return "hf", ""
+    if source.path is not None and source.path.is_dir():
+        return _folder_format(source, source.path, kind, problems), ""
     head = source.head(problems)
     if head is None:
-        return None
-    if not head.strip():
-        problems.add(f"the file is empty: it holds no {kind}", path=source.name)
-        return None
-    if head.startswith(_SQLITE_MAGIC):
-        problems.add("it is an SQLite file; name the folder of the run", path=source.name)
-        return None
-    found = _file_format(source, head, kind)
-    if found is None:
-        names = ", ".join(formats())
-        message = f"the format is not recognised; name one of: {names}"
+        return None, ""
+    if not head.strip() or head.startswith(_SQLITE_MAGIC):
+        message = "it is an SQLite file; name the folder of the run"
+        if not head.strip():
+            message = f"the file is empty: it holds no {kind}"
         problems.add(message, path=source.name)
-    return found
+        return None, ""
+    binary = (name for name, magic, part in _BINARY if head.startswith(magic) and part in head)
+    if (found := next(binary, None)) is not None:
+        return found, ""
+    text = decode_head(head, source.encoding).lstrip()
+    columns = text.partition("\n")[0].split() if kind == "cases" else []
+    if len(columns) == 6 and columns[1].upper() == "Q0":  # query Q0 document rank score tag
+        return "run-file", text
+    found = _by_suffix().get(source.suffix)
+    if found is None or found == "json":
+        found = _shape(text, found)
+    if found is None:
+        message = f"the format is not recognised; name one of: {', '.join(formats())}"
+        problems.add(message, path=source.name)
+    return found, text
 
 
 def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems) -> str | None:
@@ -119,19 +131,6 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
     return None
 
 
-def _file_format(source: Source, head: bytes, kind: Kind) -> str | None:
-    if head.startswith(_PARQUET_MAGIC):
-        return "parquet"
-    if head.startswith(_ZIP_MAGIC) and _WORKBOOK_PART in head:
-        return "xlsx"
-    text = decode_head(head, source.encoding).lstrip()
-    found = _by_suffix().get(source.suffix)
-    columns = text.partition("\n")[0].split() if kind == "cases" else []
-    if len(columns) == 6 and columns[1].upper() == "Q0":  # query Q0 document rank score tag
-        return "run-file"
-    return _shape(text, found) if found is None or found == "json" else found
-
-
 def _shape(text: str, by_suffix: str | None) -> str | None:
     first, newline, rest = text.partition("\n")
     if text.startswith("["):
@@ -140,18 +139,13 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
         if _SQUAD.search(text):
             return "squad"
         return _object_shape(first, bool(newline), rest, by_suffix)
-    if by_suffix is not None:
-        return by_suffix
-    return _table_shape(first)
-
-
-def _table_shape(header: str) -> str | None:
-    # Any text may hold commas: a table is believed only when a column has a known name.
-    for separator in ("\t", ",", ";", "|"):
-        cells = [cell.strip().strip('"') for cell in header.split(separator)]
-        if len(cells) > 1 and any(map(is_known_field, cells)):
-            return "tsv" if separator == "\t" else "csv"
-    return None
+    if by_suffix is None:
+        # Any text may hold commas: a table is believed only when a column has a known name.
+        for separator in ("\t", ",", ";", "|"):
+            cells = [cell.strip().strip('"') for cell in first.split(separator)]
+            if len(cells) > 1 and any(map(is_known_field, cells)):
+                return "tsv" if separator == "\t" else "csv"
+    return by_suffix
 
 
 _QUERY_NAMES = frozenset({"query", "question", "user_input", "input"})
@@ -169,18 +163,12 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
         return "jsonl"
-    if not isinstance(value, dict):
+    if not is_object(value):
         return by_suffix or "jsonl"
-    record = cast("dict[str, object]", value)
-    if any(_starts_with_object(item) for item in record.values()):
+    if any(is_list(item) and item and is_object(item[0]) for item in value.values()):
         return by_suffix or "json"
     # A single line that is a record itself.
-    return "jsonl" if any(map(is_known_field, record)) else by_suffix or "jsonl"
-
-
-def _starts_with_object(item: object) -> bool:
-    items = cast("list[object]", item) if isinstance(item, list) else []
-    return bool(items) and isinstance(items[0], dict)
+    return "jsonl" if any(map(is_known_field, value)) else by_suffix or "jsonl"
 
 
 # --- forms of records
@@ -190,56 +178,39 @@ class _Sign(NamedTuple):
     """What the records of a form have: all of some fields, some of others, values of a type."""
 
     form: str
-    all: str
-    some: str = ""
-    least: int = 0
-    types: Mapping[str, type | tuple[type, ...]] = {}
+    all: frozenset[str]
+    some: frozenset[str]
+    least: int
+    types: Mapping[str, tuple[type, ...]]
 
 
-_OUTCOME = (dict, type(None))
-_SIGNS = (
-    _Sign("export", "id query retrieval generation scores", 
-          types={"retrieval": _OUTCOME, "generation": _OUTCOME}),
-    _Sign("export", "user_input retrieval_status generation_status"),
-    _Sign("report", "id query retrieved_ids retrieve generate failures"),
-    _Sign("verdicts", "relevant_chunk_ids retrieval_quality answer_probability"),
-    _Sign("promptfoo", "vars", "response error promptIdx testIdx gradingResult failureReason", 2,
-          {"vars": dict}),
-    _Sign("mtrag", "task_id contexts targets history", types={"history": list}),
-    _Sign("mtrag", "task_id contexts targets input", types={"input": list}),
-    _Sign("ragchecker", "query gt_answer"),
-    _Sign("open-rag-eval", "query passage generated_answer"),
-    _Sign("deepeval", "input", "actual_output actualOutput retrieval_context retrievalContext", 1),
-    _Sign("ragas", "user_input"),
-    _Sign("ragas", "eval_sample"),
-)  # fmt: skip
-_SPECIAL = [(sign, frozenset(sign.all.split()), frozenset(sign.some.split())) for sign in _SIGNS]
+_TYPES = {"object": (dict,), "object or null": (dict, type(None)), "list": (list,)}
+
+
+@cache
+def _signs() -> list[_Sign]:
+    return [
+        _Sign(
+            form=row["form"],
+            all=frozenset(row["all"].split()),
+            some=frozenset(row.get("some", "").split()),
+            least=row.get("least", 0),
+            types={name: _TYPES[kind] for name, kind in row.get("types", {}).items()},
+        )
+        for row in read_table("signs.toml")["sign"]
+    ]
 
 
 def special_form(record: Mapping[str, object]) -> str | None:
     """The tool that a record is of; None when its fields say nothing of one."""
-    for sign, wanted, some in _SPECIAL:
+    for sign in _signs():
         if (
-            wanted <= record.keys()
-            and len(some & record.keys()) >= sign.least
-            and all(isinstance(record[name], kind) for name, kind in sign.types.items())
+            sign.all <= record.keys()
+            and len(sign.some & record.keys()) >= sign.least
+            and all(isinstance(record[name], kinds) for name, kinds in sign.types.items())
         ):
             return sign.form
     return None
-
-
-_OTHERS: Mapping[frozenset[str], str] = {
-    frozenset({"ragbench_baseline"}): "a baseline file: it holds scores and no questions",
-    frozenset({"schema_version", "latencies"}): "a run's timings: name the run's folder",
-    frozenset({"schema_version", "validator", "queries"}): "a summary of verdicts: it holds no "
-    "questions",
-    frozenset({"dataset", "fingerprints", "metrics", "packages"}): "a run's manifest: name the "
-    "run's folder",
-    frozenset({"manifest", "schema_version"}): "a run's report, which holds no cases: name the "
-    "run's folder, or cases.csv",
-    frozenset({"case", "metric", "judgements"}): "a run's judgements: name the run's folder",
-}
-"""What else ragbench writes as JSON, by keys that it begins with; there are no cases in it."""
 
 
 def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
@@ -247,9 +218,9 @@ def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
     keys = object_keys(head)
     if not keys:
         return None
-    for wanted, what in _OTHERS.items():
-        if wanted <= keys.keys():
-            problems.add(f"it is {what}", path=source.name)
+    for other in read_table("signs.toml")["other"]:
+        if keys.keys() >= {*other["all"].split()}:
+            problems.add(f"it is {other['what']}", path=source.name)
             return "json"
     has_cases = array_key(head, ("cases",)) is not None
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys.keys():
@@ -267,53 +238,45 @@ def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
     return None
 
 
-def _head(source: Source) -> bytes:
-    """The beginning of a file in UTF-8, without mark and white space before it."""
-    head = source.head(Problems()) or b""
-    return decode_head(head, source.encoding).lstrip().encode("utf-8", "replace")
-
-
-def _first_records(source: Source, container: str, raw: bytes) -> Iterator[Mapping[str, object]]:
+def _first_records(source: Source, container: str, text: str) -> list[Mapping[str, object]]:
     """Some of the first records, as far as the head of the file shows them."""
     if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
-            return  # a stream is read only once, and a name on the hub is worth a request
-        rows = read_rows(source, container, Problems())
-        yield from (row.values for row in islice(rows, 1))
-        return
-    text = raw.decode()
-    if container in ("csv", "tsv"):
-        header, _, rest = text.partition("\n")
-        if header.strip('" \r').lower().startswith("sep="):
-            header = rest.partition("\n")[0]
-        header = header.rstrip("\r")
-        separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
-        try:
-            yield dict.fromkeys(next(csv.reader([header], delimiter=separator), list[str]()))
-        except csv.Error:
-            return
-    elif container == "jsonl":
-        yield from islice(_json_objects(text.split("\n")), _FIRST)
-    else:
-        key = array_key(raw, ("cases", "data", "questions", "examples", "samples"))
-        if key is not None or raw.startswith(b"["):
-            yield from islice(_elements(raw, key), _FIRST)
+            return []  # a stream is read only once, and a name on the hub is worth a request
+        return [row.values for row in islice(read_rows(source, container, Problems()), 1)]
+    if container == "jsonl":
+        return _objects(text.split("\n", _FIRST)[:_FIRST])
+    if container == "json":
+        head = text.encode("utf-8", "replace")
+        key = array_key(head, ("cases", "data", "questions", "examples", "samples"))
+        return _elements(head, key) if key is not None or text.startswith("[") else []
+    header, _, rest = text.partition("\n")
+    if header.strip('" \r').lower().startswith("sep="):
+        header = rest.partition("\n")[0]
+    header = header.rstrip("\r")
+    separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
+    try:
+        return [dict.fromkeys(names) for names in csv.reader([header], delimiter=separator)]
+    except csv.Error:
+        return []
 
 
-def _json_objects(texts: list[str]) -> Iterator[Mapping[str, object]]:
+def _elements(head: bytes, key: str | None) -> list[Mapping[str, object]]:
+    """The first objects of an array at the beginning of a file."""
+    elements = islice(head_elements(head, key), _FIRST)
+    return _objects([element.raw.decode("utf-8", "replace") for element in elements])
+
+
+def _objects(texts: Sequence[str]) -> list[Mapping[str, object]]:
+    found: list[Mapping[str, object]] = []
     for text in texts:
         try:
             value: object = orjson.loads(text)
         except (orjson.JSONDecodeError, UnicodeEncodeError):
             continue
-        if isinstance(value, dict):
-            yield cast("dict[str, object]", value)
-
-
-def _elements(head: bytes, key: str | None) -> Iterator[Mapping[str, object]]:
-    """The objects of an array at the beginning of a file."""
-    for element in head_elements(head, key):
-        yield from _json_objects([element.raw.decode("utf-8", "replace")])
+        if type(value) is dict:
+            found.append(cast("dict[str, object]", value))
+    return found
 
 
 def read_rows(source: Source, name: str, problems: Problems) -> Iterator[Row]:
@@ -327,10 +290,10 @@ def container_rows(
 ) -> Iterator[Row]:
     """The rows of a source in whatever container they stand."""
     known = len(problems)
-    container = detect_container(source, "cases", problems)
+    container, text = detect_container(source, "cases", problems)
     if container is None:
         return
-    keys = object_keys(_head(source))
+    keys = object_keys(text.encode("utf-8", "replace"))
     if container == "json" or any(path.partition(".")[0] in keys for path in arrays):
         yield from read_json_arrays(source, arrays, problems)
     elif container in CONTAINERS:

@@ -1,30 +1,18 @@
-"""Rows with fields, and dumps of stores, as cases with what is recorded of them."""
+"""Cases with what is recorded of them, and what is said of how they are read."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import islice
-from pathlib import Path
 from typing import cast
 
-from ragbench.core.case import Case
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
-from ragbench.core.validation import RetrievalDump
-from ragbench.errors import DataError
-from ragbench.io.decoder import EntryDecoder
-from ragbench.io.dumps.form import DumpMapping
-from ragbench.io.dumps.read import OpenDump
-from ragbench.io.fields import ANSWER_FIELDS, HIT_FIELDS, FieldMap, entry_fields, outcome_fields
-from ragbench.io.ids import IdRegister
-from ragbench.io.rankings import corpus_texts
-from ragbench.io.recorded import Retrieved, Texts, recorded_outcome, retrieved
-from ragbench.io.source import Problems, Row, Source, noting_read_errors
+from ragbench.io.fields import outcome_fields
+from ragbench.io.recorded import Retrieved
 from ragbench.safe_text import counted
 
 _NAMED = 8
@@ -51,36 +39,30 @@ class SourceInfo:
     """Of those looked at, how many have a failure recorded."""
     timed: int = 0
     """Of those looked at, how many say how long it took."""
-    uses_corpus: bool = False
-    """Whether texts of what was retrieved were looked up in the corpus."""
     answers: SourceInfo | None = None
     """How the answers are read that were joined with the cases."""
     notes: tuple[str, ...] = ()
     """What a reader of scores must know."""
 
     def lines(self) -> Iterator[str]:
-        yield from self._read()
-        if self.answers is not None:
-            yield from self.answers._read()
+        for info in (self,) if self.answers is None else (self, self.answers):
+            shown: list[str] = []
+            own = 0
+            for target, source in info.mapping.items():
+                if target != source or target in outcome_fields():
+                    shown.append(target if target == source else f"{target}={source}")
+                else:
+                    own += 1
+                    shown += [target] if own <= _OWN_NAMED else []
+            more = f" and {own - _OWN_NAMED} more" if own > _OWN_NAMED else ""
+            yield f"read {info.path} as {info.form}: {', '.join(shown)}{more}".rstrip(": ")
+            if info.unused:
+                hidden = len(info.unused) - _NAMED
+                rest = f" and {hidden} more" if hidden > 0 else ""
+                yield f"kept as metadata: {', '.join(info.unused[:_NAMED])}{rest}"
         if self.recorded:
             yield self._recorded()
         yield from self.notes
-
-    def _read(self) -> Iterator[str]:
-        shown: list[str] = []
-        own = 0
-        for target, source in self.mapping.items():
-            if target != source or target in outcome_fields():
-                shown.append(target if target == source else f"{target}={source}")
-            else:
-                own += 1
-                shown += [target] if own <= _OWN_NAMED else []
-        more = f" and {own - _OWN_NAMED} more" if own > _OWN_NAMED else ""
-        yield f"read {self.path} as {self.form}: {', '.join(shown)}{more}".rstrip(": ")
-        if self.unused:
-            hidden = len(self.unused) - _NAMED
-            rest = f" and {hidden} more" if hidden > 0 else ""
-            yield f"kept as metadata: {', '.join(self.unused[:_NAMED])}{rest}"
 
     def _recorded(self) -> str:
         first = counted(self.looked, "case")
@@ -103,7 +85,7 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
         info,
         looked=len(entries),
         cases=len(entries) if is_whole else None,
-        recorded=in_stage_order(counts),
+        recorded=in_stage_order(counts) if counts else {},
         failed=sum(any(o.status is Status.FAILED for o in found) for found in known),
         timed=sum(any(o.seconds is not None for o in found) for found in known),
     )
@@ -115,9 +97,7 @@ def in_stage_order(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 LOOK = 1000
-
-Reader = Callable[..., Iterator[Row]]
-"""A reader of rows, of cases: given the place, and ``problems`` by name."""
+"""Records that are looked at to find out how all are read."""
 
 
 @dataclass(kw_only=True)
@@ -136,103 +116,16 @@ class EntrySource(AbstractContextManager["EntrySource"]):
         return self.read()
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.held.close()
 
     def close(self) -> None:
         self.held.close()
 
 
-# --- rows with fields
+# --- what a reader of scores must know
 
 
-def entries_of_rows(
-    place: Source,
-    reader: Reader,
-    form: str,
-    known: Sequence[Row],
-    *,
-    fields: Mapping[str, str],
-    corpus: str | Path | None,
-    is_join: bool,
-    stack: ExitStack,
-) -> EntrySource:
-    """The source, once a first look at some rows has found out how all of it is read.
-
-    Args:
-        fields: field of a case, or of what a system did, to field of the source.
-    """
-    texts = None if corpus is None else _texts(corpus, stack)
-    chunks = Retrieved(fields=fields, texts=texts)
-    names = FieldMap(recognised=entry_fields(), overrides=fields)
-    plans = [names.plan(row.values) for row in known]
-    has_answers = any(target in ANSWER_FIELDS for plan in plans for target, _ in plan.bindings)
-    decoder_of = partial(EntryDecoder, fields=fields, has_answers=has_answers, is_join=is_join)
-    decoder = decoder_of(problems=Problems(), chunks=chunks)
-    looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
-    plans = decoder.plans
-    all_bound = dict(reversed([pair for plan in plans for pair in plan.bindings]))
-    bound = {name: all_bound[name] for name in entry_fields() if name in all_bound}
-    unused = tuple(dict.fromkeys(name for plan in plans for name in plan.rest))
-    if chunks.mapping is not None:
-        bound |= _hit_bindings(chunks.mapping, bound.get("retrieved_contexts", ""))
-    gold = _gold_notes([row.values for row in known], unused, bound)
-    info = SourceInfo(
-        path=place.name,
-        form=form,
-        mapping=bound,
-        unused=unused,
-        uses_corpus=chunks.looked_up,
-        notes=(*place.notes, *_notes(decoder.no_values, chunks), *gold),
-    )
-    return EntrySource(
-        info=looked_at(info, looked, is_whole=len(known) < LOOK),
-        read=partial(_row_entries, place, reader, decoder_of, chunks),
-        held=stack,
-    )
-
-
-def _row_entries(
-    place: Source, reader: Reader, decoder_of: Callable[..., EntryDecoder], chunks: Retrieved
-) -> Iterator[Entry]:
-    """Reads all of it from the start, as the first look found that it is to be read."""
-    problems, place = Problems(), replace(place)
-    decoder = decoder_of(problems=problems, chunks=replace(chunks, warnings=Counter()))
-    try:
-        with noting_read_errors(place.name, problems):
-            for row in reader(place, problems=problems):
-                entry = decoder.decode(row)
-                if entry is not None:
-                    yield entry
-    finally:
-        place.close()
-    decoder.finish(place.name)
-    problems.raise_if_any()
-
-
-def _texts(corpus: str | Path, stack: ExitStack) -> Texts:
-    """Looks up texts in the corpus, which is read when it is first asked."""
-    opened: list[Texts] = []
-
-    def get(ids: Iterable[str]) -> Mapping[str, str]:
-        if not opened:
-            opened.append(stack.enter_context(corpus_texts(corpus)))
-        return opened[0](ids)
-
-    return get
-
-
-def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
-    found = {
-        target: f"{chunks}[].{path}"
-        for target, name in HIT_FIELDS.items()
-        if (path := getattr(mapping, name)) is not None
-    }
-    if "chunk_score" in found and mapping.scores is not None:
-        found["chunk_score"] += f" ({mapping.scores.value})"
-    return found
-
-
-def _notes(no_values: Mapping[str, int], chunks: Retrieved) -> Iterator[str]:
+def notes_of(no_values: Mapping[str, int], chunks: Retrieved) -> Iterator[str]:
     for name, count in no_values.items():
         cells = "cell says" if count == 1 else "cells say"
         yield (
@@ -260,7 +153,7 @@ _LONGEST_ID = 120
 _LOOKED_AT = 50
 
 
-def _gold_notes(
+def gold_notes(
     rows: Sequence[Mapping[str, object]], unused: Collection[str], bound: Collection[str]
 ) -> Iterator[str]:
     """Says how unused fields could be read whose names and values look like the gold."""
@@ -288,58 +181,3 @@ _INSTEAD = {
 
 def _is_id(text: str) -> bool:
     return 0 < len(text) <= _LONGEST_ID and not any(map(str.isspace, text))
-
-
-# --- dumps of stores
-
-
-def entries_of_dump(
-    name: str,
-    open_dump: Callable[[], AbstractContextManager[OpenDump]],
-    *,
-    is_join: bool,
-    stack: ExitStack,
-) -> EntrySource:
-    """A dump whose records are no questions with fields: responses, rows, batches."""
-    with open_dump() as dump:
-        mapping = dump.mapping
-        known = list(islice(dump, LOOK))
-    has_ids = mapping.id is not None
-    looked = [_dump_entry(retrieval, has_ids=has_ids) for retrieval in known]
-    named = ("query", "query_id", "chunks", "id", "text", "score")
-    paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
-    info = SourceInfo(path=name, form=mapping.format, mapping=paths)
-
-    def entries() -> Iterator[Entry]:
-        found, ids = Problems(), IdRegister()
-        with open_dump() as dump:
-            for number, retrieval in enumerate(dump, start=1):
-                entry = _dump_entry(retrieval, has_ids=has_ids)
-                earlier = ids.add(entry.case.id, number)
-                if earlier is None or is_join:
-                    yield entry
-                else:
-                    message = f"'{entry.case.id}' is already the id of record {earlier}"
-                    found.add(message, path=name, line=number, field="id")
-            if dump.problems.items:
-                raise DataError([*dump.problems, *found])
-        found.raise_if_any()
-
-    is_whole = len(looked) < LOOK
-    return EntrySource(info=looked_at(info, looked, is_whole=is_whole), read=entries, held=stack)
-
-
-def _dump_entry(dump: RetrievalDump, *, has_ids: bool) -> Entry:
-    relevant = None
-    if dump.relevant_ids is not None:
-        ranked = [chunk.id for chunk in dump.chunks if chunk.id in dump.relevant_ids]
-        relevant = (*ranked, *sorted(dump.relevant_ids.difference(ranked)))
-    case = Case(
-        id=dump.query_id,
-        query=dump.query,
-        reference=dump.answers[0] if dump.answers else None,
-        alternative_references=dump.answers[1:],
-        reference_context_ids=relevant,
-    )
-    recorded = {"retrieve": recorded_outcome(retrieved(dump, has_ids=has_ids))}
-    return Entry(case=case, recorded=recorded)

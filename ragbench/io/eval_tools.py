@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from ragbench.io.detect import container_rows
-from ragbench.io.fields import FieldMap, case_fields, entry_fields, outcome_fields
+from ragbench.io.fields import FieldMap, case_fields, outcome_fields
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_list, is_list, is_missing, is_object
 
@@ -135,13 +135,13 @@ _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per test. With several providers or prompts, `source.split` names one."""
     del kind
-    fields = FieldMap(recognised=entry_fields())
+    fields = FieldMap("cases", {})
     rows = list(container_rows(source, problems, ("results.results", "results")))
     for row in _one_part(rows, _promptfoo_parts(rows), source, problems):
         values = row.values
         test = _object(values.get("testCase"))
         given = dict(_object(values.get("vars")) or _object(test.get("vars")))
-        named = {target for target, _ in fields.plan(given).bindings}
+        named = {target for target, _ in fields[tuple(given)].bindings}
         found: dict[str, object] = {**given, **_promptfoo_answer(values)}
         if "context" in given:  # by promptfoo's convention what was retrieved
             found.setdefault("contexts", given["context"])

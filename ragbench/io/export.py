@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Protocol
 
 import orjson
 
 from ragbench.core.case import Case, Evidence
-from ragbench.core.chunk import Document
 from ragbench.core.outcome import Cell, Outcome, Status
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import DataError, Problem
@@ -35,12 +34,17 @@ class Scores:
         return ((metric, cells.get(metric)) for metric in self.metrics)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Exported:
+    """What was written where; a writer counts in it."""
+
     paths: tuple[Path, ...]
-    written: int
-    left_out: Mapping[str, int]
+    written: int = 0
+    left_out: dict[str, int] = field(default_factory=dict[str, int])
     """Why cases were left out, and how many for each reason; empty when none were."""
+
+    def leave_out(self, reason: str) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
 
 class Export(Protocol):
@@ -51,18 +55,6 @@ class Export(Protocol):
     """
 
     def __call__(self, traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported: ...
-
-
-@dataclass(kw_only=True, slots=True)
-class Tally:
-    written: int = 0
-    left_out: dict[str, int] = field(default_factory=dict[str, int])
-
-    def leave_out(self, reason: str) -> None:
-        self.left_out[reason] = self.left_out.get(reason, 0) + 1
-
-    def exported(self, *paths: Path) -> Exported:
-        return Exported(paths=paths, written=self.written, left_out=self.left_out)
 
 
 def failed_stage(trace: Trace) -> str | None:
@@ -214,20 +206,13 @@ def encode_case(case: Case) -> dict[str, Any]:
     return values
 
 
-def encode_document(document: Document) -> dict[str, Any]:
-    return _said(document, ("id", "title", "text", "metadata"))
-
-
-def _said(record: Case | Document | Evidence, names: Iterable[str]) -> dict[str, Any]:
+def _said(record: Case | Evidence, names: Iterable[str]) -> dict[str, Any]:
     values = {name: getattr(record, name) for name in names}
     return {
         name: dict(value) if is_object(value) else value
         for name, value in values.items()
         if value is not None and (value not in ((), {}) or name in _KNOWN_NONE)
     }
-
-
-_RecordT = TypeVar("_RecordT", Case, Document)
 
 
 def write_cases(cases: Iterable[Case], path: str | Path) -> int:
@@ -245,41 +230,25 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> int:
             cannot.
         InputError: the file cannot be written.
     """
-    return _write(cases, Path(path), encode_case, "query")
-
-
-def write_documents(documents: Iterable[Document], path: str | Path) -> int:
-    """Writes one document a line; arguments, return value and errors as for ``write_cases``."""
-    return _write(documents, Path(path), encode_document, None)
-
-
-def _write(
-    records: Iterable[_RecordT],
-    path: Path,
-    encode: Callable[[_RecordT], dict[str, Any]],
-    needed: str | None,
-) -> int:
-    ids = IdRegister()
-    count = 0
+    path, ids, count = Path(path), IdRegister(), 0
     with written_whole(path) as out:
-        for count, record in enumerate(records, start=1):
-            values = encode(record)
-            for name in ("id", needed):
-                if name is not None and not values[name].strip():
-                    _refuse(f"the {name} is empty", path, count, name)
-            earlier = ids.add(record.id, count)
-            if earlier is not None:
-                _refuse(f"'{record.id}' is already the id of record {earlier}", path, count, "id")
+        for count, case in enumerate(cases, start=1):
+            values, problem, line = encode_case(case), None, b""
+            field = next((name for name in ("id", "query") if not values[name].strip()), None)
+            if field is not None:
+                problem = f"the {field} is empty"
+            elif (earlier := ids.add(case.id, count)) is not None:
+                problem, field = f"'{case.id}' is already the id of record {earlier}", "id"
             try:
                 check_depth(values)
-                out.write(orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE))
+                line = orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
             except (TypeError, ValueProblem) as error:
-                _refuse(f"cannot be written as JSON: {error}", path, count, None)
+                problem = problem or f"cannot be written as JSON: {error}"
+            if problem is not None:
+                found = Problem(message=problem, path=str(path), line=count, field=field)
+                raise DataError([found])
+            out.write(line)
     return count
-
-
-def _refuse(message: str, path: Path, line: int, field: str | None) -> NoReturn:
-    raise DataError([Problem(message=message, path=str(path), line=line, field=field)])
 
 
 def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
@@ -292,7 +261,7 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
     outcome: status, value, reason, failure, seconds) and ``scores`` (metric to cell). Null means
     not known or not given, an empty list known to be none.
     """
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         for trace in traces:
             case = trace.case
@@ -307,4 +276,4 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
                 line = json_bytes(record)
             file.write(line + b"\n")
             tally.written += 1
-    return tally.exported(path)
+    return tally

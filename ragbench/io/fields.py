@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ragbench.errors import ConfigError
+from ragbench.io.settings import listed_names
 from ragbench.io.source import Kind
 from ragbench.plugins import Registry
 
@@ -37,26 +37,27 @@ ANSWER_FIELDS = frozenset(
 """Fields without which a record holds nothing that a system did."""
 
 
-def _read(name: str) -> dict[str, dict[str, Any]]:
+@cache
+def read_table(name: str) -> dict[str, Any]:
+    """A file of data of this package."""
     file = resources.files("ragbench.io").joinpath(name)
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @cache
-def _table() -> Mapping[str, Names]:
-    return {
-        kind: {target: tuple(names.split()) for target, names in fields.items()}
-        for kind, fields in _read("fields.toml").items()
-    }
+def _named(kind: str) -> Names:
+    return {name: tuple(names.split()) for name, names in read_table("fields.toml")[kind].items()}
 
 
+@cache
 def case_fields() -> Names:
-    return _table()["case"]
+    return _named("case")
 
 
+@cache
 def outcome_fields() -> Names:
     """What a system did with a case."""
-    return _table()["outcome"]
+    return _named("outcome")
 
 
 @cache
@@ -65,19 +66,21 @@ def entry_fields() -> Names:
     return {**case_fields(), **outcome_fields()}
 
 
+@cache
 def document_fields() -> Names:
-    return _table()["document"]
+    return _named("document")
 
 
 @cache
-def _known() -> frozenset[str]:
-    recognised = (*entry_fields().values(), *document_fields().values())
-    return frozenset(_squash(name) for names in recognised for name in names)
+def _targets(kind: Kind) -> Mapping[str, str]:
+    """Field of a record by each name that is recognised for it."""
+    recognised = entry_fields() if kind == "cases" else document_fields()
+    return {_squash(name): target for target, names in recognised.items() for name in names}
 
 
 def is_known_field(name: str) -> bool:
     """Whether a name is one of those recognised, for cases or for documents."""
-    return _squash(name) in _known()
+    return _squash(name) in _targets("cases") or _squash(name) in _targets("documents")
 
 
 def _squash(name: str) -> str:
@@ -96,82 +99,62 @@ class FieldPlan:
     """Whether any of the fields is what a system did."""
 
 
-@dataclass(kw_only=True, slots=True)
-class FieldMap:
-    """Makes plans: names given by the user first, then the names that are recognised.
+class FieldMap(dict[tuple[str, ...], FieldPlan]):
+    """Plans by the names of a record's fields, each made when it is first asked for.
 
-    ``overrides`` maps a field of the record to a field of the source; the names otherwise
-    recognised for it then count no more. An empty name means that no field has it.
+    Names given by the user count first, then those that are recognised.
+
+    Args:
+        overrides: field of the record to field of the source; the names otherwise recognised for
+            it then count no more. An empty name means that no field has it.
+        has_answers: whether a system's answers stand in the source, also when a record has none:
+            what stands beside an answer then counts in every record.
 
     Raises:
         ConfigError: an override is for a field that does not exist.
     """
 
-    recognised: Names
-    overrides: Mapping[str, str] = field(default_factory=dict[str, str])
-    has_answers: bool = False
-    """Whether a system's answers stand in the source, also when a record has none: what stands
-    beside an answer then counts in every record."""
-    unseen: set[str] = field(init=False)
-    """Fields with an override whose source field no record had so far."""
-    _targets: dict[str, str] = field(init=False)
-    plans: dict[tuple[str, ...], FieldPlan] = field(
-        default_factory=dict[tuple[str, ...], FieldPlan]
-    )
-    """Those made so far, by the fields that records have."""
-
-    def __post_init__(self) -> None:
-        names = (*self.recognised, *(HIT_FIELDS if "response" in self.recognised else ()))
-        for target in self.overrides:
+    def __init__(
+        self, kind: Kind, overrides: Mapping[str, str], *, has_answers: bool = False
+    ) -> None:
+        self.overrides = overrides
+        self._has_answers = has_answers
+        self._targets = _targets(kind)
+        names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)
+        for target in overrides:
             if target not in names:
-                close = get_close_matches(target, names, n=1)
-                hint = f" Did you mean '{close[0]}'?" if close else ""
-                known = ", ".join(names)
-                raise ConfigError(f"no field '{target}' to map to.{hint} Known: {known}")
-        self.unseen = {
-            target
-            for target, source in self.overrides.items()
-            if source and target not in HIT_FIELDS
-        }
-        self._targets = {
-            _squash(name): target
-            for target, names in self.recognised.items()
-            if target not in self.overrides
-            for name in names
-        }
+                raise ConfigError(f"no field '{target}' to map to.{listed_names(target, names)}")
+        self.unseen = {name for name, source in overrides.items() if source} - HIT_FIELDS.keys()
+        """Fields with an override whose source field no record had so far."""
 
-    def plan(self, names: Iterable[str]) -> FieldPlan:
-        """The plan for records with these field names; made once for each set of names."""
-        key = tuple(names)
-        found = self.plans.get(key)
-        if found is None:
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
-            found = self.plans[key] = self._make(key)
-        return found
-
-    def _make(self, names: tuple[str, ...]) -> FieldPlan:
-        present = frozenset(names)
-        bindings = [
-            (target, source)
-            for target, source in self.overrides.items()
-            if source in present and target not in HIT_FIELDS
-        ]
-        self.unseen.difference_update(target for target, _ in bindings)
-        taken = {source for _, source in bindings}
-        free = [name for name in names if name not in taken]
-        recognised = [(self._targets.get(_squash(name)), name) for name in free]
-        if "response" in self.recognised:
-            recognised = self._without_stray_outcomes(recognised, {t for t, _ in bindings})
-        bindings += [(target, name) for target, name in recognised if target is not None]
-        rest = tuple(name for target, name in recognised if target is None)
-        chunks = next((name for target, name in bindings if target == "retrieved_contexts"), None)
-        has_outcome = any(target in outcome_fields() for target, _ in bindings)
-        return FieldPlan(
-            bindings=tuple(bindings), rest=rest, chunks=chunks, has_outcome=has_outcome
+    def __missing__(self, names: tuple[str, ...]) -> FieldPlan:
+        if len(self) >= _MOST_PLANS:
+            self.clear()
+        given = [(t, s) for t, s in self.overrides.items() if s in names and t not in HIT_FIELDS]
+        self.unseen.difference_update(target for target, _ in given)
+        taken = {source for _, source in given}
+        found: list[tuple[str | None, str]] = []
+        for name in names:
+            if name not in taken:
+                target = self._targets.get(_squash(name))
+                found.append((None if target in self.overrides else target, name))
+        outcomes = outcome_fields()
+        has_outcome = any(target in outcomes for target, _ in (*given, *found))
+        if has_outcome:
+            found = self._settled(found, {target for target, _ in given})
+            has_outcome = any(target in outcomes for target, _ in (*given, *found))
+        bindings = (*given, *((target, name) for target, name in found if target is not None))
+        plan = self[names] = FieldPlan(
+            bindings=bindings,
+            rest=tuple(name for target, name in found if target is None),
+            chunks=next(
+                (name for target, name in bindings if target == "retrieved_contexts"), None
+            ),
+            has_outcome=has_outcome,
         )
+        return plan
 
-    def _without_stray_outcomes(
+    def _settled(
         self, recognised: list[tuple[str | None, str]], given: set[str]
     ) -> list[tuple[str | None, str]]:
         """Settles what a name means by what stands beside it.
@@ -188,7 +171,7 @@ class FieldMap:
                 (said if target == "reference" and _squash(name) == "answer" else target, name)
                 for target, name in recognised
             ]
-        if self.has_answers or not targets.isdisjoint(ANSWER_FIELDS):
+        if self._has_answers or not targets.isdisjoint(ANSWER_FIELDS):
             return recognised
         return [(None if t in outcome_fields() else t, name) for t, name in recognised]
 
@@ -217,7 +200,6 @@ class FormatInfo:
     """What a system did that it can hold, in a few words; empty when it can hold nothing of it."""
     suffixes: tuple[str, ...] = ()
     """Suffixes that it is recognised by; empty when it is recognised by its shape."""
-    streamed: bool = True
     extra: str | None = None
 
 
@@ -226,7 +208,7 @@ def formats() -> Mapping[str, FormatInfo]:
     """Every format that ragbench brings, by name, in the order of ``ragbench show formats``."""
     return {
         name: msgspec.convert({**row, "name": name}, FormatInfo)
-        for name, row in _read("formats.toml").items()
+        for name, row in read_table("formats.toml").items()
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -45,13 +46,9 @@ class JsonEndpoint:
         retries: int = 3,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._arguments = {
-            "url": url,
-            "headers": headers,
-            "timeout": timeout,
-            "retries": retries,
-            "sleep": sleep,
-        }
+        self._anew = partial(
+            type(self), url, headers=headers, timeout=timeout, retries=retries, sleep=sleep
+        )
         parts = urlsplit(url)
         self.url = mask_url(url).rstrip("/")
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -80,7 +77,7 @@ class JsonEndpoint:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Travels to another process as its arguments; connections stay."""
-        return _rebuild, (type(self), self._arguments)
+        return self._anew, ()
 
     def __repr__(self) -> str:
         return f"JsonEndpoint({self.url!r})"
@@ -97,17 +94,14 @@ class JsonEndpoint:
             try:
                 target = f"{self._base}?{self._query}" if self._query else self._base
                 response = self._client.get(target, timeout=min(self._timeout, _LONGEST_PROBE))
-                self._note_version(response)
+                self._note_version(response.headers.get(VERSION_HEADER))
                 if response.is_success and not self.versions:
-                    self._add_version(response.json()["version"])
+                    self._note_version(response.json()["version"])
             except (self._httpx.HTTPError, self._httpx.InvalidURL, ValueError, KeyError, TypeError):
                 pass  # it is asked in earnest soon enough
         return next(iter(self.versions), None)
 
-    def _note_version(self, response: httpx.Response) -> None:
-        self._add_version(response.headers.get(VERSION_HEADER))
-
-    def _add_version(self, version: object) -> None:
+    def _note_version(self, version: object) -> None:
         if isinstance(version, (str, int, float)) and not isinstance(version, bool):
             text = self._masked(str(version).strip())[:_LONGEST_VERSION]
             if text:
@@ -132,7 +126,7 @@ class JsonEndpoint:
         while True:
             response, problem = self._send(target, shown, payload)
             if response is not None and response.is_success:
-                self._note_version(response)
+                self._note_version(response.headers.get(VERSION_HEADER))
                 return response
             if response is not None and response.status_code not in _RETRIED:
                 raise self._error(f"{shown} answered {response.status_code}", response)
@@ -190,10 +184,6 @@ class JsonEndpoint:
 
     def _masked(self, text: str) -> str:
         return mask_text(text, self._secrets)
-
-
-def _rebuild(kind: type[JsonEndpoint], arguments: dict[str, Any]) -> JsonEndpoint:
-    return kind(**arguments)
 
 
 def _secrets(

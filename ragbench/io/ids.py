@@ -7,7 +7,7 @@ from array import array
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-_HASH_BITS = (1 << 64) - 1
+_HASH_BITS = (1 << 60) - 1
 _FIRST_SLOTS = 1 << 10
 
 
@@ -26,9 +26,9 @@ def derived_id(prefix: str, text: str, *, digits: int = 10) -> str:
 class IdRegister:
     """Which ids were used, and where, in 12 bytes a slot.
 
-    A dictionary of a million ids takes 150 MB; this takes 24 MB, because it keeps 64-bit hashes in
-    arrays (open addressing, linear probing, at most half full). Two different ids of a million
-    share a hash with a probability of 3e-8.
+    A dictionary of a million ids takes 150 MB; this takes 24 MB, because it keeps hashes of 60 bits
+    in arrays (open addressing, linear probing, at most half full). Two different ids of a million
+    share a hash with a probability of 4e-7.
     """
 
     _hashes: array[int] = field(default_factory=lambda: array("Q", (0,)) * _FIRST_SLOTS)
@@ -36,24 +36,25 @@ class IdRegister:
     _used: int = 0
     _repeats: dict[str, int] = field(default_factory=dict[str, int])
 
-    def add(self, identifier: str, line: int) -> int | None:
-        """Notes an id.
+    def add(self, identifier: str | int, line: int) -> int | None:
+        """Notes an id, or the hash of one; gives the line of the same one before, if there is one.
 
         Args:
             line: where it stands, from 1.
         """
-        slot, hashed = self._slot(hash(identifier))
-        if self._hashes[slot]:
-            return self._lines[slot]
-        self._hashes[slot] = hashed
+        hashed = hash(identifier) & _HASH_BITS or 1  # 0 marks a free slot
+        hashes, last = self._hashes, len(self._hashes) - 1
+        slot = hashed & last
+        while found := hashes[slot]:
+            if found == hashed:
+                return self._lines[slot]
+            slot = (slot + 1) & last
+        hashes[slot] = hashed
         self._lines[slot] = line
         self._used += 1
-        if 2 * self._used > len(self._hashes):
+        if 2 * self._used > last:
             self._grow()
         return None
-
-    def __contains__(self, identifier: str) -> bool:
-        return bool(self._hashes[self._slot(hash(identifier))[0]])
 
     def add_derived(self, identifier: str, line: int) -> str:
         """Notes a derived id under the first free one of ``id``, ``id-2``, ``id-3`` ..."""
@@ -65,23 +66,11 @@ class IdRegister:
         self._repeats[identifier] = number
         return f"{identifier}-{number}"
 
-    def _slot(self, hashed: int) -> tuple[int, int]:
-        # 0 marks a free slot.
-        hashed = hashed & _HASH_BITS or 1
-        hashes = self._hashes
-        last = len(hashes) - 1
-        slot = hashed & last
-        while (found := hashes[slot]) and found != hashed:
-            slot = (slot + 1) & last
-        return slot, hashed
-
     def _grow(self) -> None:
-        old_hashes, old_lines = self._hashes, self._lines
-        size = 2 * len(old_hashes)
+        known, size = zip(self._hashes, self._lines, strict=True), 2 * len(self._hashes)
         self._hashes = array("Q", (0,)) * size
         self._lines = array("I", (0,)) * size
-        for hashed, line in zip(old_hashes, old_lines, strict=True):
+        self._used = 0
+        for hashed, line in known:
             if hashed:
-                slot, _ = self._slot(hashed)
-                self._hashes[slot] = hashed
-                self._lines[slot] = line
+                self.add(hashed, line)  # a number below 2**61 - 1 is its own hash

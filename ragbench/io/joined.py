@@ -10,14 +10,13 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ragbench.core.case import Case
-from ragbench.core.outcome import Outcome, Status
+from ragbench.core.outcome import Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
@@ -26,6 +25,7 @@ from ragbench.io.detect import detect_format
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
 from ragbench.io.dumps.forms import forms
+from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.ids import derived_id
@@ -68,28 +68,26 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
     held.enter_context(closing(db))
     held.callback(answers.close)
     db.executescript(_TABLES)
-    _store(db, answers)
+    db.executemany(
+        "INSERT INTO answers (number, id, query, same, stages, failed, timed, body) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (_row(number, entry) for number, entry in enumerate(answers)),
+    )
     db.executescript(_INDEXES)
     counts = _pair(db, cases)
     info = _described(db, cases.info, answers.info, counts)
 
     def read() -> Iterator[Entry]:
+        query = "SELECT body FROM pairs JOIN answers USING (number) WHERE position = ?"
         for position, entry in enumerate(cases):
-            yield Entry(case=entry.case, recorded=_recorded(db, position))
+            row = db.execute(query, (position,)).fetchone()
+            # Written above, into a file that no one else can open.
+            yield Entry(case=entry.case, recorded={} if row is None else pickle.loads(row[0]))
 
     return EntrySource(info=info, read=read, held=held)
 
 
-def _store(db: sqlite3.Connection, answers: EntrySource) -> None:
-    db.executemany(
-        "INSERT INTO answers (number, id, query, same, stages, failed, timed, body) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        map(_row, enumerate(answers)),
-    )
-
-
-def _row(numbered: tuple[int, Entry]) -> tuple[object, ...]:
-    number, entry = numbered
+def _row(number: int, entry: Entry) -> tuple[object, ...]:
     case, outcomes = entry.case, entry.recorded.values()
     # An id that was made from the query, because the source has none, says no more than that.
     same = derived_id("q", case.query) if case.query else None
@@ -116,10 +114,6 @@ class _Counts:
     own: int = 0
     missing: list[str] = field(default_factory=list[str])
 
-    @property
-    def without(self) -> int:
-        return self.cases - self.by_id - self.by_query
-
 
 def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
     counts = _Counts()
@@ -127,7 +121,14 @@ def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
         case = entry.case
         counts.cases += 1
         counts.own += bool(entry.recorded)
-        number = _by_id(db, case, counts)
+        found = db.execute(
+            "SELECT number, same FROM answers WHERE id = ? ORDER BY number LIMIT 1", (case.id,)
+        ).fetchone()
+        number, same = found or (None, None)
+        # Two files that number their lines have the same ids for different questions.
+        if same is not None and same != derived_id("q", case.query):
+            counts.disagreeing += 1
+            number = None
         if number is None:
             row = (position, case.id, case.query.strip())
             db.execute("INSERT INTO pending VALUES (?, ?, ?)", row)
@@ -136,10 +137,15 @@ def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
             _take(db, position, number)
     # An answer that a case has by its id is not given to another one as well.
     for position, id, query in db.execute("SELECT * FROM pending ORDER BY position").fetchall():
-        number = _by_query(db, query)
-        if number is not None:
+        # The next answer to the question; without ids, one answer serves all cases that ask it.
+        found = db.execute(
+            "SELECT number FROM answers WHERE query = ? AND (used = 0 OR id IS NULL) "
+            "ORDER BY used, number LIMIT 1",
+            (query,),
+        ).fetchone()
+        if found is not None:
             counts.by_query += 1
-            _take(db, position, number)
+            _take(db, position, found[0])
         elif len(counts.missing) < _EXAMPLES:
             counts.missing.append(id)
     return counts
@@ -148,39 +154,6 @@ def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
 def _take(db: sqlite3.Connection, position: int, number: int) -> None:
     db.execute("INSERT INTO pairs VALUES (?, ?)", (position, number))
     db.execute("UPDATE answers SET used = used + 1 WHERE number = ?", (number,))
-
-
-def _by_id(db: sqlite3.Connection, case: Case, counts: _Counts) -> int | None:
-    row = db.execute(
-        "SELECT number, same FROM answers WHERE id = ? ORDER BY number LIMIT 1", (case.id,)
-    ).fetchone()
-    if row is None:
-        return None
-    number, same = row
-    # Two files that number their lines have the same ids for different questions.
-    if same is not None and same != derived_id("q", case.query):
-        counts.disagreeing += 1
-        return None
-    return int(number)
-
-
-def _by_query(db: sqlite3.Connection, query: str) -> int | None:
-    """The next answer to a question; without ids, one answer serves all cases that ask it."""
-    row = db.execute(
-        "SELECT number FROM answers WHERE query = ? AND (used = 0 OR id IS NULL) "
-        "ORDER BY used, number LIMIT 1",
-        (query,),
-    ).fetchone()
-    return None if row is None else int(row[0])
-
-
-def _recorded(db: sqlite3.Connection, position: int) -> Mapping[str, Outcome[Any]]:
-    row = db.execute(
-        "SELECT body FROM pairs JOIN answers USING (number) WHERE position = ?", (position,)
-    ).fetchone()
-    # Written above, into a file that no one else can open.
-    recorded: dict[str, Outcome[Any]] = {} if row is None else pickle.loads(row[0])
-    return recorded
 
 
 def _described(
@@ -215,14 +188,19 @@ def _notes(db: sqlite3.Connection, path: str, counts: _Counts) -> Iterator[str]:
     ]
     of = counted(counts.cases, "case")
     yield f"answers of {path}: {' and '.join(ways) or 'none'} joined with {of}"
-    if counts.without:
+    if without := counts.cases - counts.by_id - counts.by_query:
         such = ", ".join(counts.missing)
-        yield f"{counted(counts.without, 'case')} without a recorded answer (such as {such})"
-    twice, extra = _left_over(db)
+        yield f"{counted(without, 'case')} without a recorded answer (such as {such})"
+    (unused,) = db.execute("SELECT count(*) FROM answers WHERE used = 0").fetchone()
+    (twice,) = db.execute(
+        "SELECT count(*) FROM answers AS this WHERE used = 0 AND EXISTS ("
+        "SELECT 1 FROM answers AS other WHERE other.number < this.number AND "
+        "(other.id = this.id OR (this.id IS NULL AND other.query = this.query)))"
+    ).fetchone()
     if twice:
         yield f"{counted(twice, 'answer')} for a question that has one already: the first counts"
-    if extra:
-        yield f"{counted(extra, 'answer')} to questions that no case asks: skipped"
+    if unused > twice:
+        yield f"{counted(unused - twice, 'answer')} to questions that no case asks: skipped"
     if counts.disagreeing:
         yield (
             f"{counted(counts.disagreeing, 'answer')} with the id of a case that asks something "
@@ -230,17 +208,6 @@ def _notes(db: sqlite3.Connection, path: str, counts: _Counts) -> Iterator[str]:
         )
     if counts.own:
         yield f"what the dataset itself has recorded ({counted(counts.own, 'case')}) is not used"
-
-
-def _left_over(db: sqlite3.Connection) -> tuple[int, int]:
-    """Answers that were not joined: those given twice, and those of no case."""
-    (unused,) = db.execute("SELECT count(*) FROM answers WHERE used = 0").fetchone()
-    (twice,) = db.execute(
-        "SELECT count(*) FROM answers AS this WHERE used = 0 AND EXISTS ("
-        "SELECT 1 FROM answers AS other WHERE other.number < this.number AND "
-        "(other.id = this.id OR (this.id IS NULL AND other.query = this.query)))"
-    ).fetchone()
-    return int(twice), int(unused) - int(twice)
 
 
 # --- retrievals alone
@@ -270,7 +237,7 @@ def open_retrievals(
         return
     ours = {name: options.get(name) for name in _OF_SOURCES}
     with open_source(where, form=format, **cast("Any", ours)) as source:
-        problems = Problems()
+        problems = Problems(most=KEPT)
         yield OpenDump(
             name=source.info.path,
             mapping=replace(_OWN_MAPPING, format=source.info.form),
@@ -304,19 +271,13 @@ _OWN_MAPPING = DumpMapping(
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
     decoder = Decoder(_OWN_MAPPING, forms()["plain"])
-    entries = iter(source)
-    while True:
-        try:
-            entry = next(entries, None)
-        except DataError as error:
-            problems.items += error.problems
-            return
-        if entry is None:
-            return
+    for entry in _noted(source, problems):
         case = entry.case
         outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
         if outcome is None or outcome.value is None:
-            why = "no retrieval is recorded" if outcome is None else _why(outcome)
+            why = "no retrieval is recorded"
+            if outcome is not None:
+                why = str(outcome.reason if outcome.failure is None else outcome.failure)
             problems.add(f"case '{case.id}': {why}", path=source.info.path)
             continue
         result: RetrievalResult[Any] = outcome.value
@@ -332,5 +293,9 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
         )
 
 
-def _why(outcome: Outcome[Any]) -> str:
-    return str(outcome.failure) if outcome.failure is not None else str(outcome.reason)
+def _noted(source: EntrySource, problems: Problems) -> Iterator[Entry]:
+    """The entries; what is wrong with them is noted in place of raised."""
+    try:
+        yield from source
+    except DataError as error:
+        problems.note(*error.problems)

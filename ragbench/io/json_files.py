@@ -11,9 +11,10 @@ from typing import NamedTuple, cast
 
 import orjson
 
+from ragbench.io.dumps.form import getter
 from ragbench.io.lines import Line, decode_line, read_bytes, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.values import ValueProblem, describe
+from ragbench.io.values import ValueProblem, describe, is_list, is_object
 
 
 def parse_json(raw: bytes) -> object:
@@ -25,25 +26,6 @@ def parse_json(raw: bytes) -> object:
             place = f"line {error.lineno} column {error.colno}" if error.lineno > 1 else ""
             where = place or f"column {error.colno}"
             raise ValueProblem(f"not valid JSON at {where}: {error.msg}") from error
-    return _parse_with_nan(raw)
-
-
-def parse_line(line: Line, path: str, problems: Problems) -> object | None:
-    try:
-        return parse_json(line.raw)
-    except ValueProblem as problem:
-        message = str(problem)
-    if decode_line(line, path, problems) is None:
-        return None
-    if b"\x00" in line.raw:
-        message = "the line holds NUL bytes: the file is damaged, or UTF-16 without a mark"
-    elif not line.raw.endswith(b"\n"):
-        message = f"the last line is cut off or is {message}"
-    problems.add(message, path=path, line=line.number)
-    return None
-
-
-def _parse_with_nan(raw: bytes) -> object:
     try:
         value: object = json.loads(raw, parse_constant=_parse_constant)
         # The standard library lets lone surrogates and endless integers through: this does not.
@@ -229,61 +211,42 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
     value = load(source, problems)
     if value is None and len(problems) > known:
         return
-    path = source.name
-    items = _array(value, paths)
-    if items is None:
+    items = value
+    if is_object(value):
+        items = next(filter(is_list, (getter(path)(value) for path in paths)), None)
+    if not is_list(items):
         if value is not None:
             keys = ", ".join(f"'{key}'" for key in paths)
-            problems.add(f"expected a JSON array, or an object with one under {keys}", path=path)
+            message = f"expected a JSON array, or an object with one under {keys}"
+            problems.add(message, path=source.name)
         return
     for number, item in enumerate(items, start=1):
-        if isinstance(item, dict):
-            yield Row(path, number, cast("Mapping[str, object]", item))
+        if is_object(item):
+            yield Row(source.name, number, item)
         else:
             message = f"expected a JSON object, found {describe(item)}"
-            problems.add(message, path=path, line=number)
-
-
-def _array(value: object, paths: Sequence[str]) -> list[object] | None:
-    if isinstance(value, dict):
-        whole = cast("dict[str, object]", value)
-        held = (_at(whole, path) for path in paths)
-        for found in held:
-            if isinstance(found, list):
-                return cast("list[object]", found)
-        return None
-    return cast("list[object]", value) if isinstance(value, list) else None
-
-
-def _at(value: dict[str, object], path: str) -> object:
-    key, dot, deeper = path.partition(".")
-    held = value.get(key)
-    if not dot:
-        return held
-    return _at(cast("dict[str, object]", held), deeper) if isinstance(held, dict) else None
-
-
-def read_line_values(source: Source, problems: Problems) -> Iterator[tuple[Line, object]]:
-    """Yields each line of a JSON Lines file with its value; blank lines are skipped.
-
-    Memory holds one line. A line that does not parse is a problem and is left out.
-    """
-    for line in read_lines(source, problems):
-        for value in line_value(line, source.name, problems):
-            yield line, value
+            problems.add(message, path=source.name, line=number)
 
 
 def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
     """The value of a line; of a blank one none, of one that cannot be used none and a problem."""
-    value: object
     try:
-        value = orjson.loads(line.raw)
+        value: object = orjson.loads(line.raw)
     except orjson.JSONDecodeError:
         if not line.raw.strip():
             return ()
-        known = len(problems)
-        value = parse_line(line, path, problems)
-        if len(problems) > known:
+        try:
+            value = parse_json(line.raw)
+        except ValueProblem as problem:
+            if decode_line(line, path, problems) is not None:
+                message = str(problem)
+                if b"\x00" in line.raw:
+                    message = (
+                        "the line holds NUL bytes: the file is damaged, or UTF-16 without a mark"
+                    )
+                elif not line.raw.endswith(b"\n"):
+                    message = f"the last line is cut off or is {message}"
+                problems.add(message, path=path, line=line.number)
             return ()
     return (value,) if is_unambiguous(line.raw, value, path, line.number, problems) else ()
 
@@ -291,10 +254,11 @@ def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
 def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a line; blank lines are skipped. Memory holds one line."""
     path = source.name
-    for line, value in read_line_values(source, problems):
-        if type(value) is dict:
-            yield Row(path, line.number, cast("Mapping[str, object]", value))
-        else:
+    for line in read_lines(source, problems):
+        for value in line_value(line, path, problems):
+            if type(value) is dict:
+                yield Row(path, line.number, cast("Mapping[str, object]", value))
+                continue
             message = f"expected a JSON object, found {describe(value)}"
             if line.raw.lstrip().startswith(b"["):
                 message += " (for one JSON array, name the format json)"

@@ -64,23 +64,21 @@ def plain(value: object, where: str = "") -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, float):
-        return _number(float(value))
+        number = float(value)
+        special = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+        return number if math.isfinite(number) else special
     if isinstance(value, Mapping):
-        return _object(cast("Mapping[object, object]", value), where)
+        found: dict[str, Any] = {}
+        for key, item in cast("Mapping[object, object]", value).items():
+            name = key if type(key) is str else str(key.value if isinstance(key, Enum) else key)
+            found[name] = plain(item, f"{where}.{key}")
+        return found
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[object]", value)
         if _PLAIN.issuperset(map(type, items)):
             return items
         return [plain(item, f"{where}[{position}]") for position, item in enumerate(items)]
     return _other(value, where)
-
-
-def _object(value: Mapping[object, object], where: str) -> dict[str, Any]:
-    return {_key(key): plain(item, f"{where}.{key}") for key, item in value.items()}
-
-
-def _key(key: object) -> str:
-    return key if type(key) is str else str(key.value if isinstance(key, Enum) else key)
 
 
 def _other(value: object, where: str) -> Any:
@@ -100,20 +98,17 @@ def _other(value: object, where: str) -> Any:
         raise _refusal("bytes", where)
     if isinstance(value, Sequence):
         return plain(list(cast("Sequence[object]", value)), where)
-    return _object_of_fields(value, where)
+    return _record(value, where)
 
 
-def _object_of_fields(value: object, where: str) -> Any:
+def _record(value: object, where: str) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        named = {field.name: getattr(value, field.name) for field in fields(value)}
-        return plain(named, where)
-    dump: object = getattr(value, "model_dump", None)
-    if callable(dump) and not isinstance(value, type):  # pydantic
+        return plain({field.name: getattr(value, field.name) for field in fields(value)}, where)
+    # pydantic's models; numpy's arrays and scalars, without importing numpy.
+    name = "tolist" if type(value).__module__ == "numpy" else "model_dump"
+    dump: object = getattr(value, name, None)
+    if callable(dump) and not isinstance(value, type):
         return plain(dump(), where)
-    # numpy's arrays and scalars, without importing numpy.
-    to_list: object = getattr(value, "tolist", None)
-    if type(value).__module__ == "numpy" and callable(to_list):
-        return plain(to_list(), where)
     raise _refusal(f"a {type(value).__name__}", where)
 
 
@@ -122,9 +117,3 @@ def _refusal(kind: str, where: str) -> InputError:
         f"'{where.lstrip('.') or 'value'}' holds {kind}, which has no JSON form; "
         "have the RAG return it as text, numbers, lists or mappings"
     )
-
-
-def _number(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

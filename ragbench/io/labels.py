@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError, Problem
-from ragbench.io.json_files import load, read_line_values
+from ragbench.io.json_files import line_value, load
+from ragbench.io.lines import read_lines
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem, as_number, as_texts, is_list, is_object
 
@@ -56,7 +57,7 @@ Row = Mapping[str, Any]
 
 
 class _FieldError(ValueProblem):
-    def __init__(self, field: str, problem: object) -> None:
+    def __init__(self, field: str | None, problem: object) -> None:
         super().__init__(problem)
         self.field = field
 
@@ -83,16 +84,16 @@ def read_labels(path: Path) -> tuple[LabelledClaim, ...]:
 
 
 def _claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
-    for line, row in read_line_values(source, problems):
-        if not is_object(row):
-            problems.add("is not a JSON object", path=source.name, line=line.number)
-            continue
-        try:
-            # What ExpertQA calls not applicable has no level.
-            if "label" in row or row.get("support", "Missing") in _EXPERTQA:
-                yield _claim(row, str(line.number))
-        except _FieldError as error:
-            problems.add(str(error), path=source.name, line=line.number, field=error.field)
+    for line in read_lines(source, problems):
+        for row in line_value(line, source.name, problems):
+            try:
+                if not is_object(row):
+                    raise _FieldError(None, "is not a JSON object")
+                # What ExpertQA calls not applicable has no level.
+                if "label" in row or row.get("support", "Missing") in _EXPERTQA:
+                    yield _claim(row, str(line.number))
+            except _FieldError as error:
+                problems.add(str(error), path=source.name, line=line.number, field=error.field)
 
 
 def _claim(row: Row, number: str) -> LabelledClaim:
@@ -105,6 +106,12 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     if "supporting_sentences" in row:  # WiCE: the sentences of one page
         evidence = ("\n".join(evidence),)
     cluster = question if is_expertqa else row.get("cluster")
+    level = _NAMED.get(str(row.get("label")).strip().lower())
+    if is_expertqa:
+        level = _EXPERTQA[row["support"]]
+    if level is None:
+        named, given = ", ".join(LEVELS), row.get("label")
+        raise _FieldError("label", f"must be {named}, true, false, 1, 0.5 or 0, not {given!r}")
     try:
         graded = None if grade is None else as_number(grade)
     except ValueProblem as problem:
@@ -113,19 +120,11 @@ def _claim(row: Row, number: str) -> LabelledClaim:
         id=str(row.get("id") or (meta.get("id") if is_object(meta) else None) or number),
         claim=claim[0],
         evidence=evidence,
-        level=_EXPERTQA[row["support"]] if is_expertqa else _level(row.get("label")),
+        level=level,
         question=question if isinstance(question, str) else "",
         cluster=None if cluster is None else str(cluster),
         grade=graded,
     )
-
-
-def _level(value: object) -> int:
-    level = _NAMED.get(str(value).strip().lower())
-    if level is None:
-        named = ", ".join(LEVELS)
-        raise _FieldError("label", f"must be {named}, true, false, 1, 0.5 or 0, not {value!r}")
-    return level
 
 
 def _texts(row: Row, *names: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,9 +93,13 @@ class ReadLimits:
         """A file of data that is held whole."""
         with path.open("rb") as file:
             self.check_held(os.fstat(file.fileno()).st_size)
-            data = file.read(self.file + 1)  # a pipe has no size
-            self.check_held(len(data))
-            return data
+            return self.read_all(file)  # a pipe has no size
+
+    def read_all(self, stream: BinaryIO) -> bytes:
+        """What is left of a stream that has to be held whole."""
+        data = stream.read(self.file + 1)
+        self.check_held(len(data))
+        return data
 
     def read_settings(self, path: Path) -> bytes:
         """A file that people write, such as a configuration: it is one record."""
@@ -103,17 +108,6 @@ class ReadLimits:
         if len(data) > self.record:
             raise TooLargeError(self.long_record("the file"))
         return data
-
-    def check_unpacked(self, unpacked: int, packed: int) -> None:
-        """Stops what unpacks to far more than data do.
-
-        Args:
-            unpacked: bytes so far.
-            packed: bytes that they were made of.
-        """
-        if unpacked > self.file and unpacked > _MOST_TIMES * packed:
-            what = f"it unpacks to more than {_MOST_TIMES} times its size, and to more than"
-            raise TooLargeError(self.large_file(what))
 
     def check_archive(self, archive: zipfile.ZipFile) -> None:
         """Stops a ZIP file, such as a workbook, before anything of it is unpacked.
@@ -131,6 +125,8 @@ class ReadLimits:
 
 
 class Unpacked(io.RawIOBase):
+    """What a stream unpacks to, which is closed with it, but for standard input."""
+
     def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
         import gzip
 
@@ -145,18 +141,25 @@ class Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         count: int = self._stream.readinto(buffer)
         self._size += count
-        self._limits.check_unpacked(self._size, self._packed.size)
+        if self._size > max(self._limits.file, _MOST_TIMES * self._packed.size):
+            what = f"it unpacks to more than {_MOST_TIMES} times its size, and to more than"
+            raise TooLargeError(self._limits.large_file(what))
         return count
+
+    def close(self) -> None:
+        super().close()
+        if self._packed.stream is not getattr(sys.stdin, "buffer", None):
+            self._packed.stream.close()
 
 
 class _Counted:
     """A stream as far as unpacking needs one."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        self.stream = stream
         self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        found = self._stream.read(size)
+        found = self.stream.read(size)
         self.size += len(found)
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -29,18 +29,38 @@ class Line(NamedTuple):
     raw: bytes
 
 
-def read_lines(source: Source, problems: Problems) -> Iterator[Line]:
+def read_lines(source: Source, problems: Problems, *, piece: int = 0) -> Iterator[Line]:
     """Yields the lines of a source, up to one that is longer than its limits allow.
 
     Memory holds one line (or 1 MB of a UTF-16 file).
+
+    Args:
+        piece: bytes; longer lines then come in pieces, and none is too long.
     """
-    longest = source.limits.record
-    for line in _pieces(source, longest, problems):
-        if len(line.raw) > longest:
-            message = source.limits.long_record("the line")
-            problems.add(message, path=source.name, line=line.number)
+    path, longest = source.name, piece or source.limits.record
+    with source.opened(problems) as stream:
+        if stream is None:
             return
-        yield line
+        codec = None if source.encoding == "utf-8" else source.encoding
+        first = b"" if codec else stream.readline(longest + 1 + len(codecs.BOM_UTF8))
+        if first.startswith(_UTF32_MARKS):
+            problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
+            return
+        codec = codec or _UTF16_CODECS.get(first[:2])
+        offset = 0
+        if codec is not None:
+            lines = _decoded_lines(first, stream, codec, longest, path, problems)
+        else:
+            offset = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
+            lines = chain((first[offset:],), iter(partial(stream.readline, longest + 1), b""))
+        for number, raw in enumerate(lines, start=1):
+            if len(raw) > longest and not piece:
+                message = source.limits.long_record("the line")
+                problems.add(message, path=path, line=number)
+                return
+            if raw:
+                yield Line(number, offset, raw)
+            offset += len(raw)
 
 
 def read_bytes(source: Source, problems: Problems) -> bytes | None:
@@ -51,8 +71,8 @@ def read_bytes(source: Source, problems: Problems) -> bytes | None:
     known = len(problems)
     whole = bytearray()
     with noting_read_errors(source.name, problems):
-        for piece in _pieces(source, _CHUNK_BYTES, problems):
-            whole += piece.raw
+        for line in read_lines(source, problems, piece=_CHUNK_BYTES):
+            whole += line.raw
             source.limits.check_held(len(whole))
     return bytes(whole) if len(problems) == known else None
 
@@ -62,7 +82,9 @@ def decode_line(line: Line, path: str, problems: Problems) -> str | None:
     try:
         return line.raw.decode()
     except UnicodeDecodeError as error:
-        _add_not_utf8(error, path, line, problems)
+        offset, byte = line.offset + error.start, line.raw[error.start]
+        message = f"byte 0x{byte:02x} at byte offset {offset} is not UTF-8: {_EXPECTED}"
+        problems.add(message, path=path, line=line.number)
         return None
 
 
@@ -76,73 +98,34 @@ def decode_head(head: bytes, encoding: str | None = None) -> str:
     return head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
 
 
-def _add_not_utf8(error: UnicodeDecodeError, path: str, line: Line, problems: Problems) -> None:
-    offset = line.offset + error.start
-    byte = line.raw[error.start]
-    message = f"byte 0x{byte:02x} at byte offset {offset} is not UTF-8: {_EXPECTED}"
-    problems.add(message, path=path, line=line.number)
-
-
-def _pieces(source: Source, longest: int, problems: Problems) -> Iterator[Line]:
-    """The lines of a source; one that is longer comes in pieces."""
-    path, codec = source.name, None if source.encoding == "utf-8" else source.encoding
-    with source.opened(problems) as stream:
-        if stream is None:
-            return
-        first = b"" if codec else stream.readline(longest + 1 + len(codecs.BOM_UTF8))
-        if first.startswith(_UTF32_MARKS):
-            problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
-            return
-        codec = codec or _UTF16_CODECS.get(first[:2])
-        if codec is not None:
-            chunks = _decoded_chunks(first, stream, codec, path, problems)
-            yield from _decoded_lines(chunks, longest)
-            return
-        offset = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
-        lines = chain((first[offset:],), iter(partial(stream.readline, longest + 1), b""))
-        for number, raw in enumerate(lines, start=1):
-            if raw:
-                yield Line(number, offset, raw)
-            offset += len(raw)
-
-
-def _decoded_lines(chunks: Iterable[str], longest: int) -> Iterator[Line]:
-    rest = ""
-    number = 1
-    for text in chunks:
-        *whole, rest = (rest + text).split("\n")
-        for line in whole:
-            yield Line(number, 0, f"{line}\n".encode())
-            number += 1
-        if len(rest) > longest:
-            yield Line(number, 0, rest.encode())
-            rest = ""
-    if rest:
-        yield Line(number, 0, rest.encode())
-
-
-def _decoded_chunks(
-    first: bytes, stream: BinaryIO, codec: str, path: str, problems: Problems
-) -> Iterator[str]:
+def _decoded_lines(
+    first: bytes, stream: BinaryIO, codec: str, longest: int, path: str, problems: Problems
+) -> Iterator[bytes]:
+    """The lines of a text that is not UTF-8, in UTF-8; one that is longer comes in pieces."""
     decoder = codecs.getincrementaldecoder(codec)()
-    chunk, end = first[2:], len(first)
-    is_start = True
-    while True:
+    chunk, end, rest = first[2:], len(first), ""
+    is_start, is_last = True, False
+    while not is_last:
         more = stream.read(_CHUNK_BYTES)
+        is_last = not more
         try:
-            text = decoder.decode(chunk, final=not more)
+            text = decoder.decode(chunk, final=is_last)
         except UnicodeDecodeError as error:
             # The error's object holds what the decoder kept from before, then the chunk.
             offset = end - len(error.object) + error.start
             name = "UTF-16" if codec.startswith("utf-16") else codec
             problems.add(f"broken {name} at byte offset {offset}: {_EXPECTED}", path=path)
-            return
+            break
         if is_start and text:
             text, is_start = text.removeprefix("\ufeff"), False
-        yield text
-        if not more:
-            return
+        *whole, rest = (rest + text).split("\n")
+        yield from (f"{line}\n".encode() for line in whole)
+        if len(rest) > longest:
+            yield rest.encode()
+            rest = ""
         chunk, end = more, end + len(more)
+    if rest:
+        yield rest.encode()
 
 
 def encoding_of(where: str | Path) -> tuple[str | None, str]:
@@ -175,10 +158,14 @@ def decoded(place: Source) -> Source:
     """
     if place.encoding is not None or place.hub is not None or place.is_folder:
         return place
-    head = place.head(Problems())
+    head = place.head(Problems()) or b""
     if place.path is not None:
         place.close()
-    guess = None if head is None else guess_encoding(head)
+    try:
+        head.decode()
+        return place
+    except UnicodeDecodeError:
+        guess = guess_encoding(head)
     if guess is None:
         return place
     note = f"'{place.name}' is not UTF-8 and is read as {guess}, a guess (--encoding)"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import DumpRecord
@@ -28,7 +27,6 @@ from ragbench.io.trec import (
 )
 from ragbench.io.values import as_score, describe, is_object
 
-_BATCH = 5000
 _FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cases.jsonl")
 _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
@@ -70,28 +68,31 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
 
 @contextmanager
 def corpus_texts(path: str | Path) -> Generator[Texts]:
-    """Reads a corpus into a temporary file, which is gone when the block ends."""
-    with (
-        TemporaryDirectory(prefix="ragbench-corpus-") as folder,
-        closing(sqlite3.connect(Path(folder) / "texts.sqlite")) as db,
-    ):
-        # The file is thrown away: it need not survive a crash.
-        db.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;"
-        )
-        problems = Problems()
-        documents = ((one.id, one.text) for one in read_documents(path, problems=problems))
-        count = 0
-        while batch := list(islice(documents, _BATCH)):
-            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", batch)
-            count += len(batch)
-        problems.raise_if_any()
-        if not count:
-            name = Source.of(path).name
-            raise DataError([Problem(message="the corpus holds no document", path=name)])
-        query = "SELECT text FROM texts WHERE id = ?"
-        yield lambda ids: {id: row[0] for id in ids if (row := db.execute(query, (id,)).fetchone())}
+    """Looks texts up in a corpus, which is read into a temporary file when it is first asked."""
+    with ExitStack() as stack:
+
+        @cache
+        def opened() -> sqlite3.Connection:
+            db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
+            # It need not survive a crash.
+            db.executescript(
+                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+                "CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;"
+            )
+            problems = Problems()
+            rows = ((one.id, one.text) for one in read_documents(path, problems=problems))
+            count = db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows).rowcount
+            problems.raise_if_any()
+            if count < 1:
+                name = Source.of(path).name
+                raise DataError([Problem(message="the corpus holds no document", path=name)])
+            return db
+
+        def get(ids: Iterable[str]) -> Mapping[str, str]:
+            db, query = opened(), "SELECT text FROM texts WHERE id = ?"
+            return {id: row[0] for id in ids if (row := db.execute(query, (id,)).fetchone())}
+
+        yield get
 
 
 # --- queries
@@ -127,20 +128,23 @@ def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
     if head is None:
         return
     text = decode_head(head, source.encoding).lstrip()
+    names = {cell.strip().lower() for cell in text.partition("\n")[0].split("\t")}
+    has_columns = source.suffix in {".csv", ".parquet", ".xlsx", ".xlsm"} or (
+        source.suffix == ".tsv" and not names.isdisjoint({*_QUERY_NAMES, "text"})
+    )
     if "<top>" in text.lower():
         yield from _topics(source, problems)
-    elif text.startswith(("{", "[")) or _is_table(source.suffix, text):
+    elif text.startswith(("{", "[")) or has_columns:
         yield from _query_records(source, text, problems)
     else:
-        yield from _query_lines(source, problems)
+        for line in read_lines(source, problems):
+            text = (decode_line(line, source.name, problems) or "").strip()
+            if text:
+                id, tab, query = text.partition("\t")
+                yield (id.strip(), query.strip()) if tab else (str(line.number), text)
 
 
-def _is_table(suffix: str, text: str) -> bool:
-    """Whether a file has named columns, rather than an id and a text on each line."""
-    names = {cell.strip().lower() for cell in text.partition("\n")[0].split("\t")}
-    return suffix in {".csv", ".parquet", ".xlsx", ".xlsm"} or (
-        suffix == ".tsv" and not names.isdisjoint({"query", "question", "text", "user_input"})
-    )
+_QUERY_NAMES = ("query", "question", "user_input")
 
 
 def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
@@ -153,14 +157,6 @@ def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
             yield number[1], " ".join(title[1].split())
 
 
-def _query_lines(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
-    for line in read_lines(source, problems):
-        text = (decode_line(line, source.name, problems) or "").strip()
-        if text:
-            id, tab, query = text.partition("\t")
-            yield (id.strip(), query.strip()) if tab else (str(line.number), text)
-
-
 def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tuple[str, str]]:
     if source.path is None:
         problems.add("the queries cannot come from standard input", path=source.name)
@@ -170,9 +166,7 @@ def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tu
         yield from ((id, str(text)) for id, text in value.items())
         return
     # BEIR calls a query's text so.
-    is_text = '"text"' in head and not any(
-        f'"{name}"' in head for name in ("query", "question", "user_input")
-    )
+    is_text = '"text"' in head and not any(f'"{name}"' in head for name in _QUERY_NAMES)
     fields = {"query": "text"} if is_text else None
     for case in read_cases(source.path, fields=fields, encoding=source.encoding, problems=problems):
         yield case.id, case.query

@@ -14,13 +14,11 @@ from typing import Protocol, TypeVar, cast
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError
-from ragbench.io.converted import other_files
-from ragbench.io.decoder import DocumentDecoder, EntryDecoder
+from ragbench.io.converted import text_files
+from ragbench.io.decoder import DocumentDecoder, EntryDecoder, RecordT, RowDecoder
 from ragbench.io.detect import detect_format
 from ragbench.io.fields import readers
-from ragbench.io.source import Kind, Problems, Row, RowReader, Source, noting_read_errors
-
-RecordT = TypeVar("RecordT", covariant=True)
+from ragbench.io.source import Problems, RowReader, Source, noting_read_errors
 
 
 def read_cases(
@@ -61,7 +59,8 @@ def read_cases(
     found = Problems() if problems is None else problems
     decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
     place = Source.of(source, split=split, encoding=encoding)
-    entries = _records(place, _reader(format), "cases", decoder, is_raised=problems is None)
+    reader = None if format is None else readers().load(format)
+    entries = _records(place, reader, decoder, is_raised=problems is None)
     return (entry.case for entry in entries)
 
 
@@ -78,7 +77,8 @@ def read_documents(
     found = Problems() if problems is None else problems
     decoder = DocumentDecoder(problems=found, fields=fields or {})
     place = Source.of(source, split=split, encoding=encoding)
-    return _records(place, _reader(format), "documents", decoder, is_raised=problems is None)
+    reader = None if format is None else readers().load(format)
+    return _records(place, reader, decoder, is_raised=problems is None)
 
 
 def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]:
@@ -87,32 +87,13 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
     if origin.path is None or not origin.is_folder:
         return []
     name = detect_format(origin, "documents", Problems()) if format is None else format
-    return other_files(origin.path) if name == "text" else []
-
-
-def _reader(name: str | None) -> RowReader | None:
-    """Refuses a wrong name at once."""
-    return None if name is None else cast("RowReader", readers().load(name))
-
-
-class _Decodes(Protocol[RecordT]):
-    """What makes records of rows."""
-
-    problems: Problems
-
-    def decode(self, row: Row, /) -> RecordT | None: ...
-    def finish(self, source: str, /) -> None: ...
+    return [*text_files(origin.path, others=True)] if name == "text" else []
 
 
 def _records(
-    source: Source,
-    reader: RowReader | None,
-    kind: Kind,
-    decoder: _Decodes[RecordT],
-    *,
-    is_raised: bool,
+    source: Source, reader: RowReader | None, decoder: RowDecoder[RecordT], *, is_raised: bool
 ) -> Iterator[RecordT]:
-    problems = decoder.problems
+    problems, kind = decoder.problems, decoder.KIND
     # Looking at a folder may fail as well as reading a file.
     with closing(source), noting_read_errors(source.name, problems):
         if reader is None and (name := detect_format(source, kind, problems)) is not None:
@@ -161,16 +142,12 @@ class Selection:
         A draw takes the n cases with the smallest hash of seed and id: the same cases in whatever
         order the dataset stands, and when it grows, most of them again.
         """
-        if self.sample is not None:
-            yield from self._drawn(cases, self.sample)
-        else:
-            yield from islice(cases, self.limit)
+        if self.sample is None:
+            return islice(cases, self.limit)
 
-    def _drawn(self, cases: Iterable[ItemT], size: int) -> Iterator[ItemT]:
         def rank(entry: tuple[int, ItemT]) -> bytes:
             text = f"{self.seed}:{entry[1].id}".encode("utf-8", "backslashreplace")
             return blake2b(text, digest_size=16).digest()
 
-        drawn = heapq.nsmallest(size, enumerate(cases), key=rank)
-        for _, case in sorted(drawn, key=lambda entry: entry[0]):
-            yield case
+        drawn = heapq.nsmallest(self.sample, enumerate(cases), key=rank)
+        return (case for _, case in sorted(drawn, key=lambda entry: entry[0]))

@@ -16,7 +16,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import RetrievalDump, WarningKind
 from ragbench.errors import DataError
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord
+from ragbench.io.dumps.form import DumpRecord
 from ragbench.io.dumps.guess import guess_mapping
 from ragbench.io.fields import HIT_FIELDS
 from ragbench.io.source import Problems, Row
@@ -46,25 +46,18 @@ Texts = Callable[[Iterable[str]], Mapping[str, str]]
 class Retrieved:
     """Reads what was retrieved, where it is objects, or ids alone."""
 
-    chunks: str | None = None
-    """Path of the chunks in a record; None: the field that is recognised."""
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the user said of fields of a chunk; see `ragbench.io.fields.HIT_FIELDS`."""
     texts: Texts | None = None
     warnings: Counter[str] = field(default_factory=Counter[str])
     ids_alone: int = 0
     """Records with ids whose texts nobody knows: they stay unrecorded."""
-    looked_up: bool = False
     unknown_ids: int = 0
-    _decoder: Decoder | None = None
-
-    @property
-    def mapping(self) -> DumpMapping | None:
-        """How a chunk's fields are found; None while none was read."""
-        return None if self._decoder is None else self._decoder.mapping
+    decoder: Decoder | None = None
+    """How a chunk's fields are found; None while none was read."""
 
     def of_objects(self, row: Row, source: str) -> RetrievalResult[Any]:
-        record, decoder = DumpRecord(row.path, row.line, row.values), self._decoder
+        record, decoder = DumpRecord(row.path, row.line, row.values), self.decoder
         if decoder is None:  # the first row shows how chunks that are objects are read
             named = self.fields.items()
             given = {HIT_FIELDS[name]: path for name, path in named if name in HIT_FIELDS}
@@ -72,7 +65,7 @@ class Retrieved:
                 found = guess_mapping([record], overrides={"chunks": source, **given})
             except DataError as error:
                 raise ValueProblem(error.problems[0].message.partition(". ")[0]) from error
-            decoder = self._decoder = Decoder(*found)
+            decoder = self.decoder = Decoder(*found)
         raw = next(iter(decoder.raw(record)), None)
         if raw is None:
             raise ValueProblem("no chunks are recognised")
@@ -90,7 +83,6 @@ class Retrieved:
         if self.texts is None and ids:
             self.ids_alone += 1
             return None
-        self.looked_up = self.texts is not None
         found: Mapping[str, str] = {} if self.texts is None else self.texts(ids)
         self.unknown_ids += sum(id not in found for id in ids)
         return RetrievalResult(
@@ -115,31 +107,22 @@ def outcomes(
 ) -> dict[str, Outcome[Any]]:
     """Takes what a system did out of a row's fields."""
     recorded: dict[str, Outcome[Any]] = {}
-    retrieval = _retrieval(found, row, chunks, source, problems)
-    if retrieval is not None:
-        recorded["retrieve"] = retrieval
-    generation = _generation(found)
-    if generation is not None:
+    seconds, error = _seconds(found, "retrieval_"), found.pop("retrieval_error", "")
+    names = ("retrieved_contexts", "retrieved_context_ids", "retrieved_scores")
+    contexts, ids, scores = (found.pop(name, None) for name in names)
+    if error:
+        recorded["retrieve"] = failed_outcome("retrieve", error, seconds=seconds)
+    elif contexts is not None or ids is not None:
+        try:
+            result = _result(contexts, ids, scores, row, chunks, source)
+            if result is not None:
+                recorded["retrieve"] = recorded_outcome(result, seconds=seconds)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=row.path, line=row.line, field=source)
+    if (generation := _generation(found)) is not None:
         recorded["generate"] = generation
     # What a form of its own says knows more than single fields do.
     return {**recorded, **row.recorded}
-
-
-def _retrieval(
-    found: dict[str, Any], row: Row, chunks: Retrieved, source: str | None, problems: Problems
-) -> Outcome[Any] | None:
-    contexts, ids = found.pop("retrieved_contexts", None), found.pop("retrieved_context_ids", None)
-    scores = found.pop("retrieved_scores", None)
-    seconds = _seconds(found, "retrieval_")
-    error = found.pop("retrieval_error", "")
-    if error:
-        return failed_outcome("retrieve", error, seconds=seconds)
-    try:
-        result = _result(contexts, ids, scores, row, chunks, source)
-    except ValueProblem as problem:
-        problems.add(str(problem), path=row.path, line=row.line, field=source)
-        return None
-    return None if result is None else recorded_outcome(result, seconds=seconds)
 
 
 def _result(
@@ -151,9 +134,9 @@ def _result(
     source: str | None,
 ) -> RetrievalResult[Any] | None:
     if contexts is None:
-        return None if ids is None else chunks.of_ids(ids, scores)
+        return chunks.of_ids(ids or (), scores)
     if not isinstance(contexts, tuple):
-        return chunks.of_objects(row, chunks.chunks or source or "")
+        return chunks.of_objects(row, source or "")
     texts = cast("tuple[str, ...]", contexts)
     for name, values in (("ids", ids), ("scores", scores)):
         if values is not None and len(values) != len(texts):
@@ -166,8 +149,12 @@ def _result(
 
 
 def _generation(found: dict[str, Any]) -> Outcome[Any] | None:
-    seconds, usage = _seconds(found, ""), _usage(found)
-    error = found.pop("error", "")
+    seconds, error = _seconds(found, ""), found.pop("error", "")
+    usage: dict[str, Any] = dict(found.pop("usage", None) or {})
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        count: float | None = found.pop(name, None)
+        if count is not None:
+            usage[name] = int(count) if count.is_integer() else count
     candidates = found.pop("multi_responses", None)
     response = found.pop("response", candidates[0] if candidates else None)
     abstained, confidence = found.pop("abstained", None), found.pop("confidence", None)
@@ -176,32 +163,14 @@ def _generation(found: dict[str, Any]) -> Outcome[Any] | None:
         return failed_outcome("generate", error, seconds=seconds)
     if response is None and abstained is not True:
         return None
-    result = generated(
+    result: GenerationResult[Any] = GenerationResult(
         response or "",
-        candidates=candidates,
-        confidence=confidence,
-        abstained=abstained,
-        usage=usage,
-    )
-    return recorded_outcome(result, seconds=seconds)
-
-
-def generated(
-    response: str,
-    *,
-    candidates: Sequence[str] | None = None,
-    confidence: float | None = None,
-    abstained: bool | None = None,
-    usage: Mapping[str, Any] | None = None,
-) -> GenerationResult[Any]:
-    """A generation; token counts stand in its metadata."""
-    return GenerationResult(
-        response,
         multi_responses=list(candidates) if candidates else None,
         confidence=confidence,
         abstained=abstained,
-        metadata=dict(usage) if usage else None,
+        metadata=usage or None,
     )
+    return recorded_outcome(result, seconds=seconds)
 
 
 def _seconds(found: dict[str, Any], stage: str) -> float | None:
@@ -210,12 +179,3 @@ def _seconds(found: dict[str, Any], stage: str) -> float | None:
     if seconds is None and thousandths is not None:
         seconds = thousandths / 1000
     return None if seconds is None or seconds < 0 else seconds
-
-
-def _usage(found: dict[str, Any]) -> dict[str, Any]:
-    usage: dict[str, Any] = dict(found.pop("usage", None) or {})
-    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
-        count: float | None = found.pop(name, None)
-        if count is not None:
-            usage[name] = int(count) if count.is_integer() else count
-    return usage

@@ -38,10 +38,16 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     if value is None and len(problems) > known:
         return
     paragraphs = _paragraphs(value, source.name, problems)
-    if kind == "documents":
-        yield from _squad_documents(paragraphs, source.name)
-    else:
+    if kind == "cases":
         yield from _squad_cases(paragraphs, source.name, problems)
+        return
+    seen: set[str] = set()
+    for number, paragraph in enumerate(paragraphs, start=1):
+        identifier = _paragraph_id(paragraph.context)
+        if identifier not in seen:
+            seen.add(identifier)
+            values = {"id": identifier, "text": paragraph.context, "title": paragraph.title}
+            yield Row(source.name, number, values)
 
 
 def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
@@ -66,16 +72,6 @@ def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Parag
             else:
                 message = "expected 'context' as text and a list of 'qas'"
                 problems.add(message, path=path, field=inner_place)
-
-
-def _squad_documents(paragraphs: Iterator[_Paragraph], path: str) -> Iterator[Row]:
-    seen: set[str] = set()
-    for number, paragraph in enumerate(paragraphs, start=1):
-        identifier = _paragraph_id(paragraph.context)
-        if identifier not in seen:
-            seen.add(identifier)
-            values = {"id": identifier, "text": paragraph.context, "title": paragraph.title}
-            yield Row(path, number, values)
 
 
 def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems) -> Iterator[Row]:

@@ -227,7 +227,7 @@ def build_named(
     if isinstance(given, protocol):
         return given
     what = registry.kind.removesuffix("s")
-    name, settings = _parts(given, registry, what)
+    name, settings = (given, {}) if isinstance(given, str) else _parts(given, registry, what)
 
     def nested(value: object) -> BuiltT:
         return build_named(
@@ -278,8 +278,6 @@ def built_own(
 
 
 def _parts(given: object, registry: Registry, what: str) -> tuple[str, dict[str, object]]:
-    if isinstance(given, str):
-        return given, {}
     if not isinstance(given, Mapping):
         raise ConfigError(f"a {what} is a name or a mapping with a name, not {given!r}")
     settings = {str(key): value for key, value in cast("Mapping[object, object]", given).items()}

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,6 +36,8 @@ class Problems:
     items: list[Problem] = field(default_factory=list[Problem])
     """The first of them: a million bad lines must not fill the memory."""
     more: int = 0
+    most: int = 10_000
+    """How many are kept; the others are counted."""
     _kinds: dict[Hashable, tuple[int, int]] = field(
         default_factory=dict[Hashable, tuple[int, int]], repr=False
     )
@@ -43,10 +45,12 @@ class Problems:
     def add(
         self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
     ) -> None:
-        if len(self.items) < MOST_PROBLEMS:
-            self.items.append(Problem(message=message, path=path, line=line, field=field))
-        else:
-            self.more += 1
+        self.note(Problem(message=message, path=path, line=line, field=field))
+
+    def note(self, *found: Problem) -> None:
+        free = max(0, self.most - len(self.items))
+        self.items += found[:free]
+        self.more += len(found[free:])
 
     def raise_if_any(self) -> None:
         if self.items:
@@ -79,8 +83,6 @@ STDIN = "-"
 HUB_PREFIX = "hf:"
 HEAD_BYTES = 1 << 16
 """How much of a file is looked at to recognise its format."""
-MOST_PROBLEMS = 10_000
-"""Problems that are kept; the others are counted."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -119,7 +121,12 @@ class Source:
     ) -> Source:
         """Takes ``-``, ``hf:owner/name[:split]``, an address (``s3://...``), or a path."""
         if encoding is not None:
-            encoding = _codec_name(encoding)
+            try:
+                bytes(4).decode(encoding)  # refuses what encodes bytes as bytes, such as base64
+                encoding = codecs.lookup(encoding).name
+            except (LookupError, ValueError) as error:
+                such = "utf-8, cp1252, gb18030, shift_jis, utf-16"
+                raise ConfigError(f"no text encoding '{encoding}'. Such as: {such}") from error
         if isinstance(source, str):
             if source == STDIN:
                 return cls(name="<stdin>", split=split, encoding=encoding)
@@ -157,24 +164,48 @@ class Source:
             if candidate.is_file():
                 # Joined by hand: Path drops a leading "./" that the user may have typed.
                 shown = f"{self.name.rstrip('/' + os.sep)}/{candidate.relative_to(self.path)}"
-                return Source(
-                    name=shown.replace(os.sep, "/"),
-                    path=candidate,
-                    encoding=self.encoding,
-                    limits=self.limits,
-                    notes=self.notes,
-                )
+                shown = shown.replace(os.sep, "/")
+                return replace(self, name=shown, path=candidate, split=None, _stream=None)
         return None
 
     def first_child(self, names: Iterable[str]) -> Source | None:
         """The first of these files that the folder has."""
         return next((file for file in map(self.child, names) if file is not None), None)
 
+    def chosen(
+        self, parts: Sequence[str], problems: Problems, *, what: str = "split", usual: str = "test"
+    ) -> str | None:
+        """Which part to read: the one asked for, the only one or the usual one.
+
+        What was chosen among several is noted; None, and a problem, where there is no such part.
+        """
+        wanted = self.split or (parts[0] if len(parts) == 1 else usual)
+        others = ", ".join(part for part in parts if part != wanted)
+        if wanted not in parts:
+            problems.add(f"no {what} '{wanted}'; there are: {others or 'none'}", path=self.name)
+            return None
+        if self.split is None and others:
+            self.notes[f"The {what} '{wanted}' is read; --split names another: {others}"] = None
+        return wanted
+
     def head(self, problems: Problems) -> bytes | None:
         """The first bytes, decompressed, without consuming them; None when it cannot be read."""
         with noting_read_errors(self.name, problems):
             if self._stream is None:
-                self._stream = self._open()
+                if self.hub is not None:
+                    raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
+                if self.address is not None:
+                    raw = open_address(self.address)
+                else:
+                    raw = _stdin() if self.path is None else self.path.open("rb", HEAD_BYTES)
+                begin = cast("io.BufferedReader", raw).peek(HEAD_BYTES)
+                self.is_packed = begin.startswith(_GZIP_MAGIC)
+                self.is_wide = begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                if not self.is_packed:
+                    self._stream = raw
+                    return begin
+                unpacked = io.BufferedReader(Unpacked(raw, self.limits), HEAD_BYTES)
+                self._stream = cast("BinaryIO", unpacked)
             return cast("io.BufferedReader", self._stream).peek(HEAD_BYTES)
         return None
 
@@ -184,12 +215,10 @@ class Source:
 
         An error while reading inside the ``with`` block ends the block and becomes a problem.
         """
-        stream: BinaryIO | None = None
-        with noting_read_errors(self.name, problems):
-            stream, self._stream = self._stream or self._open(), None
-        if stream is None:
+        if self._stream is None and self.head(problems) is None:
             yield None
             return
+        stream, self._stream = self._stream, None
         try:
             with noting_read_errors(self.name, problems):
                 yield stream
@@ -202,44 +231,6 @@ class Source:
         if self._stream is not None and (self.path is not None or self.address is not None):
             self._stream.close()
         self._stream = None
-
-    def _open(self) -> BinaryIO:
-        if self.hub is not None:
-            raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
-        if self.address is not None:
-            raw = open_address(self.address)
-        else:
-            raw = _stdin() if self.path is None else self.path.open("rb", buffering=HEAD_BYTES)
-        head = cast("io.BufferedReader", raw).peek(HEAD_BYTES)
-        self.is_packed = head.startswith(_GZIP_MAGIC)
-        self.is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        if not self.is_packed:
-            return raw
-        return cast("BinaryIO", _Buffered(Unpacked(raw, self.limits), raw))
-
-
-def _codec_name(encoding: str) -> str:
-    try:
-        found = codecs.lookup(encoding)
-        b"".decode(encoding)  # refuses what encodes bytes as bytes, such as base64
-    except (LookupError, ValueError) as error:
-        raise ConfigError(
-            f"no text encoding '{encoding}'. Such as: utf-8, cp1252, gb18030, shift_jis, utf-16"
-        ) from error
-    return found.name
-
-
-class _Buffered(io.BufferedReader):
-    """A buffer over a decompressor that also closes the file below it."""
-
-    def __init__(self, unpacked: Unpacked, below: BinaryIO) -> None:
-        super().__init__(unpacked, HEAD_BYTES)
-        self._below = below
-
-    def close(self) -> None:
-        super().close()
-        if self._below is not getattr(sys.stdin, "buffer", None):
-            self._below.close()
 
 
 def _stdin() -> BinaryIO:

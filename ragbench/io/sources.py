@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,28 +18,44 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
+from ragbench.core.case import Case
+from ragbench.core.trace import Entry
+from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.decoder import EntryDecoder
 from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import SCORE_NAMES, DumpForm, DumpRecord, Layout
+from ragbench.io.dumps.form import SCORE_NAMES, DumpForm, DumpMapping, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
-from ragbench.io.entries import LOOK, EntrySource, Reader, entries_of_dump, entries_of_rows
-from ragbench.io.fields import HIT_FIELDS, FieldMap, case_fields, entry_fields, readers
+from ragbench.io.entries import LOOK, EntrySource, SourceInfo, gold_notes, looked_at, notes_of
+from ragbench.io.fields import (
+    ANSWER_FIELDS,
+    HIT_FIELDS,
+    FieldMap,
+    case_fields,
+    entry_fields,
+    readers,
+)
+from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
 from ragbench.io.rankings import (
     Topics,
+    corpus_texts,
     find_topics,
     is_beir_result,
     read_ranking_rows,
     read_result,
 )
+from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.source import STDIN, Problems, Row, RowReader, Source, noting_read_errors
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
+Reader = Callable[..., Iterator[Row]]
+"""A reader of rows, of cases: given the place, and ``problems`` by name."""
 _GUESSED_FROM = 20
 _NO_QUESTIONS = (
     "holds no questions: join it with its dataset, as in: ragbench eval DATASET --answers {name}"
@@ -84,9 +101,11 @@ def open_source(
     """
     stack = ExitStack()
     try:
+        place = Source.of(where, split=split, encoding=encoding)
+        place = _kept(place, stack) if where == STDIN else run_of(place) or decoded(place)
         opening = _Opening(
-            names=FieldMap(recognised=entry_fields(), overrides=dict(fields or {})),
-            place=_placed(where, split, encoding, stack),
+            names=FieldMap("cases", dict(fields or {})),
+            place=place,
             fields=dict(fields or {}),
             corpus=corpus,
             queries=queries,
@@ -100,17 +119,14 @@ def open_source(
         raise
 
 
-def _placed(where: str | Path, split: str | None, encoding: str | None, stack: ExitStack) -> Source:
-    """Where to read from; standard input is kept in a file, because it is read more than once."""
-    found = Source.of(where, split=split, encoding=encoding)
-    if where != STDIN:
-        return run_of(found) or decoded(found)
+def _kept(stdin: Source, stack: ExitStack) -> Source:
+    """Standard input as a file, because it is read more than once."""
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
-    with noting_read_errors(found.name, problems), (folder / "stdin").open("wb") as file:
+    with noting_read_errors(stdin.name, problems), (folder / "stdin").open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     problems.raise_if_any()
-    return decoded(replace(found, path=folder / "stdin"))
+    return decoded(replace(stdin, path=folder / "stdin"))
 
 
 _RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
@@ -139,20 +155,16 @@ class _Opening:
     stack: ExitStack
 
     def open(self, form: str | None) -> EntrySource:
-        dump_form: DumpForm | None = None
-        name = form
+        name, dump_form = form, None
         is_file = self.place.path is not None and not self.place.is_folder
         if form is not None and (form not in readers().targets() or (is_file and form == "trec")):
-            try:
-                found = find_form(form)
-            except ConfigError as error:
-                known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
-                message = f"unknown name '{form}' among formats. Known: {known}"
-                raise ConfigError(message) from error
-            name, dump_form = (found, None) if isinstance(found, str) else (None, found)
+            name, dump_form = _dump_form(form)
         if name is None:
             problems = Problems()
-            name = self._detected(problems)
+            with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
+                name = detect_format(place, "cases", problems)
+                if name == "json" and (self.corpus is not None or self.is_join):
+                    name = "beir" if is_beir_result(load(place, Problems())) else name
             if name is None or len(problems):
                 return self._dump(form, problems)
         if name in ("trec", "run-file", "beir") and is_file:
@@ -160,30 +172,11 @@ class _Opening:
         if name == "verdicts" and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
-        read = cast("RowReader", readers().load(name))
-        reader = partial(read, kind="cases")
+        reader = partial(cast("RowReader", readers().load(name)), kind="cases")
         sample = list(islice(self._quietly(reader), LOOK))
-        if name in CONTAINERS and (adapted := self._adapted(sample, dump_form)) is not None:
-            if adapted.mapping.layout is Layout.ROWS or not adapted.mapping.chunks:
-                return self._dump(form, Problems())
-            self._take(adapted, sample)
-        elif name in CONTAINERS and not self._has_query(sample):
-            # If it is no dump either, what it lacks as a dataset is reported when it is read.
-            with suppress(DataError, ConfigError):
-                return self._dump(form, Problems())
+        if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
+            return dump
         return self._of_rows(name, reader, sample)
-
-    def _detected(self, problems: Problems) -> str | None:
-        with (
-            closing(replace(self.place)) as place,
-            noting_read_errors(place.name, problems),
-        ):
-            name = detect_format(place, "cases", problems)
-            value_of = self.corpus is not None or self.is_join
-            if name == "json" and value_of and is_beir_result(load(place, Problems())):
-                return "beir"
-            return name
-        return None
 
     def _quietly(self, reader: Reader) -> Iterator[Row]:
         """Rows for a first look; what is wrong is reported when they are read in earnest."""
@@ -193,73 +186,117 @@ class _Opening:
 
     # --- records with fields
 
-    def _has_query(self, sample: Sequence[Row]) -> bool:
-        plans = (self.names.plan(row.values) for row in sample)
-        return "." in self.fields.get("query", "") or any(
-            target == "query" for plan in plans for target, _ in plan.bindings
-        )
+    def _as_dump(
+        self, sample: Sequence[Row], form: str | None, dump_form: DumpForm | None
+    ) -> EntrySource | None:
+        """The source as a dump, where its records are no questions with fields.
 
-    def _adapted(self, sample: Sequence[Row], form: DumpForm | None) -> GuessedMapping | None:
+        Where they are, and hold chunks that no recognised name is of, these fields are named.
+        """
+        bindings = [pair for row in sample for pair in self.names[tuple(row.values)].bindings]
+        bound = {target for target, _ in bindings}
+        has_query = "." in self.fields.get("query", "") or "query" in bound
+        gold = {source for target, source in bindings if target in case_fields()}
+        fields = (field for row in sample[:_GUESSED_FROM] for field in row.values.items())
+        adapted = None
+        if (
+            dump_form is not None
+            or (
+                self.fields.get("retrieved_contexts") != ""
+                and bound.isdisjoint({"retrieved_contexts", "retrieved_context_ids"})
+                # A list or an object that is no gold, or a chunk with its score.
+                and any(
+                    name in SCORE_NAMES
+                    or type(value) in (list, dict)
+                    or (isinstance(value, str) and value[:1] in ("{", "["))
+                    for name, value in fields
+                    if name not in gold
+                )
+            )
+        ):
+            adapted = self._adapted(sample[:_GUESSED_FROM], bound, gold, dump_form)
+        if adapted is not None:
+            mapping = adapted.mapping
+            if mapping.layout is Layout.ROWS or not mapping.chunks:
+                return self._dump(form, Problems())
+            self.fields.setdefault("retrieved_contexts", mapping.chunks)
+            if mapping.query is not None and not has_query:
+                self.fields.setdefault("query", mapping.query)
+                if mapping.query_id is not None:
+                    self.fields.setdefault("id", mapping.query_id)
+        elif not has_query:
+            # If it is no dump either, what it lacks as a dataset is reported when it is read.
+            with suppress(DataError, ConfigError):
+                return self._dump(form, Problems())
+        return None
+
+    def _adapted(
+        self, sample: Sequence[Row], bound: set[str], gold: set[str], form: DumpForm | None
+    ) -> GuessedMapping | None:
         """How chunks are read that no recognised field holds; None where there are none for sure.
 
         A dataset may bring passages of its own: only scores, or the form of a store's response,
         say that they were retrieved.
         """
-        if not sample or (form is None and self.fields.get("retrieved_contexts") == ""):
-            return None
-        bindings = [pair for row in sample for pair in self.names.plan(row.values).bindings]
-        bound = {target for target, _ in bindings}
-        gold = {source for target, source in bindings if target in case_fields()}
-        if form is None and (
-            bound & {"retrieved_contexts", "retrieved_context_ids"}
-            or not any(_may_hold_chunks(row.values, gold) for row in sample[:_GUESSED_FROM])
-        ):
-            return None
-        records = [DumpRecord(row.path, row.line, row.values) for row in sample[:_GUESSED_FROM]]
+        records = [DumpRecord(row.path, row.line, row.values) for row in sample]
+        if form is not None:
+            overrides = self._overrides()
+            return guess_mapping(records, form=form, overrides=overrides) if sample else None
         try:
-            found = guess_mapping(records, form=form, overrides=self._overrides())
+            found = guess_mapping(records, overrides=self._overrides())
         except DataError:
-            if form is not None:
-                raise
             return None
         mapping = found.mapping
-        if form is None:
-            is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
-            if is_plain and mapping.score is None:
-                return None
-            if mapping.layout is Layout.ROWS and bound & {"reference", "answers", "response"}:
-                return None
-            if (mapping.chunks or "").partition(".")[0] in gold:
-                return None
-            if mapping.layout is Layout.QUERIES and not _has_texts(found, records):
-                return None
-        return found
+        is_plain = found.form.name in ("plain", "ragbench", "ragas", "pgvector")
+        is_own = (
+            (is_plain and mapping.score is None)
+            or (mapping.layout is Layout.ROWS and bound & {"reference", "answers", "response"})
+            or (mapping.chunks or "").partition(".")[0] in gold
+            or (mapping.layout is Layout.QUERIES and not _has_texts(found, records))
+        )
+        return None if is_own else found
 
     def _overrides(self) -> dict[str, str]:
         """The user's mapping in the words of a dump."""
         words = {**HIT_FIELDS, "query": "query", "id": "query_id", "retrieved_contexts": "chunks"}
         return {words[t]: path for t, path in self.fields.items() if t in words and path}
 
-    def _take(self, adapted: GuessedMapping, sample: Sequence[Row]) -> None:
-        """Names the fields that a dump's mapping found and no recognised name does."""
-        mapping = adapted.mapping
-        known = self._has_query(sample)
-        self.fields.setdefault("retrieved_contexts", mapping.chunks or "")
-        if mapping.query is not None and not known:
-            self.fields.setdefault("query", mapping.query)
-            if mapping.query_id is not None:
-                self.fields.setdefault("id", mapping.query_id)
-
     def _of_rows(self, form: str, reader: Reader, known: Sequence[Row]) -> EntrySource:
-        return entries_of_rows(
-            self.place,
-            reader,
-            form,
-            known,
+        """The source, once a first look at some rows has found out how all of it is read."""
+        texts = None
+        if self.corpus is not None:
+            texts = self.stack.enter_context(corpus_texts(self.corpus))
+        chunks = Retrieved(fields=self.fields, texts=texts)
+        plans = FieldMap("cases", self.fields)
+        targets = {target for row in known for target, _ in plans[tuple(row.values)].bindings}
+        decoder_of = partial(
+            EntryDecoder,
             fields=self.fields,
-            corpus=self.corpus,
+            has_answers=not targets.isdisjoint(ANSWER_FIELDS),
             is_join=self.is_join,
-            stack=self.stack,
+        )
+        decoder = decoder_of(problems=Problems(), chunks=chunks)
+        looked = [entry for row in known if (entry := decoder.decode(row)) is not None]
+        all_bound: dict[str, str] = {}
+        for plan in decoder.plans.values():
+            for target, source in plan.bindings:
+                all_bound.setdefault(target, source)
+        bound = {name: all_bound[name] for name in entry_fields() if name in all_bound}
+        unused = tuple(dict.fromkeys(name for p in decoder.plans.values() for name in p.rest))
+        if chunks.decoder is not None:
+            bound |= _hit_bindings(chunks.decoder.mapping, bound.get("retrieved_contexts", ""))
+        gold = gold_notes([row.values for row in known], unused, bound) if unused else ()
+        info = SourceInfo(
+            path=self.place.name,
+            form=form,
+            mapping=bound,
+            unused=unused,
+            notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold),
+        )
+        return EntrySource(
+            info=looked_at(info, looked, is_whole=len(known) < LOOK),
+            read=partial(_row_entries, self.place, reader, decoder_of, chunks),
+            held=self.stack,
         )
 
     # --- ids with scores
@@ -286,6 +323,7 @@ class _Opening:
     # --- responses of stores
 
     def _dump(self, form: str | None, problems: Problems) -> EntrySource:
+        """A dump whose records are no questions with fields: responses, rows, batches."""
         place = self.place
         opening = partial(
             open_dump,
@@ -298,20 +336,85 @@ class _Opening:
             corpus=self.corpus,
         )
         try:
-            return entries_of_dump(place.name, opening, is_join=self.is_join, stack=self.stack)
+            with opening() as dump:
+                mapping = dump.mapping
+                known = [*islice(dump, LOOK)]
         except (DataError, ConfigError):
             if len(problems):  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
+        entry_of = partial(_dump_entry, has_ids=mapping.id is not None)
+        named = ("query", "query_id", "chunks", "id", "text", "score")
+        paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
+        info = SourceInfo(path=place.name, form=mapping.format, mapping=paths)
+
+        def entries() -> Iterator[Entry]:
+            found, ids = Problems(), IdRegister()
+            with opening() as dump:
+                for number, entry in enumerate(map(entry_of, dump), start=1):
+                    earlier = ids.add(entry.case.id, number)
+                    if earlier is None or self.is_join:
+                        yield entry
+                    else:
+                        message = f"'{entry.case.id}' is already the id of record {earlier}"
+                        found.add(message, path=place.name, line=number, field="id")
+                dump.problems.note(*found)
+                dump.problems.raise_if_any()
+
+        looked = looked_at(info, [*map(entry_of, known)], is_whole=len(known) < LOOK)
+        return EntrySource(info=looked, read=entries, held=self.stack)
 
 
-def _may_hold_chunks(values: Mapping[str, object], gold: set[str]) -> bool:
-    """Whether a record has lists or objects that are no gold, or is a chunk with its score."""
-    return not values.keys().isdisjoint(SCORE_NAMES) or any(
-        type(value) in (list, dict) or (isinstance(value, str) and value[:1] in ("{", "["))
-        for name, value in values.items()
-        if name not in gold
+def _row_entries(
+    place: Source, reader: Reader, decoder_of: Callable[..., EntryDecoder], chunks: Retrieved
+) -> Iterator[Entry]:
+    """Reads all of it from the start, as the first look found that it is to be read."""
+    problems, place = Problems(), replace(place)
+    decoder = decoder_of(problems=problems, chunks=replace(chunks, warnings=Counter()))
+    with closing(place), noting_read_errors(place.name, problems):
+        for row in reader(place, problems=problems):
+            entry = decoder.decode(row)
+            if entry is not None:
+                yield entry
+    decoder.finish(place.name)
+    problems.raise_if_any()
+
+
+def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
+    found = {
+        target: f"{chunks}[].{path}"
+        for target, name in HIT_FIELDS.items()
+        if (path := getattr(mapping, name)) is not None
+    }
+    if "chunk_score" in found and mapping.scores is not None:
+        found["chunk_score"] += f" ({mapping.scores.value})"
+    return found
+
+
+def _dump_entry(dump: RetrievalDump, *, has_ids: bool) -> Entry:
+    relevant = None
+    if dump.relevant_ids is not None:
+        ranked = [chunk.id for chunk in dump.chunks if chunk.id in dump.relevant_ids]
+        relevant = (*ranked, *sorted(dump.relevant_ids.difference(ranked)))
+    case = Case(
+        id=dump.query_id,
+        query=dump.query,
+        reference=dump.answers[0] if dump.answers else None,
+        alternative_references=dump.answers[1:],
+        reference_context_ids=relevant,
     )
+    recorded = {"retrieve": recorded_outcome(retrieved(dump, has_ids=has_ids))}
+    return Entry(case=case, recorded=recorded)
+
+
+def _dump_form(name: str) -> tuple[str | None, DumpForm | None]:
+    """The form of a dump; of one that holds ids alone its name."""
+    try:
+        found = find_form(name)
+    except ConfigError as error:
+        known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
+        raise ConfigError(f"unknown name '{name}' among formats. Known: {known}") from error
+    return (found, None) if isinstance(found, str) else (None, found)
 
 
 def _has_texts(found: GuessedMapping, records: Sequence[DumpRecord]) -> bool:

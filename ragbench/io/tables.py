@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -23,7 +24,7 @@ from zipfile import BadZipFile, ZipFile
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
-from ragbench.io.export import Exported, Scores, Tally, columns, table_row
+from ragbench.io.export import Exported, Scores, columns, table_row
 from ragbench.io.json_text import json_text, plain
 from ragbench.io.limits import TooLargeError
 from ragbench.io.lines import decode_line, read_lines
@@ -52,18 +53,6 @@ def _row(cells: list[str], header: list[str], path: str, line: int) -> Row:
 # --- CSV and TSV
 
 
-def read_csv(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a record. A header without a comma may be separated by ``;``, tab or ``|``.
-
-    A line such as ``sep=;`` above the header says the separator.
-    """
-    yield from _read_delimited(source, None, problems)
-
-
-def read_tsv(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    yield from _read_delimited(source, "\t", problems)
-
-
 @dataclass(kw_only=True, slots=True)
 class _Text:
     """The lines of a file as text, and which of them could not be decoded."""
@@ -90,7 +79,13 @@ class _Text:
             yield text
 
 
-def _read_delimited(source: Source, delimiter: str | None, problems: Problems) -> Iterator[Row]:
+def read_csv(
+    source: Source, *, kind: Kind, problems: Problems, delimiter: str | None = None
+) -> Iterator[Row]:
+    """Yields one row a record. A header without a comma may be separated by ``;``, tab or ``|``.
+
+    A line such as ``sep=;`` above the header says the separator.
+    """
     # The module's limit of 128 kB a cell is too small for documents; it can only be set for all.
     csv.field_size_limit(_LONGEST_CELL)
     text = _Text(source=source, problems=problems)
@@ -117,24 +112,21 @@ def _read_delimited(source: Source, delimiter: str | None, problems: Problems) -
         if cells is None:
             return
         end = reader.line_num + skipped
-        if not cells:
+        is_broken = header is not None and not text.broken.isdisjoint(range(begin, end + 1))
+        if not cells or is_broken:
             continue
         if header is None:
             header = cells
             if not _checked_header(header, source.name, begin, problems):
                 return
-        elif text.broken.isdisjoint(range(begin, end + 1)):
-            yield from _whole_row(cells, header, source.name, begin, problems)
+        elif len(cells) == len(header):
+            yield _row(cells, header, source.name, begin)
+        else:
+            message = f"expected {len(header)} cells as in the header, found {len(cells)}"
+            problems.add(message, path=source.name, line=begin)
 
 
-def _whole_row(
-    cells: list[str], header: list[str], path: str, line: int, problems: Problems
-) -> Iterator[Row]:
-    if len(cells) == len(header):
-        yield _row(cells, header, path, line)
-    else:
-        message = f"expected {len(header)} cells as in the header, found {len(cells)}"
-        problems.add(message, path=path, line=line)
+read_tsv = partial(read_csv, delimiter="\t")
 
 
 def _explain(error: csv.Error) -> str:
@@ -148,7 +140,7 @@ def _explain(error: csv.Error) -> str:
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header."""
-    tally = Tally()
+    tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         names = [*columns(scores)]
         file.write(_line(names, "the header"))
@@ -156,7 +148,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
             row = table_row(trace, scores)
             file.write(_line([row[name] for name in names], f"case '{trace.case.id}'"))
             tally.written += 1
-    return tally.exported(path)
+    return tally
 
 
 def _line(values: Iterable[object], what: str) -> bytes:
@@ -210,11 +202,7 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 
 def _checked(stream: BinaryIO, source: Source) -> BinaryIO:
     """The file, once its directory says that it unpacks to no more than is allowed."""
-    file = stream
-    if not stream.seekable():
-        data = stream.read(source.limits.file + 1)
-        source.limits.check_held(len(data))
-        file = io.BytesIO(data)
+    file = stream if stream.seekable() else io.BytesIO(source.limits.read_all(stream))
     if file.read(len(_OLD)) == _OLD:
         raise ValueError("it is an .xls of old or encrypted: save it as .xlsx without a password")
     file.seek(0)
@@ -227,9 +215,11 @@ def _checked(stream: BinaryIO, source: Source) -> BinaryIO:
 def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problems) -> Iterator[Row]:
     book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
-        sheet = _sheet(book, source, problems)
-        if sheet is None:
+        names = [sheet.title for sheet in book.worksheets]
+        name = source.chosen(names, problems, what="sheet", usual=next(iter(names), ""))
+        if name is None:
             return
+        sheet = book[name]
         sheet.reset_dimensions()  # what the file says of its size need not be true
         header: list[str] | None = None
         for number, raw in enumerate(sheet.iter_rows(values_only=True), start=1):
@@ -251,18 +241,6 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
                 yield _row(cells + missing, header, source.name, number)
     finally:
         book.close()
-
-
-def _sheet(book: Any, source: Source, problems: Problems) -> Any:
-    names = [sheet.title for sheet in book.worksheets]
-    if source.split is None and len(names) > 1:
-        others = ", ".join(names[1:])
-        source.notes[f"The sheet '{names[0]}' is read; --split names another: {others}"] = None
-    wanted = source.split or next(iter(names), None)
-    if wanted in names:
-        return book[wanted]
-    problems.add(f"no sheet '{wanted}'; there are: {', '.join(names)}", path=source.name)
-    return None
 
 
 def _cell_text(cell: object) -> str:

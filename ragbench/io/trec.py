@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isfinite
@@ -19,7 +20,7 @@ from urllib.parse import quote, unquote
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
-from ragbench.io.export import Exported, Scores, Tally, failed_stage
+from ragbench.io.export import Exported, Scores, failed_stage
 from ragbench.io.fields import CASES_FILE, CORPUS_FILE, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import read_json_lines
@@ -142,9 +143,8 @@ def escape_id(id_: str) -> str:
     return _UNSAFE.sub(lambda match: quote(match[0], safe=""), id_)
 
 
-def unescape_id(text: str) -> str:
-    """The id that `escape_id` made the text of."""
-    return unquote(text)
+unescape_id = unquote
+"""Gives back the id that `escape_id` made a text of."""
 
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
@@ -166,27 +166,25 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     qrels = path.with_suffix(".qrels")
     if qrels == path:
         raise InputError(f"'{path}' is where the qrels go; name the run file, such as out.run")
-    tally = Tally()
+    tally = Exported(paths=(path, qrels))
     with (
         written_whole(path, make_folders=True) as run_file,
         written_whole(qrels, make_folders=True) as qrels_file,
     ):
         for trace in traces:
-            reason = _left_out(trace)
-            if reason is not None:
-                tally.leave_out(reason)
-                continue
-            run_file.writelines(_run_lines(trace))
-            qrels_file.writelines(_qrels_lines(trace))
-            tally.written += 1
-    return tally.exported(path, qrels)
-
-
-def _left_out(trace: Trace) -> str | None:
-    stage = failed_stage(trace)
-    if stage is not None and stage != "generation":
-        return f"{stage} failed"
-    return "retrieval skipped" if trace.context.value is None else None
+            stage = failed_stage(trace)
+            if stage is not None and stage != "generation":
+                tally.leave_out(f"{stage} failed")
+            elif trace.context.value is None:
+                tally.leave_out("retrieval skipped")
+            else:
+                case = trace.case.id
+                run_file.writelines(_run_lines(trace))
+                for id_, grade in (trace.case.judgements or {}).items():
+                    line = f"{_column(case, case)} 0 {_column(id_, case)} {grade}\n"
+                    qrels_file.write(line.encode())
+                tally.written += 1
+    return tally
 
 
 def _run_lines(trace: Trace) -> list[bytes]:
@@ -200,9 +198,7 @@ def _run_lines(trace: Trace) -> list[bytes]:
                 "context_ids from retrieve_with_metadata, or export to another format"
             )
         return []
-    query = _column(case, case)
-    retrieved = trace.context.value
-    scores = None if retrieved is None else retrieved.scores
+    query, scores = _column(case, case), getattr(trace.context.value, "scores", None)
     first = {id_: position for position, id_ in reversed([*enumerate(ids)])}
     places = sorted(first.values())
     given = _falling([float(scores[place]) for place in places]) if scores else None
@@ -211,12 +207,6 @@ def _run_lines(trace: Trace) -> list[bytes]:
         f"{len(places) - rank + 1 if given is None else repr(given[rank - 1])} {_TAG}\n".encode()
         for rank, place in enumerate(places, 1)
     ]
-
-
-def _qrels_lines(trace: Trace) -> list[bytes]:
-    case = trace.case.id
-    judged = (trace.case.judgements or {}).items()
-    return [f"{_column(case, case)} 0 {_column(id_, case)} {g}\n".encode() for id_, g in judged]
 
 
 def _falling(scores: Sequence[float]) -> Sequence[float] | None:
@@ -235,7 +225,6 @@ def _column(id_: str, case: str) -> str:
 
 # --- folders of cases, documents and judgements: BEIR's, TREC's and ragbench's own
 
-_USUAL_SPLIT = "test"
 _DOCUMENT_FILES = ("collection.tsv", "corpus.tsv")
 _QRELS_FILES = ("qrels.txt", "qrels.tsv", "qrels")
 
@@ -243,7 +232,11 @@ _QRELS_FILES = ("qrels.txt", "qrels.tsv", "qrels")
 def read_own(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields the rows of ragbench's own folder: of the file that holds what is asked for."""
     name = CORPUS_FILE if kind == "documents" else CASES_FILE
-    yield from _json_lines(source, name, kind, problems, "the folder")
+    file = source.child(name)
+    if file is None:
+        problems.add(f"the folder has no {name}", path=source.name)
+    else:
+        yield from read_json_lines(file, kind=kind, problems=problems)
 
 
 def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -252,23 +245,14 @@ def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
     Memory holds the judgements of the split; queries and documents are streamed.
     """
     name = CORPUS_FILE if kind == "documents" else QUERIES_FILE
-    rows = _json_lines(source, name, kind, problems, "the BEIR folder")
-    if kind == "documents":
-        yield from rows
-    elif source.child(name) is None:
-        yield from rows  # says so
-    elif (qrels := pick_qrels(source, problems)) is not None:
-        yield from _judged(map(_with_query, rows), qrels, problems)
-
-
-def _json_lines(
-    source: Source, name: str, kind: Kind, problems: Problems, what: str
-) -> Iterator[Row]:
     file = source.child(name)
     if file is None:
-        problems.add(f"{what} has no {name}", path=source.name)
-    else:
+        problems.add(f"the BEIR folder has no {name}", path=source.name)
+    elif kind == "documents":
         yield from read_json_lines(file, kind=kind, problems=problems)
+    elif (qrels := pick_qrels(source, problems)) is not None:
+        rows = read_json_lines(file, kind=kind, problems=problems)
+        yield from _judged(map(_with_query, rows), qrels, problems)
 
 
 def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -305,21 +289,17 @@ def pick_qrels(source: Source, problems: Problems) -> Source | None:
         return None
     files = (path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file())
     splits = sorted({name.removesuffix(".tsv") for name in files if name.endswith(".tsv")})
-    wanted = source.split or (splits[0] if len(splits) == 1 else _USUAL_SPLIT)
-    file = source.child(f"{QRELS_FOLDER}/{wanted}.tsv")
-    if file is None:
-        known = ", ".join(splits) or "none"
-        problems.add(f"no judgements for split '{wanted}'; there are: {known}", path=source.name)
-    elif source.split is None and len(splits) > 1:
-        others = ", ".join(name for name in splits if name != wanted)
-        source.notes[f"The split '{wanted}' is read; --split names another: {others}"] = None
-    return file
+    wanted = source.chosen(splits, problems)
+    return None if wanted is None else source.child(f"{QRELS_FOLDER}/{wanted}.tsv")
 
 
 def judged_fields(grades: Mapping[str, int]) -> dict[str, object]:
     """The fields of a case that judgements give; equal grades keep the order of the file."""
     relevant = [d for d in sorted(grades, key=lambda d: -grades[d]) if grades[d] > 0]
     return {"grades": dict(grades), "reference_context_ids": relevant}
+
+
+_IDS = ("_id", "id", "qid", "query_id")
 
 
 def _judged(queries: Iterator[Row], qrels: Source, problems: Problems) -> Iterator[Row]:
@@ -331,7 +311,10 @@ def _judged(queries: Iterator[Row], qrels: Source, problems: Problems) -> Iterat
     judgements = read_grades(qrels, problems)
     lines = {query: next(iter(grades.values())).line for query, grades in judgements.items()}
     for row in queries:
-        identifier = _id_of(row.values)
+        given = (row.values[name] for name in _IDS if row.values.get(name) is not None)
+        identifier = None
+        with suppress(ValueProblem, StopIteration):
+            identifier = as_id(next(given))
         if identifier is None:
             problems.add("expected the query's id, found none", path=row.path, line=row.line)
             continue
@@ -350,12 +333,3 @@ def _with_query(row: Row) -> Row:
     if "text" not in row.values or "query" in row.values:
         return row
     return row._replace(values={"query" if k == "text" else k: v for k, v in row.values.items()})
-
-
-def _id_of(values: Mapping[str, object]) -> str | None:
-    names = ("_id", "id", "qid", "query_id")
-    given = next((values[name] for name in names if values.get(name) is not None), None)
-    try:
-        return None if given is None else as_id(given)
-    except ValueProblem:
-        return None

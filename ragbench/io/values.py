@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
+
+import orjson
 
 from ragbench.core.case import Evidence
 
@@ -97,13 +101,18 @@ def as_id(value: object) -> str:
     raise _expected("an id (text or a number)", value)
 
 
-def as_texts(value: object) -> tuple[str, ...]:
+def as_texts(value: object, convert: Callable[[object], str] | None = None) -> tuple[str, ...]:
     """A list of texts; one text is a list of one. Numbers become text, nulls are left out."""
-    return tuple(value) if _is_plain(value) else _listed(value, _written)
+    if _is_plain(value):
+        return tuple(value)
+    convert = convert or _written
+    if is_list(value):
+        return tuple([convert(item) for item in value if item is not None])
+    return (convert(value),)
 
 
-def as_ids(value: object) -> tuple[str, ...]:
-    return tuple(value) if _is_plain(value) else _listed(value, as_id)
+as_ids = partial(as_texts, convert=as_id)
+"""As `as_texts`, for ids."""
 
 
 def _is_plain(value: object) -> TypeGuard[list[str]]:
@@ -114,12 +123,6 @@ def _is_plain(value: object) -> TypeGuard[list[str]]:
         if type(item) is not str or "\x00" in item:
             return False
     return True
-
-
-def _listed(value: object, convert: Callable[[object], _T]) -> tuple[_T, ...]:
-    if is_list(value):
-        return tuple([convert(item) for item in as_list(value) if item is not None])
-    return (convert(value),)
 
 
 def _written(value: object) -> str:
@@ -223,11 +226,12 @@ def as_numbers(value: object) -> tuple[float, ...]:
     """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out."""
     if not is_list(value):
         raise _expected("a list of numbers", value)
-    found = [(item, _number(item)) for item in as_list(value)]
-    for item, number in found:
-        if number is None:
+    found: list[float] = []
+    for item in value:
+        if (number := _number(item)) is None:
             raise ValueProblem(f"expected a list of numbers, found {describe(item)} in it")
-    return tuple(number for _, number in found if number is not None)
+        found.append(number)
+    return tuple(found)
 
 
 def as_flag(value: object) -> bool:
@@ -278,8 +282,7 @@ def as_grades(value: object) -> dict[str, int]:
 
 def as_evidence(value: object) -> tuple[Evidence, ...]:
     """Spans: texts, or objects of text, document_id, start and end."""
-    items = as_list(value) if is_list(value) else [value]
-    return tuple(_as_span(item) for item in items)
+    return tuple(map(_as_span, as_list(value) if is_list(value) else [value]))
 
 
 def _as_span(item: object) -> Evidence:
@@ -344,3 +347,75 @@ CONVERTERS: Mapping[str, Callable[[object], Any]] = {
     "confidence": as_share,
 }
 """What makes the value of each field."""
+
+
+# --- cells of tables
+
+_LISTS = (as_answers, as_texts, as_contexts, as_numbers, as_evidence)
+"""What makes lists of values, in a cell in brackets."""
+_PRINTED_ITEM = re.compile(
+    r"""\s*,?\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan)""",
+    re.DOTALL,
+)
+
+
+def parse_cell(target: str, cell: str) -> object:
+    """The JSON value that a cell spells for a field.
+
+    A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
+    Ids and tags may also be separated by ``;`` or ``|``.
+    """
+    text, convert = cell.strip(), CONVERTERS[target]
+    in_brackets = text.startswith("[") and text.endswith("]")
+    if convert in (as_grades, as_metadata):
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise ValueProblem(f"expected a JSON object: {error.msg}") from error
+    if convert is as_ids:
+        return _parse_list(text) if in_brackets else _split_ids(target, text)
+    if convert not in _LISTS or not in_brackets:
+        return cell
+    try:
+        return _parse_list(text)
+    except ValueProblem:
+        # An answer such as "[citation needed]" is text; contexts are a list in every row.
+        if convert is as_answers:
+            return cell
+        raise
+
+
+def _parse_list(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parse_printed(text)
+
+
+def _parse_printed(text: str) -> list[object]:
+    # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
+    items: list[object] = []
+    position, end = 1, len(text[:-1].rstrip().rstrip(",").rstrip())
+    while position < end:
+        match = _PRINTED_ITEM.match(text, position, end)
+        if match is None:
+            raise ValueProblem("expected a list of texts as JSON or as Python prints it")
+        literal = "None" if match[1] == "nan" else match[1]
+        try:
+            # Printed lists escape line breaks; NumPy does not, and a bare one ends a literal.
+            escaped = literal.replace("\n", "\\n").replace("\r", "\\r")
+            items.append(ast.literal_eval(escaped))
+        except (ValueError, SyntaxError) as error:
+            raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
+        position = match.end()
+    return items
+
+
+def _split_ids(target: str, text: str) -> list[str]:
+    if target != "tags" and "," in text:
+        raise ValueProblem(
+            "holds a comma: separate several ids by ';', or write a JSON list such as "
+            '["a", "b"] (also for one id with a comma in it)'
+        )
+    separators = r"[;|,]" if target == "tags" else r"[;|]"
+    return [part for part in map(str.strip, re.split(separators, text)) if part]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from ragbench.io.detect import container_rows
 from ragbench.io.export import TABLE_COLUMNS, ColumnKind, encode_case
 from ragbench.io.recorded import ERROR
 from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.values import as_flag, as_number, as_numbers, is_missing, is_object
+from ragbench.io.values import as_flag, as_number, as_numbers, is_missing
 from ragbench.plugins import load_attribute
 
 Values = Mapping[str, Any]
@@ -138,16 +138,18 @@ def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
         case["reference"] = None  # the table repeats the first of them there
     retrieved, contexts = None, known["retrieved_contexts"]
     if contexts is not None:
-        retrieved = RetrievalResult(
-            contexts,
-            context_ids=known["retrieved_context_ids"],
-            scores=known["retrieved_scores"],
-            context_metadata=known["context_metadata"],
-            metadata=known["retrieval_metadata"],
+        given: Any = {name: known[column] for name, column in _RETRIEVAL_COLUMNS.items()}
+        retrieved = RetrievalResult(contexts, **given)
+    generated = None
+    if known["generation_status"] in (Status.MEASURED, Status.ABSTAINED):
+        given = {name: known[name] for name in ("multi_responses", "confidence", "abstained")}
+        # An empty cell is an empty answer where there was one.
+        generated = GenerationResult(
+            known["response"] or "", metadata=known["generation_metadata"], **given
         )
     # The table holds what generation was given, not what stood before post-retrieval.
     last = "retrieve" if known["post_retrieval_status"] is None else "post_retrieve"
-    held: dict[str, Any] = {last: retrieved, "generate": _table_generation(known)}
+    held: dict[str, Any] = {last: retrieved, "generate": generated}
     stages = ("retrieve", "post_retrieve", "generate")
     return case, {one: _table_outcome(_STAGES[one], known, held.get(one)) for one in stages}
 
@@ -159,17 +161,12 @@ _CASE_COLUMNS = (
 )
 
 
-def _table_generation(known: Values) -> GenerationResult[Any] | None:
-    status = known["generation_status"]
-    if status not in (Status.MEASURED, Status.ABSTAINED):
-        return None
-    return GenerationResult(
-        known["response"] or "",  # an empty cell is an empty answer where there was one
-        multi_responses=known["multi_responses"],
-        confidence=known["confidence"],
-        abstained=known["abstained"],
-        metadata=known["generation_metadata"],
-    )
+_RETRIEVAL_COLUMNS = {
+    "context_ids": "retrieved_context_ids",
+    "scores": "retrieved_scores",
+    "context_metadata": "context_metadata",
+    "metadata": "retrieval_metadata",
+}
 
 
 def _table_outcome(name: str, known: Values, value: Any) -> Outcome[Any] | None:
@@ -205,69 +202,46 @@ def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
 
 # --- a case of a report, a verdict
 
-
-def _report_row(values: Values, _: bool) -> tuple[Values, Recorded]:
-    names = ("id", "query", "language", "cluster", "tags", "reference")
-    case = {name: values[name] for name in names}
-    case["reference_context_ids"] = values["reference_ids"]
-    stages, failures = values["stages"], values["failures"]
-    recorded: Recorded = {}
-    for stage in ("retrieve", "post_retrieve", "generate"):
-        status = None if stages.get(stage) is None else Status(stages[stage])
-        if status is Status.FAILED:
-            recorded[stage] = _failed(stage, failures)
-    if stages.get("generate") in (Status.MEASURED, Status.ABSTAINED):
-        value = GenerationResult(values["response"])
-        recorded["generate"] = Outcome(status=Status(stages["generate"]), value=value)
-    if values["retrieved_ids"] is not None and "retrieve" not in recorded:
-        case["retrieved_context_ids"] = values["retrieved_ids"]
-    if is_object(values.get("validation")):
-        recorded["validate"] = _verdict(values["validation"])
-    return case, recorded
-
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a quotation mark is put before in cases.csv, so that no spreadsheet runs it."""
 
 
-def _report_cells(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+def _report_cells(values: Values, _: bool) -> tuple[Values, Recorded]:
     """A row of cases.csv; a cell that is empty is not known."""
 
     def plain(name: str) -> str | None:
         text = str(values.get(name) or "")
         return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text or None
 
-    stages = {stage: values[stage] or None for stage in ("retrieve", "generate")}
+    case: dict[str, Any] = {
+        **{name: plain(name) for name in ("id", "query", "language", "cluster", "reference")},
+        "tags": orjson.loads(values["tags"] or "[]"),
+        "reference_context_ids": orjson.loads(values["reference_ids"] or "null"),
+    }
     failure = _failure_of((plain("failures") or "").partition(" | ")[0])
-    return _report_row(
-        {
-            **{name: plain(name) for name in ("id", "query", "language", "cluster", "reference")},
-            "tags": orjson.loads(values["tags"] or "[]"),
-            "reference_ids": orjson.loads(values["reference_ids"] or "null"),
-            "retrieved_ids": orjson.loads(values["retrieved_ids"] or "null"),
-            "response": plain("response") or "",
-            "stages": stages,
-            "failures": [asdict(failure)],
-        },
-        is_text,
-    )
+    recorded: Recorded = {}
+    for stage in ("retrieve", "generate"):
+        status = Status(values[stage]) if values[stage] else None
+        if status is Status.FAILED:
+            # Its own failure, or that of an earlier stage that it passes on.
+            unknown = Failure(type=ERROR, message="not recorded", stage=stage)
+            known = failure if failure.stage in _STAGES else unknown
+            recorded[stage] = Outcome(status=status, failure=known)
+        elif stage == "generate" and (status is Status.MEASURED or status is Status.ABSTAINED):
+            value = GenerationResult(plain("response") or "")
+            recorded[stage] = Outcome(status=status, value=value)
+    retrieved = orjson.loads(values["retrieved_ids"] or "null")
+    if retrieved is not None and "retrieve" not in recorded:
+        case["retrieved_context_ids"] = retrieved
+    return case, recorded
 
 
-def _failed(stage: str, failures: Sequence[Values]) -> Outcome[Any]:
-    """The failure of a stage; its own, or that of an earlier one that it passes on."""
-    own = [failure for failure in failures if failure["stage"] == stage]
-    known = own or [failure for failure in failures if failure["stage"] in _STAGES]
-    failure = Failure(type=ERROR, message="not recorded", stage=stage)
-    return Outcome(status=Status.FAILED, failure=Failure(**known[0]) if known else failure)
-
-
-def _verdict_row(values: Values, _: bool) -> tuple[Values, Recorded]:
-    return {"id": values["query_id"]}, {"validate": _verdict(values)}
-
-
-def _verdict(values: Values) -> Outcome[Any]:
+def _verdict_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
+    outcome: Outcome[Any]
     if values["retrieval_quality"] is not None:
-        return Outcome(status=Status.MEASURED, value=msgspec.convert(values, Verdict))
-    kind, _, message = str(values["message"]).removeprefix("Failed: ").partition(": ")
-    failure = Failure(type=kind, message=message, stage="validate")
-    return Outcome(status=Status.FAILED, failure=failure)
+        outcome = Outcome(status=Status.MEASURED, value=msgspec.convert(values, Verdict))
+    else:
+        kind, _, message = str(values["message"]).removeprefix("Failed: ").partition(": ")
+        failure = Failure(type=kind, message=message, stage="validate")
+        outcome = Outcome(status=Status.FAILED, failure=failure)
+    return {"id": values["query_id"]}, {"validate": outcome}

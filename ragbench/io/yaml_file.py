@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -168,16 +169,16 @@ class SettingsFile:
         try:
             return make()
         except (ConfigError, MissingExtraError) as error:
-            keys = list(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else []
+            keys = (
+                [*map(str, cast("Mapping[Any, Any]", given))] if isinstance(given, Mapping) else []
+            )
             for inner, message in problems_of(error):
                 if not inner or inner[0] not in keys:
-                    inner = tuple([key for key in keys if _names(message, key)][:1])
+                    named = "(^|: |unknown |'){}[ ']"
+                    found = (k for k in keys if re.search(named.format(re.escape(k)), message))
+                    inner = tuple(islice(found, 1))
                 self.wrong((*place, *inner), message)
         return None
-
-
-def _names(message: str, key: str) -> bool:
-    return bool(re.search(rf"(^|: |unknown |'){re.escape(str(key))}[ ']", message))
 
 
 def shown(value: object) -> str:

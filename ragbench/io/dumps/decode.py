@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
@@ -14,6 +16,7 @@ from ragbench.io.dumps.form import (
     DumpRecord,
     Getter,
     Hits,
+    Layout,
     ScoreKind,
     chunks_getter,
     getter,
@@ -58,16 +61,12 @@ class _Noted:
     def add(self, kind: WarningKind, id: str, detail: str = "") -> None:
         self.found.setdefault(kind, (detail, []))[1].append(id)
 
-    def warnings(self) -> tuple[DumpWarning, ...]:
-        return tuple(
-            DumpWarning(
-                kind=kind,
-                message=_warning_text(kind, len(ids), detail),
-                count=len(ids),
-                chunk_ids=tuple(ids[:_EXAMPLES]),
-            )
-            for kind, (detail, ids) in self.found.items()
-        )
+    def warnings(self) -> Iterator[DumpWarning]:
+        for kind, (detail, ids) in self.found.items():
+            number, have = ("1 chunk", "has") if len(ids) == 1 else (f"{len(ids)} chunks", "have")
+            message = _WARNINGS[kind].format(number=number, have=have, detail=detail)
+            examples = tuple(ids[:_EXAMPLES])
+            yield DumpWarning(kind=kind, message=message, count=len(ids), chunk_ids=examples)
 
 
 _WARNINGS = {
@@ -76,11 +75,6 @@ _WARNINGS = {
     WarningKind.DUPLICATE_ID: "{number} with an id that an earlier chunk has: renamed ({detail})",
     WarningKind.INVALID_SCORE: "{number} with a score that is not a finite number ({detail})",
 }
-
-
-def _warning_text(kind: WarningKind, count: int, detail: str) -> str:
-    number, have = ("1 chunk", "has") if count == 1 else (f"{count} chunks", "have")
-    return _WARNINGS[kind].format(number=number, have=have, detail=detail)
 
 
 @dataclass(slots=True)
@@ -106,15 +100,27 @@ class Decoder:
         """The retrievals of a record that holds queries, or a response."""
         held = self._find["chunks"](record.value)
         lists = self.form.unwrap(held)
-        if lists is None and is_list(held) and (self.mapping.chunks or not held):
-            lists = [held]  # what is not a chunk in it is reported one by one
-        if lists is None and held is None and self._says_null(record.value):
-            lists = [()]
         if lists is None:
-            raise ValueProblem(self._unusable(record.value, held))
-        queries, ids = self._queries(record.value, len(lists)), self._ids(record.value, len(lists))
-        for hits, query, query_id in zip(lists, queries, ids, strict=True):
+            lists = [self._odd_hits(record.value, held)]
+        for hits, (query, query_id) in zip(lists, self.keys(record.value, len(lists)), strict=True):
             yield RawRetrieval(record=record, query=query, query_id=query_id, hits=hits)
+
+    def _odd_hits(self, value: object, held: object) -> Hits:
+        """The chunks of a record that stand in no form that is known."""
+        where = self.mapping.chunks
+        if is_list(held) and (where or not held):
+            return held  # what is not a chunk in it is reported one by one
+        if held is None and where:
+            parent, _, name = where.rpartition(".")
+            inner = getter(parent)(value)
+            if is_object(inner) and name in inner:
+                return ()  # they are there and null: nothing was retrieved
+        if not is_object(value) and not is_list(value):
+            raise ValueProblem(f"expected a JSON object, found {describe(value)}")
+        if not where:
+            raise ValueProblem(f"expected a response in the form '{self.mapping.format}'")
+        found = "none" if held is None else describe(held)
+        raise ValueProblem(f"field '{where}': expected a list of chunks, found {found}")
 
     def retrieval(self, raw: RawRetrieval, query_id: str, query: str) -> RetrievalDump:
         noted = _Noted()
@@ -129,23 +135,38 @@ class Decoder:
             if self.mapping.relevant and (label := self._label(hit, "relevant")) is not None:
                 labels[chunk.id] = label
         value, labelled = raw.record.value, self.mapping.answer_present
-        labelling: Mapping[str, object] = (
-            value if is_object(value) and not _LABELS.isdisjoint(value) else {}
-        )
+        relevant, answers = None, tuple[str, ...]()
+        if is_object(value) and not _LABELS.isdisjoint(value):
+            relevant, answers = _labelling(value)
+        if labels:
+            relevant = frozenset(id for id, label in labels.items() if label)
         return RetrievalDump(
             query_id=query_id,
             query=query,
             chunks=tuple(chunks),
-            warnings=noted.warnings() if noted.found else (),
+            warnings=tuple(noted.warnings()) if noted.found else (),
             answer_present=self._label(value, "answer_present") if labelled else None,
-            relevant_ids=frozenset(id for id, label in labels.items() if label)
-            if labels
-            else (_relevant_ids(labelling) if labelling else None),
-            answers=_answers(labelling) if labelling else (),
+            relevant_ids=relevant,
+            answers=answers,
         )
 
-    def row_key(self, value: object) -> tuple[str | None, str | None]:
-        return self._queries(value, 1)[0], self._ids(value, 1)[0]
+    def keys(self, value: object, count: int) -> list[tuple[str | None, str | None]]:
+        """Query and id of each of so many retrievals."""
+        query, name = self._find["query"](value), self._find["query_id"](value)
+        queries: Sequence[object] = [query] * count
+        if is_list(query) and len(query) == count and all(isinstance(q, str) for q in query):
+            queries = query
+        elif query is not None and not isinstance(query, str):
+            raise ValueProblem(
+                f"field '{self.mapping.query}': expected the query as text, found {describe(query)}"
+            )
+        ids: Sequence[str | None] = [None] * count
+        if is_list(name) and len(name) == count:
+            ids = [as_id(item) for item in name]
+        elif name is not None and name != "":
+            whole = as_id(name)
+            ids = [whole] if count == 1 else [f"{whole}-{n}" for n in range(1, count + 1)]
+        return [*zip(cast("Sequence[str | None]", queries), ids, strict=True)]
 
     def is_empty(self, row: Mapping[str, object]) -> bool:
         """Whether a row says that nothing was found, as an outer join does."""
@@ -165,11 +186,15 @@ class Decoder:
             what = f"expected its text under '{self.mapping.text}', found {describe(found)}"
             noted.add(WarningKind.MALFORMED_CHUNK, f"#{place}", what)
             return None
-        id = self._chunk_id(hit, place, used, noted)
-        given = self._find["score"](hit)
-        score = as_score(given)
-        if score is None and given is not None:
-            noted.add(WarningKind.INVALID_SCORE, f"#{place}", describe(given))
+        given = self._find["id"](hit)
+        id = given.strip() if type(given) is str and "\x00" not in given else ""
+        if not id or id in used:
+            id = _other_id(given, place, used, noted)
+        used.add(id)
+        said = self._find["score"](hit)
+        score = as_score(said)
+        if score is None and said is not None:
+            noted.add(WarningKind.INVALID_SCORE, f"#{place}", describe(said))
         elif score is not None and self.mapping.scores is ScoreKind.DISTANCE:
             score = -score
         held = self._find["metadata"](hit)
@@ -189,116 +214,74 @@ class Decoder:
             )
         return label
 
-    def _chunk_id(self, hit: object, place: int, used: set[str], noted: _Noted) -> str:
-        given = self._find["id"](hit)
-        try:
-            id = "" if given is None else as_id(given).strip()
-        except ValueProblem:
-            id = ""
-        if not id:
-            id = f"#{place}"
-            noted.add(WarningKind.MISSING_ID, id)
-        if id in used:
-            number = 2
-            while f"{id}#{number}" in used:
-                number += 1
-            renamed = f"{id}#{number}"
-            noted.add(WarningKind.DUPLICATE_ID, renamed, f"{id} is now {renamed}")
-            id = renamed
-        used.add(id)
-        return id
 
-    def _queries(self, value: object, count: int) -> Sequence[str | None]:
-        found = self._find["query"](value)
-        if is_list(found) and len(found) == count:
-            texts = [q for q in found if isinstance(q, str)]
-            if len(texts) == count:
-                return texts
-        if found is not None and not isinstance(found, str):
-            raise ValueProblem(
-                f"field '{self.mapping.query}': expected the query as text, found {describe(found)}"
-            )
-        return [found] * count
-
-    def _ids(self, value: object, count: int) -> Sequence[str | None]:
-        found = self._find["query_id"](value)
-        if is_list(found) and len(found) == count:
-            return [as_id(item) for item in found]
-        if found is None or found == "":
-            return [None] * count
-        name = as_id(found)
-        return [name] if count == 1 else [f"{name}-{number + 1}" for number in range(count)]
-
-    def _says_null(self, value: object) -> bool:
-        """Whether the chunks are there and null: nothing was retrieved."""
-        parent, _, name = (self.mapping.chunks or "").rpartition(".")
-        inner = getter(parent)(value)
-        return bool(name) and is_object(inner) and name in inner
-
-    def _unusable(self, value: object, held: object) -> str:
-        if not is_object(value) and not is_list(value):
-            return f"expected a JSON object, found {describe(value)}"
-        where = self.mapping.chunks
-        if not where:
-            return f"expected a response in the form '{self.mapping.format}'"
-        found = "none" if held is None else describe(held)
-        return f"field '{where}': expected a list of chunks, found {found}"
-
-
-def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
-    found = next(filter(is_list, map(value.get, _RELEVANT)), None)
-    if found is None:
-        return None
+def _other_id(given: object, place: int, used: set[str], noted: _Noted) -> str:
+    """The id of a chunk where it is a number, missing or that of an earlier one."""
     try:
-        return frozenset(as_id(item) for item in found if isinstance(item, (str, float, int)))
-    except ValueProblem:  # true is no id, and such a list no label
-        return None
-
-
-def _answers(value: Mapping[str, object]) -> tuple[str, ...]:
-    found = next((held for name in _ANSWERS if (held := value.get(name)) is not None), None)
-    try:
-        return () if found is None else as_answers(found)
+        id = "" if given is None else as_id(given).strip()
     except ValueProblem:
-        return ()
+        id = ""
+    if not id:
+        id = f"#{place}"
+        noted.add(WarningKind.MISSING_ID, id)
+    if id in used:
+        number = 2
+        while f"{id}#{number}" in used:
+            number += 1
+        renamed = f"{id}#{number}"
+        noted.add(WarningKind.DUPLICATE_ID, renamed, f"{id} is now {renamed}")
+        id = renamed
+    return id
 
 
-def group_rows(
+def _labelling(value: Mapping[str, object]) -> tuple[frozenset[str] | None, tuple[str, ...]]:
+    """The ids of relevant chunks, None where they are not known, and the right answers."""
+    relevant, answers = None, tuple[str, ...]()
+    listed = next(filter(is_list, map(value.get, _RELEVANT)), None)
+    if listed is not None:
+        with suppress(ValueProblem):  # true is no id, and such a list no label
+            relevant = frozenset(as_id(one) for one in listed if isinstance(one, (str, float, int)))
+    given = next((held for name in _ANSWERS if (held := value.get(name)) is not None), None)
+    if given is not None:
+        with suppress(ValueProblem):
+            answers = as_answers(given)
+    return relevant, answers
+
+
+def raw_retrievals(
     decoder: Decoder, records: Iterable[DumpRecord], problems: Problems
 ) -> Iterator[RawRetrieval]:
-    """Yields the rows of each query together; they must follow one another.
+    """Yields what the records hold.
 
-    A query that comes back further down is a problem, reported once, and is judged there anew.
+    Rows of a query must follow one another. One that comes back further down is a problem, reported
+    once, and is judged there anew.
     """
+    is_rows = decoder.mapping.layout is Layout.ROWS
     seen = IdRegister()
     group: RawRetrieval | None = None
-    hits: list[object] = []
     for record in records:
         try:
+            if not is_rows:
+                yield from decoder.raw(record)
+                continue
             if not is_object(record.value):
                 raise ValueProblem(f"expected an object, found {describe(record.value)}")
-            query, query_id = decoder.row_key(record.value)
+            ((query, query_id),) = decoder.keys(record.value, 1)
         except ValueProblem as problem:
             problems.add(str(problem), path=record.path, line=record.line)
             continue
         if group is None or (query, query_id) != (group.query, group.query_id):
             if group is not None:
                 yield group
-            hits = []
-            group = RawRetrieval(record=record, query=query, query_id=query_id, hits=hits)
-            _note_return(group, seen, problems)
+            group = RawRetrieval(record=record, query=query, query_id=query_id, hits=[])
+            earlier = seen.add(f"{query_id}\x00{query}", record.line or 0)
+            if earlier is not None:
+                message = (
+                    f"query '{query_id or query}' has rows at {earlier} already: sort the rows by "
+                    "query. These are judged as another retrieval"
+                )
+                problems.add(message, path=record.path, line=record.line)
         if not decoder.is_empty(record.value):
-            hits.append(record.value)
+            cast("list[object]", group.hits).append(record.value)
     if group is not None:
         yield group
-
-
-def _note_return(group: RawRetrieval, seen: IdRegister, problems: Problems) -> None:
-    record = group.record
-    earlier = seen.add(f"{group.query_id}\x00{group.query}", record.line or 0)
-    if earlier is not None:
-        message = (
-            f"query '{group.query_id or group.query}' has rows at {earlier} already: sort the rows "
-            "by query. These are judged as another retrieval"
-        )
-        problems.add(message, path=record.path, line=record.line)

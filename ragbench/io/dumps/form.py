@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -90,14 +90,17 @@ class DumpForm:
         return [hits for hits in lists if is_list(hits)] if None not in lists else None
 
     def hits(self, value: object) -> Hits | None:
-        if self.is_bare and (found := self._of_list(value)) is not None:
-            return found
-        for place in self.at:
-            held = getter(place)(value) if isinstance(place, str) else place(value)
-            if is_list(held) and not held and self.empty:
-                return held
-            if (found := self._of_list(held)) is not None:
-                return found
+        held = [value] if self.is_bare else []
+        held += [(getter(at) if isinstance(at, str) else at)(value) for at in self.at]
+        for number, hits in enumerate(held):
+            if not is_list(hits):
+                continue
+            if not hits and self.empty and (number or not self.is_bare):
+                return hits
+            if hits and self.is_hit(hits[0]):
+                # What is no hit is passed on: it is reported as malformed.
+                adapt = self.adapt
+                return hits if adapt is None else [adapt(one) or one for one in hits]
         return None
 
     def is_hit(self, value: object) -> bool:
@@ -106,13 +109,6 @@ class DumpForm:
         return is_object(value) and any(
             all(_holds(value, sign) for sign in signs.split()) for signs in self.hit
         )
-
-    def _of_list(self, value: object) -> Hits | None:
-        if not is_list(value) or not value or not self.is_hit(value[0]):
-            return None
-        # What is no hit is passed on: it is reported as malformed.
-        adapt = self.adapt
-        return value if adapt is None else [adapt(one) or one for one in value]
 
 
 def _holds(value: Mapping[str, object], sign: str) -> bool:
@@ -170,8 +166,7 @@ class DumpMapping:
 
     def described(self) -> str:
         """The mapping in one line, such as ``query=query text=payload.text``."""
-        known = asdict(self)
-        shown = [f"{name}={known[name]}" for name in MAPPABLE if known[name]]
+        shown = [f"{name}={path}" for name in MAPPABLE if (path := getattr(self, name))]
         if self.chunks == "":
             shown.insert(0, "the record is a response")
         if self.scores is not None:
@@ -195,8 +190,12 @@ def getter(path: str) -> Getter:
         if is_object(value) and path in value:
             return value[path]
         for part in path.split("."):
-            value = _step(value, part)
-            if value is None:
+            value = opened_json(value)
+            if is_object(value):
+                value = value.get(part)
+            elif is_list(value) and part.isdecimal() and int(part) < len(value):
+                value = value[int(part)]
+            else:
                 return None
         return value
 
@@ -217,15 +216,6 @@ def opened_json(value: object) -> object:
         except orjson.JSONDecodeError:
             return value
     return value
-
-
-def _step(value: object, part: str) -> object:
-    value = opened_json(value)
-    if is_object(value):
-        return value.get(part)
-    if is_list(value) and part.isdecimal() and int(part) < len(value):
-        return value[int(part)]
-    return None
 
 
 def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]:

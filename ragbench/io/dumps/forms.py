@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from itertools import chain
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import ID_NAMES, SCORE_NAMES, TEXT_NAMES, DumpForm, Getter, Hits, getter
+from ragbench.io.dumps.form import ID_NAMES, SCORE_NAMES, TEXT_NAMES, DumpForm, Hits, getter
 from ragbench.io.values import is_list, is_object
 
 _TEXTS = ("text", "content", "chunk_text", "page_content", "body", "chunk", "passage", "document")
@@ -44,15 +44,18 @@ def _chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
         return None
     if not any(is_list(value.get(name)) for name in ("documents", "metadatas", "distances")):
         return None
-    columns = {name: held for name in _CHROMA if is_list(held := value.get(name))}
+    columns = {key: held for name, key in _CHROMA.items() if is_list(held := value.get(name))}
+    each: list[dict[str, object]] = [{**columns}]
     if any(map(is_list, ids)):
         each = [
-            {name: column[at] for name, column in columns.items() if at < len(column)}
+            {key: column[at] for key, column in columns.items() if at < len(column)}
             for at in range(len(ids))
         ]
-    else:
-        each = [{**columns}]
-    return [_rows_of({n: c for n, c in query.items() if is_list(c)}) for query in each]
+    found: list[Hits] = []
+    for query in each:
+        lists = {key: column for key, column in query.items() if is_list(column)}
+        found.append([dict(zip(lists, row, strict=True)) for row in zip_longest(*lists.values())])
+    return found
 
 
 _CHROMA = {
@@ -62,14 +65,6 @@ _CHROMA = {
     "distances": "distance",
     "scores": "score",
 }
-
-
-def _rows_of(columns: dict[str, Sequence[object]]) -> Hits:
-    size = max(map(len, columns.values()), default=0)
-    return [
-        {_CHROMA[n]: column[at] if at < len(column) else None for n, column in columns.items()}
-        for at in range(size)
-    ]
 
 
 def _elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
@@ -88,13 +83,8 @@ def _milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
     sizes = value.get("topks")
     if not is_list(sizes) or len(sizes) < 2:
         return [data]
-    found: list[Hits] = []
-    at = 0
-    for size in sizes:
-        end = at + size if isinstance(size, int) else len(data)
-        found.append(data[at:end])
-        at = end
-    return found
+    hits = iter(data)
+    return [[*islice(hits, size if isinstance(size, int) else None)] for size in sizes]
 
 
 def _qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
@@ -183,22 +173,13 @@ def _openinference_flat(value: object) -> object:
     return [found[number] for number in sorted(found)] or None
 
 
-_SPECIAL: Mapping[str, Callable[[DumpForm, object], Sequence[Hits] | None]] = {
-    "plain": _plain,
-    "chroma": _chroma,
-    "elasticsearch": _elasticsearch,
-    "milvus": _milvus,
-    "qdrant": _qdrant,
-    "weaviate": _weaviate,
-    "ragas": _ragas,
+_FUNCTIONS: Mapping[str, Any] = {
+    function.__name__: function
+    for function in (
+        *(_plain, _chroma, _elasticsearch, _milvus, _qdrant, _weaviate, _ragas, _langchain),
+        *(_qdrant_groups, _qdrant_points, _haystack_pipeline, _openinference_flat),
+    )
 }
-_AT: Mapping[str, Getter] = {
-    "(qdrant_groups)": _qdrant_groups,
-    "(qdrant_points)": _qdrant_points,
-    "(haystack_pipeline)": _haystack_pipeline,
-    "(openinference_flat)": _openinference_flat,
-}
-_ADAPT: Mapping[str, Getter] = {"langchain": _langchain}
 _USUAL = {"id": ID_NAMES, "text": TEXT_NAMES, "score": SCORE_NAMES}
 
 
@@ -214,10 +195,12 @@ def _form(name: str, row: dict[str, Any]) -> DumpForm:
     for field in ("id", "text", "score", "metadata"):
         if field in row:
             row[field] = tuple(chain.from_iterable(_paths(field, row[field])))
-    row["at"] = tuple(_AT.get(path, path) for path in row.get("at", "").split())
+    at = row.get("at", "").split()
+    row["at"] = tuple(_FUNCTIONS[f"_{p[1:-1]}"] if p.startswith("(") else p for p in at)
     row["hit"] = tuple(row.get("hit", ()))
-    row["special"] = _SPECIAL.get(row.get("special", ""))
-    row["adapt"] = _ADAPT.get(row.get("adapt", ""))
+    for field in ("special", "adapt"):
+        if field in row:
+            row[field] = _FUNCTIONS[f"_{row[field]}"]
     return DumpForm(name=name, **row)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragbench.core.score_order import ScoreOrders
 from ragbench.errors import ConfigError, DataError, Problem
@@ -29,6 +29,7 @@ from ragbench.io.dumps.form import (
     text_paths,
 )
 from ragbench.io.dumps.forms import forms
+from ragbench.io.settings import listed_names
 from ragbench.io.values import as_label, as_score, describe, is_list, is_object
 
 _CONTAINERS = (
@@ -62,6 +63,9 @@ _WIDEST = 12
 """Levels and fields of a record that is shown because it is not understood."""
 
 
+_PLAIN = frozenset({"ragbench", "plain"})
+
+
 class GuessedMapping(NamedTuple):
     mapping: DumpMapping
     form: DumpForm
@@ -79,58 +83,76 @@ class _Place(NamedTuple):
     form: DumpForm
 
 
-def check_overrides(overrides: Mapping[str, str]) -> None:
-    for name in overrides:
-        if name not in MAPPABLE:
-            close = get_close_matches(name, MAPPABLE, n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise ConfigError(f"--map {name}: no such field.{hint} Known: {', '.join(MAPPABLE)}")
-
-
 def guess_mapping(
     records: Sequence[DumpRecord],
     *,
     form: DumpForm | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> GuessedMapping:
+    for name in overrides or ():
+        if name not in MAPPABLE:
+            raise ConfigError(f"--map {name}: no such field.{listed_names(name, MAPPABLE)}")
     given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
     values = [record.value for record in records]
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
-    place = (
-        _Place("chunks", forms()["plain"]) if is_own else _place(values, form, given.get("chunks"))
-    )
+    plain = forms()["plain"]
+    place = _Place("chunks", plain) if is_own else _place(values, form, given.get("chunks"))
     query = given.get("query") or _first(values, _QUERIES)
-    if place is not None:
-        lists, name, found = _lists(values, place), _name(place, values), place.form
-        query_id = given.get("query_id") or _first(values, _QUERY_IDS, texts=False)
-        fields = _hit_fields(list(chain.from_iterable(lists)), found, given, records[0])
-    else:
-        query_id = given.get("query_id") or _first(values, _ROW_IDS, texts=False)
-        text = given.get("text") or _first(values, TEXT_NAMES)
-        if "chunks" in given or text is None or (query is None and query_id is None):
-            raise _not_found(records[0], form, given)
-        found = form or forms()["pgvector"]
-        name = found.name
-        fields = _hit_fields(values, found, given, records[0])
-        query = None if query == fields["text"] else query
-        if fields["id"] == query_id:
-            others = [one for one in ID_NAMES if one != query_id]
-            fields["id"] = given.get("id") or _first(values, others, texts=False)
-        lists = _grouped(values, query_id or query or "")
-    distances = None if place is None else found.scores_are_distances
+    answer_present = given.get("answer_present") or _first(values, _ANSWER_PRESENT, texts=False)
+    if place is None:
+        found = _guess_rows(records, form, given, query)
+        return found._replace(mapping=replace(found.mapping, answer_present=answer_present))
+    lists: list[Hits] = []
+    find = chunks_getter(place.path)
+    for held in map(find, values):
+        unwrapped = place.form.unwrap(held)
+        if unwrapped is None and is_list(held):
+            unwrapped = [held]  # it does not begin with a chunk, and may hold some
+        lists += unwrapped or ()
+    name = place.form.name
+    if name in _PLAIN:  # ragbench's own unwraps as the plain one does
+        is_own = place.path == "chunks" and any(is_object(v) and "query" in v for v in values)
+        name = "ragbench" if is_own else "plain"
+    fields = _hit_fields(list(chain.from_iterable(lists)), place.form, given, records[0])
     mapping = DumpMapping(
         format=name,
-        layout=Layout.ROWS if place is None else Layout.QUERIES,
         query=query,
+        query_id=given.get("query_id") or _first(values, _QUERY_IDS, texts=False),
+        chunks=place.path,
+        answer_present=answer_present,
+        **fields,
+        scores=_score_kind(lists, fields["score"], place.form.scores_are_distances),
+    )
+    return GuessedMapping(mapping, place.form)
+
+
+def _guess_rows(
+    records: Sequence[DumpRecord],
+    form: DumpForm | None,
+    given: Mapping[str, str],
+    query: str | None,
+) -> GuessedMapping:
+    """How records are read that are a chunk each; an error where they are none either."""
+    values = [record.value for record in records]
+    query_id = given.get("query_id") or _first(values, _ROW_IDS, texts=False)
+    text = given.get("text") or _first(values, TEXT_NAMES)
+    if "chunks" in given or text is None or (query is None and query_id is None):
+        raise _not_found(records[0], form, given)
+    found = form or forms()["pgvector"]
+    fields = _hit_fields(values, found, given, records[0])
+    if fields["id"] == query_id:
+        others = [one for one in ID_NAMES if one != query_id]
+        fields["id"] = given.get("id") or _first(values, others, texts=False)
+    groups: dict[str, list[object]] = {}
+    for value, key in zip(values, map(getter(query_id or query or ""), values), strict=True):
+        groups.setdefault(str(key), []).append(value)
+    mapping = DumpMapping(
+        format=found.name,
+        layout=Layout.ROWS,
+        query=None if query == fields["text"] else query,
         query_id=query_id,
-        chunks=None if place is None else place.path,
-        answer_present=given.get("answer_present") or _first(values, _ANSWER_PRESENT, texts=False),
-        id=fields["id"],
-        text=fields["text"],
-        score=fields["score"],
-        metadata=fields["metadata"],
-        relevant=fields["relevant"],
-        scores=_score_kind(lists, fields["score"], distances),
+        **fields,
+        scores=_score_kind([*groups.values()], fields["score"], None),
     )
     return GuessedMapping(mapping, found)
 
@@ -183,31 +205,6 @@ def _container_paths(value: object) -> Iterator[str]:
             yield name
 
 
-def _lists(values: Sequence[object], place: _Place) -> list[Hits]:
-    found: list[Hits] = []
-    for held in map(chunks_getter(place.path), values):
-        lists = place.form.unwrap(held)
-        if lists is None and is_list(held):
-            lists = [held]  # it does not begin with a chunk, and may hold some
-        found += lists or ()
-    return found
-
-
-def _grouped(values: Sequence[object], key: str) -> list[Hits]:
-    groups: dict[str, list[object]] = {}
-    for value in values:
-        groups.setdefault(str(getter(key)(value)), []).append(value)
-    return [*groups.values()]
-
-
-def _name(place: _Place, values: Sequence[object]) -> str:
-    """What to call the form: ragbench's own unwraps as the plain one does."""
-    if place.form.name not in {"ragbench", "plain"}:
-        return place.form.name
-    own = place.path == "chunks" and any(is_object(v) and "query" in v for v in values)
-    return "ragbench" if own else "plain"
-
-
 def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True) -> str | None:
     kinds = (str, list) if texts else (str, int, float, bool)
     for path in paths:
@@ -219,14 +216,25 @@ def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 
 def _hit_fields(
     hits: Hits, form: DumpForm, given: Mapping[str, str], first: DumpRecord
-) -> dict[str, str | None]:
+) -> dict[str, Any]:
     objects = [hit for hit in hits if is_object(hit)]
-    if form.name in {"ragbench", "plain"}:
+    if form.name in _PLAIN:
         form = forms()["plain"]
     text = given.get("text") or _text_path(objects, form)
     if text is None and any(set(hit) - _KNOWN for hit in objects):
-        raise _no_text(objects[0], first)
-    found = {
+        message = (
+            f"the chunks have no text that is recognised: a chunk is {_described(objects[0])}. "
+            "Say where it is: --map text=FIELD (dots lead into objects: payload.body)"
+        )
+        problem = Problem(message=message, path=first.path, line=first.line, field="text")
+        raise DataError([problem])
+    relevant = None
+    for path in _RELEVANT:  # what holds a score may have the name of a label
+        labels = [value for value in map(getter(path), objects) if value is not None]
+        if labels and all(as_label(value) is not None for value in labels):
+            relevant = path
+            break
+    found: dict[str, Any] = {
         "id": _first(objects, form.id, texts=False),
         "text": text or "text",
         "score": _first(objects, form.score, texts=False)
@@ -235,22 +243,19 @@ def _hit_fields(
             (path for path in form.metadata if any(map(is_object, map(getter(path), objects)))),
             None,
         ),
-        # What holds a score may have the name of a label.
-        "relevant": next((path for path in _RELEVANT if _holds_labels(objects, path)), None),
+        "relevant": relevant,
     }
     return found | {name: path for name, path in given.items() if name in found}
 
 
-def _holds_labels(objects: Sequence[object], path: str) -> bool:
-    """Whether a field holds yes and no, or whole grades."""
-    found = [value for value in map(getter(path), objects) if value is not None]
-    return bool(found) and all(as_label(value) is not None for value in found)
-
-
 def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     """The candidate that most hits have a text at, or else the field with the longest texts."""
-    best = max(form.text, key=lambda path: _count_with_text(objects, path), default=None)
-    if best is not None and _count_with_text(objects, best) > 0:
+    counts: Counter[str] = Counter()
+    for path in form.text:
+        texts = map(text_of, map(getter(path), objects))
+        counts[path] = sum(bool(text and text.strip()) for text in texts)
+    best = max(form.text, key=counts.__getitem__, default=None)
+    if best is not None and counts[best] > 0:
         return best
     if form.any_text_in is not None and (found := _longest(objects, form.any_text_in)) is not None:
         return found
@@ -260,11 +265,6 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
         if any(is_object(o := getter(parent)(hit)) and name in o for hit in objects):
             return path
     return None
-
-
-def _count_with_text(objects: Sequence[object], path: str) -> int:
-    find = getter(path)
-    return sum(bool((text_of(find(hit)) or "").strip()) for hit in objects)
 
 
 def _longest(objects: Sequence[object], below: str) -> str | None:
@@ -304,22 +304,19 @@ def _score_kind(
 def _not_found(record: DumpRecord, form: DumpForm | None, given: Mapping[str, str]) -> DataError:
     asked = f" in the form '{form.name}'" if form is not None else ""
     where = f" under '{given['chunks']}'" if "chunks" in given else ""
+    # The options that read the list with the longest texts, where there is one.
+    best = max(_text_lists(record.value, ""), default=None)
+    proposal = "Say where they are: --map chunks=FIELD --map text=FIELD"
+    if best is not None:
+        _, place, text = best
+        proposal = f"Perhaps: --map chunks={place}" + (f" --map text={text}" if text else "")
     message = (
         f"no chunks are recognised{asked}{where}; the record is {_described(record.value)}. "
-        f"{_proposal(record.value)}, or name the --format"
+        f"{proposal}, or name the --format"
     )
     if is_object(record.value):
         message += "\n" + "\n".join(_tree(record.value))
     return DataError([Problem(message=message, path=record.path, line=record.line)])
-
-
-def _proposal(value: object) -> str:
-    """The options that read the list with the longest texts, where there is one."""
-    best = max(_text_lists(value, ""), default=None)
-    if best is None:
-        return "Say where they are: --map chunks=FIELD --map text=FIELD"
-    _, place, text = best
-    return "Perhaps: --map chunks=" + place + (f" --map text={text}" if text else "")
 
 
 def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
@@ -348,14 +345,6 @@ def _tree(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
             yield from _tree(inner, indent + "  ")
     if len(value) > _WIDEST:
         yield f"{indent}... and {len(value) - _WIDEST} more"
-
-
-def _no_text(hit: object, record: DumpRecord) -> DataError:
-    message = (
-        f"the chunks have no text that is recognised: a chunk is {_described(hit)}. "
-        "Say where it is: --map text=FIELD (dots lead into objects: payload.body)"
-    )
-    return DataError([Problem(message=message, path=record.path, line=record.line, field="text")])
 
 
 def _described(value: object) -> str:

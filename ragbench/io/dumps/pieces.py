@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -19,13 +21,12 @@ import orjson
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
-from ragbench.io.decoder import parse_cell
-from ragbench.io.detect import detect_container
-from ragbench.io.dumps.decode import Decoder, RawRetrieval
+from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import TEXT_NAMES, DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form, forms
 from ragbench.io.fields import readers
 from ragbench.io.json_files import (
+    Element,
     array_elements,
     array_key,
     head_elements,
@@ -33,20 +34,19 @@ from ragbench.io.json_files import (
     line_value,
     object_keys,
     parse_json,
-    read_line_values,
 )
 from ragbench.io.limits import ReadLimits
-from ragbench.io.lines import Line, read_bytes
+from ragbench.io.lines import Line, read_bytes, read_lines
 from ragbench.io.source import Problems, Source
-from ragbench.io.values import ValueProblem, is_list, is_object
+from ragbench.io.values import ValueProblem, is_list, is_object, parse_cell
 
 PIECE_BYTES = 2 << 20
 """How much of a dump a worker reads at a time."""
 _MORE = 1 << 20
 _GAP = 1 << 20
 """Lines that lie no further apart are read together."""
-_KEPT = 100
-"""Problems in a row that are reported one by one."""
+KEPT = 100
+"""Problems that are reported one by one; the others are counted."""
 
 
 class Piece(NamedTuple):
@@ -108,7 +108,7 @@ class SplitDump:
         Lines count from 1 in the piece. The last thing is how many lines there are; a line that is
         longer than the limits allow ends the dump, and gives -1.
         """
-        number = passed = reported = 0
+        number = problems = 0
         for line in lines_of(self.address, piece, self.size, self.limits.record):
             number = line.number
             if len(line.raw) > self.limits.record:
@@ -117,62 +117,47 @@ class SplitDump:
                 yield -1
                 return
             for found in self._of_line(line):
-                if isinstance(found, PlacedRetrieval):
-                    if passed:
-                        yield Passed(passed)
-                    reported = passed = 0
+                problems += isinstance(found, Problem)
+                if problems <= KEPT or isinstance(found, PlacedRetrieval):
                     yield found
-                elif reported < _KEPT:
-                    reported += 1
-                    yield found
-                else:
-                    passed += 1
-        if passed:
-            yield Passed(passed)
+        if problems > KEPT:
+            yield Passed(problems - KEPT)
         yield number
 
     def at(self, places: Sequence[Place]) -> Iterator[RetrievalDump | None]:
         """The retrievals at some places, without their ids; None where there is no such one now."""
+        decoder = _decoder(self.mapping, self.form)
         for start, group in _near(places):
             end = max(place.start + place.size for place in group)
             data = read_range(self.address, start, end)
-            for place in group:
-                at = place.start - start
-                yield self._one(data[at : at + place.size], place)
-
-    def _one(self, raw: bytes, place: Place) -> RetrievalDump | None:
-        try:
-            record = DumpRecord(self.name, None, parse_json(raw))
-            found = next(islice(self._decoder.raw(record), place.number, None), None)
-            if found is None:
-                return None
-            return self._decoder.retrieval(found, "", found.query or "")
-        except ValueProblem:
-            return None
+            for at, size, number in group:
+                found = None
+                with suppress(ValueProblem):
+                    value = parse_json(data[at - start : at - start + size])
+                    raws = decoder.raw(DumpRecord(self.name, None, value))
+                    if (raw := next(islice(raws, number, None), None)) is not None:
+                        found = decoder.retrieval(raw, "", raw.query or "")
+                yield found
 
     def _of_line(self, line: Line) -> Iterator[Problem | PlacedRetrieval]:
-        problems = Problems()
+        decoder, problems = _decoder(self.mapping, self.form), Problems()
         for value in line_value(line, self.name, problems):
-            record = DumpRecord(self.name, line.number, value)
             try:
-                for number, raw in enumerate(self._decoder.raw(record)):
-                    yield self._placed(raw, Place(line.offset, len(line.raw), number), line.number)
-            except ValueProblem as problem:
-                yield Problem(message=str(problem), path=self.name, line=line.number)
-        yield from problems
-
-    def _placed(self, raw: RawRetrieval, place: Place, line: int) -> PlacedRetrieval:
-        retrieval = problem = None
-        if raw.query is not None:
-            try:
-                retrieval = self._decoder.retrieval(raw, "", raw.query)
+                raws = decoder.raw(DumpRecord(self.name, line.number, value))
+                for number, raw in enumerate(raws):
+                    place = Place(line.offset, len(line.raw), number)
+                    retrieval = problem = None
+                    try:
+                        if raw.query is not None:
+                            retrieval = decoder.retrieval(raw, "", raw.query)
+                    except ValueProblem as error:
+                        problem = Problem(message=str(error), path=self.name, line=line.number)
+                    yield PlacedRetrieval(
+                        place, line.number, raw.query_id, raw.query, retrieval, problem
+                    )
             except ValueProblem as error:
-                problem = Problem(message=str(error), path=self.name, line=line)
-        return PlacedRetrieval(place, line, raw.query_id, raw.query, retrieval, problem)
-
-    @property
-    def _decoder(self) -> Decoder:
-        return _decoder(self.mapping, self.form)
+                problems.add(str(error), path=self.name, line=line.number)
+        yield from problems
 
 
 @lru_cache(maxsize=4)
@@ -205,46 +190,29 @@ def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Li
         longest: bytes of a line that are read at most, and one more.
     """
     # A line begins behind a line's end: the byte before the piece shows whether one does here.
-    first = max(0, piece.start - 1)
-    data = read_range(address, first, piece.end)
+    first, end = max(0, piece.start - 1), piece.end
+    data = bytearray(read_range(address, first, end))
     at = data.find(b"\n") + 1 if piece.start else 0
     if piece.start and not at:
         return
-    number = 0
     most = longest + 1 + len(codecs.BOM_UTF8)
-    while first + at < piece.end:
-        number += 1
-        stop = data.find(b"\n", at) + 1
-        if stop:
-            raw = data[at : min(stop, at + most)]
-        else:
-            raw = _to_its_end(address, data[at : at + most], piece.end, size, most)
-        line = _without_mark(Line(number, first + at, raw), longest)
+    while end < size and not data.endswith(b"\n") and len(data) - data.rfind(b"\n") <= most:
+        more = read_range(address, end, min(size, end + _MORE))
+        data += more[: more.find(b"\n") + 1 or len(more)]
+        end += len(more)
+    stream = BytesIO(data)
+    stream.seek(at)
+    for number, raw in enumerate(iter(partial(stream.readline, most), b""), start=1):
+        offset = first + stream.tell() - len(raw)
+        if offset >= piece.end:
+            return
+        # A byte order mark may stand before the first line.
+        skipped = len(codecs.BOM_UTF8) if not offset and raw.startswith(codecs.BOM_UTF8) else 0
+        line = Line(number, offset + skipped, raw[skipped : skipped + longest + 1])
         if line.raw:
             yield line
-        if not stop or len(line.raw) > longest:
+        if len(line.raw) > longest:
             return
-        at = stop
-
-
-def _without_mark(line: Line, longest: int) -> Line:
-    """A line without the byte order mark that may stand before the first one."""
-    start = len(codecs.BOM_UTF8)
-    if line.offset or not line.raw.startswith(codecs.BOM_UTF8):
-        start = 0
-    return Line(line.number, line.offset + start, line.raw[start : start + longest + 1])
-
-
-def _to_its_end(address: str, begun: bytes, at: int, size: int, most: int) -> bytes:
-    raw = bytearray(begun)
-    while at < size and len(raw) < most:
-        more = read_range(address, at, min(size, at + _MORE))
-        end = more.find(b"\n") + 1
-        raw += more[:end] if end else more
-        if end:
-            break
-        at += len(more)
-    return bytes(raw[:most])
 
 
 # --- all of a file, in whatever container
@@ -278,26 +246,15 @@ _ARRAY_KEYS = (
 """Where a JSON object keeps an array of records."""
 _TEXT_COLUMNS = {*TEXT_NAMES, "query", "question", "user_input", "answer", "response"} - {"context"}
 _QUERY_KEYS = frozenset({"query", "question", "user_input", "input"})
-_CONTAINERS = {"squad": "json", "run-file": "run"}
-"""What a dump's file is called where cases have a name of their own for it."""
-
-
-def container_of(source: Source, problems: Problems) -> str | None:
-    """What a dump's file is: jsonl, json, csv, tsv, xlsx, parquet, or run for TREC's columns."""
-    if source.is_folder:
-        message = "expected a file with retrieval results, found a folder"
-        problems.add(message, path=source.name)
-        return None
-    found = detect_container(source, "cases", problems)
-    return None if found is None else _CONTAINERS.get(found, found)
 
 
 def read_records(source: Source, container: str, problems: Problems) -> Iterator[DumpRecord]:
     """Yields the records of a file; what is not a record is noted, and the others follow."""
     if container == "jsonl":
-        for line, value in read_line_values(source, problems):
-            yield DumpRecord(source.name, line.number, value)
-    elif container == "json":
+        for line in read_lines(source, problems):
+            for value in line_value(line, source.name, problems):
+                yield DumpRecord(source.name, line.number, value)
+    elif container in ("json", "squad"):
         yield from _json(source, problems)
     else:
         for row in readers().load(container)(source, kind="cases", problems=problems):
@@ -312,27 +269,22 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
     # An object with a query of its own is one record, whatever else it holds.
     key = array_key(head, _ARRAY_KEYS) if _QUERY_KEYS.isdisjoint(keys) else None
     if (key is None and keys) or _is_one_response(head, key):
-        raw = read_bytes(source, problems)
-        yield from () if raw is None else _parsed(raw, source.name, 1, problems)
-        return
+        whole = read_bytes(source, problems)
+        elements = iter(()) if whole is None else iter((Element(1, whole),))
+    else:
+        elements = array_elements(source, key, problems)
     was_list = False
-    for element in array_elements(source, key, problems):
-        for record in _parsed(element.raw, source.name, element.line, problems):
-            # Behind the points of a client's scroll stands the offset of the next page.
-            if is_object(record.value) or is_list(record.value) or not was_list:
-                yield record
-            was_list = is_list(record.value)
-
-
-def _parsed(raw: bytes, path: str, line: int, problems: Problems) -> Sequence[DumpRecord]:
-    try:
-        value = parse_json(raw)
-    except ValueProblem as problem:
-        problems.add(str(problem), path=path, line=line)
-        return ()
-    if not is_unambiguous(raw, value, path, line, problems):
-        return ()
-    return (DumpRecord(path, line, value),)
+    for line, raw in elements:
+        try:
+            value = parse_json(raw)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=source.name, line=line)
+            continue
+        # Behind the points of a client's scroll stands the offset of the next page.
+        is_record = is_object(value) or is_list(value) or not was_list
+        if is_record and is_unambiguous(raw, value, source.name, line, problems):
+            yield DumpRecord(source.name, line, value)
+        was_list = is_list(value)
 
 
 def _is_one_response(head: bytes, key: str | None) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import orjson
 
@@ -16,11 +16,19 @@ from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import size_of_address, version_of_address
 from ragbench.io.atomic import written_whole
-from ragbench.io.dumps.decode import Decoder, RawRetrieval, group_rows
+from ragbench.io.detect import detect_container
+from ragbench.io.dumps.decode import Decoder, raw_retrievals
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout, ScoreKind
 from ragbench.io.dumps.forms import find_form
-from ragbench.io.dumps.guess import check_overrides, guess_mapping
-from ragbench.io.dumps.pieces import Passed, PieceItem, SplitDump, container_of, read_records
+from ragbench.io.dumps.guess import guess_mapping
+from ragbench.io.dumps.pieces import (
+    KEPT,
+    Passed,
+    PieceItem,
+    PlacedRetrieval,
+    SplitDump,
+    read_records,
+)
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
@@ -38,8 +46,6 @@ from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
 _SAMPLE = 20
-_KEPT = 100
-"""Problems that are kept; the others are counted."""
 _NO_QUERY = (
     "the dump does not say what was asked. Name it with --query TEXT, --queries FILE, or "
     "--map query=FIELD"
@@ -54,18 +60,13 @@ def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, An
     A chunk has ``id``, ``text``, ``score`` and ``metadata``; where they are known also
     ``document_id``, ``start`` and ``end``, its place in that document.
     """
-    return {"query_id": query_id, "query": query, "chunks": [_chunk(chunk) for chunk in chunks]}
-
-
-def _chunk(chunk: Chunk) -> dict[str, Any]:
-    place = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
-    return {
-        "id": chunk.id,
-        "text": chunk.text,
-        "score": chunk.score,
-        "metadata": dict(chunk.metadata),
-        **{name: value for name, value in place.items() if value is not None},
-    }
+    rows: list[dict[str, Any]] = []
+    for chunk in chunks:
+        row = {"id": chunk.id, "text": chunk.text, "score": chunk.score}
+        place = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
+        known = {name: value for name, value in place.items() if value is not None}
+        rows.append({**row, "metadata": dict(chunk.metadata), **known})
+    return {"query_id": query_id, "query": query, "chunks": rows}
 
 
 def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
@@ -83,8 +84,6 @@ class OpenDump:
     mapping: DumpMapping
     problems: Problems
     """The first problems so far; all were counted in ``malformed``."""
-    repeated_ids: list[str] = field(default_factory=list[str])
-    """The first query ids that stand more than once."""
     repeated: int = 0
     """How many queries have an id that an earlier one has."""
     split: SplitDump | None = None
@@ -92,7 +91,6 @@ class OpenDump:
     """Why they cannot, where the dump is named by an address."""
     notes: tuple[str, ...] = ()
     _retrievals: Iterator[RetrievalDump]
-    _more: int = 0
 
     def __iter__(self) -> Iterator[RetrievalDump]:
         """The retrievals, in the order of the file. What is malformed is left out and noted."""
@@ -100,13 +98,7 @@ class OpenDump:
         for number, retrieval in enumerate(self._retrievals, start=1):
             if seen.add(retrieval.query_id, number) is not None:
                 self.repeated += 1
-                if len(self.repeated_ids) < 5:
-                    self.repeated_ids.append(retrieval.query_id)
-            if len(self.problems) > _KEPT:
-                self._trim()
             yield retrieval
-        if len(self.problems) > _KEPT:
-            self._trim()
 
     def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:
         self.problems.items.clear()  # those of the first lines, which are read again
@@ -115,14 +107,7 @@ class OpenDump:
 
     @property
     def malformed(self) -> int:
-        return len(self.problems) + self._more
-
-    def _trim(self) -> None:
-        """A million bad lines must not fill the memory."""
-        over = self.problems.items[_KEPT:]
-        self._more += len(over) + self.problems.more
-        self.problems.more = 0
-        del self.problems.items[_KEPT:]
+        return len(self.problems)
 
 
 @contextmanager
@@ -165,75 +150,79 @@ def open_dump(
         ConfigError: no such form, field or encoding, or an option that the form needs is not given.
         DataError: the file cannot be read, or nothing in its first records is understood.
     """
-    if overrides:
-        check_overrides(overrides)
     form = None if format is None else find_form(format)
-    problems = Problems()
+    problems = Problems(most=KEPT)
     with ExitStack() as stack:
         source = decoded(Source.of(path, split=split, encoding=encoding))
         stack.callback(source.close)
-        container = container_of(source, problems) or ""
+        container = ""
+        if source.is_folder:
+            message = "expected a file with retrieval results, found a folder"
+            problems.add(message, path=source.name)
+        else:
+            container = detect_container(source, "cases", problems)[0] or ""
         problems.raise_if_any()
-        has_queries = query is not None or queries is not None
-        known = _given_queries(query, queries, encoding) if has_queries else None
+        known = None
+        if query is not None or queries is not None:
+            known = _given_queries(query, queries, encoding)
         texts = stack.enter_context(corpus_texts(corpus)) if corpus is not None else None
         joined = form if isinstance(form, str) else None
-        if form is None and container in ("run", "json"):
+        if form is None and container in ("run-file", "json"):
             joined = _joined_form(container, source, texts)
         if joined is None:
             records = read_records(source, container, problems)
         else:
             records = _joined(joined, source, texts, known, corpus, problems)
-            form = find_form("ragbench")
-        begin = _Begin.of(records, problems)
-        if not begin.records:
+        first, records = _read_ahead(records, problems)
+        if not first:
             problems.raise_if_any()
             raise DataError([Problem(message="it holds no query", path=source.name)])
-        decoder = _decoder(begin.records, form, joined, overrides, scores)
+        named = find_form("ragbench") if joined else form
+        mapping, named = guess_mapping(first, form=cast("DumpForm", named), overrides=overrides)
+        mapping = replace(mapping, format=joined or mapping.format)
+        if scores is not None and mapping.score is not None:
+            mapping = replace(mapping, scores=scores)
         asked = None if joined else known
-        if asked is None and decoder.mapping.query is None:
+        if asked is None and mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
-        raw = _raw(decoder, chain(begin.again(problems), records), problems)
+        decoder = Decoder(mapping, named)
         ranges: SplitDump | None = None
         whole = ""
         if source.address is not None:
-            kind = container if joined is None else joined
-            ranges, whole = _ranges(source, source.address, kind, decoder, known)
+            ranges, whole = _ranges(source, source.address, joined or container, decoder, known)
         yield OpenDump(
             name=source.name,
-            mapping=decoder.mapping,
+            mapping=mapping,
             problems=problems,
             split=ranges,
             whole=whole,
             notes=(*source.notes, *(known.notes if known is not None else ())),
-            _retrievals=_retrievals(decoder, raw, asked, query, problems),
+            _retrievals=_retrievals(decoder, records, asked, query, problems),
         )
 
 
-class _Begin(NamedTuple):
-    """The first records of a dump, read ahead, each with the problems before it."""
+def _read_ahead(
+    records: Iterator[DumpRecord], problems: Problems
+) -> tuple[list[DumpRecord], Iterator[DumpRecord]]:
+    """The first records; and all, with the problems where they belong: among those of decoding."""
+    first: list[DumpRecord] = []
+    counts: list[int] = []
+    for record in islice(records, _SAMPLE):
+        first.append(record)
+        counts.append(len(problems.items))
+    noted = [*problems.items]
 
-    records: list[DumpRecord]
-    before: list[list[Problem]]
-    """Those before each record; at the end, those behind the last one."""
-
-    @classmethod
-    def of(cls, records: Iterator[DumpRecord], problems: Problems) -> _Begin:
-        begin, known = cls([], []), 0
-        for record in islice(records, _SAMPLE):
-            begin.records.append(record)
-            begin.before.append(problems.items[known:])
-            known = len(problems.items)
-        begin.before.append(problems.items[known:])
-        return begin
-
-    def again(self, problems: Problems) -> Iterator[DumpRecord]:
-        """The records, and the problems where they belong: among those of decoding."""
+    def again() -> Iterator[DumpRecord]:
         problems.items.clear()
-        for record, before in zip(self.records, self.before, strict=False):
-            problems.items += before
+        before = 0
+        for record, count in zip(first, counts, strict=True):
+            problems.note(*noted[before:count])
+            before = count
             yield record
-        problems.items += self.before[-1]
+        problems.note(*noted[before:])
+        yield from records
+
+    return first, again() if noted else chain(first, records)
 
 
 def _given_queries(
@@ -247,7 +236,7 @@ def _given_queries(
 
 
 def _joined_form(container: str, source: Source, texts: Texts | None) -> str | None:
-    if container == "run":
+    if container == "run-file":
         return "trec"
     # Standard input can be read only once.
     if texts is None or source.path is None:
@@ -274,22 +263,6 @@ def _joined(
         known = read_queries(corpus)
     rankings = (read_run if form == "trec" else read_result)(source, problems)
     return read_ranking_records(rankings, source.name, texts, known, problems)
-
-
-def _decoder(
-    sample: Sequence[DumpRecord],
-    form: DumpForm | str | None,
-    joined: str | None,
-    overrides: Mapping[str, str] | None,
-    scores: ScoreKind | None,
-) -> Decoder:
-    """What reads the records: as the user says, and as the first of them look."""
-    named = form if isinstance(form, DumpForm) else None
-    mapping, unwrapping = guess_mapping(sample, form=named, overrides=overrides)
-    mapping = replace(mapping, format=joined or mapping.format)
-    if scores is not None and mapping.score is not None:
-        mapping = replace(mapping, scores=scores)
-    return Decoder(mapping, unwrapping)
 
 
 def _ranges(
@@ -325,29 +298,16 @@ def _ranges(
     return split, ""
 
 
-def _raw(
-    decoder: Decoder, records: Iterable[DumpRecord], problems: Problems
-) -> Iterator[RawRetrieval]:
-    if decoder.mapping.layout is Layout.ROWS:
-        yield from group_rows(decoder, records, problems)
-        return
-    for record in records:
-        try:
-            yield from decoder.raw(record)
-        except ValueProblem as problem:
-            problems.add(str(problem), path=record.path, line=record.line)
-
-
 def _retrievals(
     decoder: Decoder,
-    raws: Iterable[RawRetrieval],
+    records: Iterable[DumpRecord],
     known: Queries | None,
     only: str | None,
     problems: Problems,
 ) -> Iterator[RetrievalDump]:
     in_order = iter(() if known is None else known.texts.items())
     derived = IdRegister()
-    for number, raw in enumerate(raws, start=1):
+    for number, raw in enumerate(raw_retrievals(decoder, records, problems), start=1):
         record, query, query_id = raw.record, raw.query, raw.query_id
         if query is None and known is not None:
             if only is not None and number > 1:
@@ -379,32 +339,23 @@ def _placed(
     derived = IdRegister()
     before = number = 0
     for item in chain.from_iterable(pieces):
+        problem = item if isinstance(item, Problem) else None
         if isinstance(item, int):
             if item < 0:
                 return
             before += item
         elif isinstance(item, Passed):
             problems.more += item.problems
-        elif isinstance(item, Problem):
-            _add(problems, item, before)
-        elif item.query is None:
+        elif isinstance(item, PlacedRetrieval):
             number += 1
-            missing = Problem(
-                message=_NONE_FOUND, path=name, line=item.line, field=mapping.query or "query"
-            )
-            _add(problems, missing, before)
-        else:
-            number += 1
-            query_id = item.query_id
-            if query_id is None:
+            query_id, problem = item.query_id, item.problem
+            if item.query is None:
+                place = mapping.query or "query"
+                problem = Problem(message=_NONE_FOUND, path=name, line=item.line, field=place)
+            elif query_id is None:
                 query_id = derived.add_derived(derived_id("q", item.query), number)
-            if item.problem is not None:
-                _add(problems, item.problem, before)
-            elif item.retrieval is not None:
+            if item.retrieval is not None and query_id is not None:
                 yield replace(item.retrieval, query_id=query_id)
-
-
-def _add(problems: Problems, problem: Problem, before: int) -> None:
-    """Adds a problem of a piece, before which so many lines stand."""
-    line = None if problem.line is None else before + problem.line
-    problems.add(problem.message, path=problem.path, line=line, field=problem.field)
+        if problem is not None:  # of a piece, before which so many lines stand
+            line = None if problem.line is None else before + problem.line
+            problems.note(replace(problem, line=line))

@@ -178,9 +178,7 @@ def test_a_long_cell_of_parquet(tmp_path: Path, parquet: Any, read: Any) -> None
 
 
 @pytest.mark.extra("hf")
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     codec=st.sampled_from(["none", "snappy", "zstd"]),
     damage=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=4),

@@ -6,8 +6,9 @@ import codecs
 import gzip
 import io
 import json
+import math
 import sys
-from importlib import import_module
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench import Case, Evidence, open_source, read_cases, read_documents
+from ragbench import Case, Document, Evidence, open_source, read_cases, read_documents
 from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.io import json_files
+from ragbench.io.fields import case_fields, document_fields, entry_fields
 from ragbench.io.json_files import array_elements
 from ragbench.io.lines import guess_encoding
 from ragbench.io.source import Problems, Source
+from tests.unit.io.traces import lines
 
 UTF8 = '{"query": "Größe?"}\r\n{"query": "大小？ 😀"}\n'
 A, B = '{"query": "a"}', '{"query": "b"}'
@@ -131,35 +134,6 @@ def test_every_problem_has_its_place_and_hides_no_good_record(
     assert len(caught.value.problems) == len(problems)
 
 
-def test_every_field_of_ragbench_is_read(tmp_path: Path) -> None:
-    row = {
-        "id": 7, "query": "Who?", "reference": "Ada", "alternative_references": ["Ada L."],
-        "reference_contexts": ["Ada did."], "reference_context_ids": [1, 2.0, "c"],
-        "grades": {"1": 2, "9": 0}, "answerable": True, "cluster": 4, "tags": ["people"],
-        "evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}],
-        "language": "en", "metadata": {"level": 3}, "origin": "handbook",
-    }  # fmt: skip
-    (case,) = read_cases(write(tmp_path, json.dumps(row)))
-    assert case == Case(
-        id="7", query="Who?", reference="Ada", alternative_references=("Ada L.",),
-        reference_contexts=("Ada did.",), reference_context_ids=("1", "2", "c"),
-        grades={"1": 2, "9": 0}, answerable=True, cluster="4", tags=("people",),
-        evidence=(Evidence(text="Ada", document_id="1", start=0, end=3),),
-        language="en", metadata={"level": 3, "origin": "handbook"},
-    )  # fmt: skip
-
-
-def test_nothing_known_is_none_and_known_to_be_none_is_empty(tmp_path: Path) -> None:
-    rows = (
-        '{"query": "a", "reference": null, "relevant_ids": []}\n'
-        '{"query": "b", "answer": " "}\n{"query": "c", "reference": NaN}'
-    )
-    first, second, third = read_cases(write(tmp_path, rows))
-    assert (first.reference, first.reference_context_ids) == (None, ())
-    assert (second.reference, second.reference_context_ids) == (None, None)
-    assert third.reference is None
-
-
 @pytest.mark.parametrize(("depth", "counts"), [(150, (1, 0)), (500, (0, 1)), (5000, (0, 1))])
 def test_deep_nesting_never_crashes(tmp_path: Path, depth: int, counts: tuple[int, int]) -> None:
     path = write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
@@ -208,6 +182,116 @@ def test_reading_is_lazy_closes_its_file_and_keeps_every_problem(tmp_path: Path)
     del cases  # an unclosed file would be a ResourceWarning, which fails the test
 
 
+# --- fields: names of other tools, those the user gives, and disagreement
+
+Row = Mapping[str, object]
+
+
+def read_row(folder: Path, row: Row, fields: Mapping[str, str] | None = None) -> Case:
+    path = lines(folder / "row.jsonl", [{"query": "q", **row}])
+    (case,) = read_cases(path, fields=fields, format="jsonl")
+    return case
+
+
+def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
+    assert case_fields().keys() - set(Case.__dataclass_fields__) == {"answers", "unanswerable"}
+    assert set(Case.__dataclass_fields__) <= case_fields().keys()
+    assert set(Document.__dataclass_fields__) == document_fields().keys()
+    for recognised in (entry_fields(), document_fields()):
+        assert all(target in names for target, names in recognised.items())
+        names = [name for names in recognised.values() for name in names]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "value"),
+    [
+        *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
+        ({"expectedAnswer": "Ada"}, "reference", "Ada"),
+        ({"answers": ["a", "b", "a"]}, "references", ("a", "b")),
+        ({"ground_truths": ["a", "b"]}, "references", ("a", "b")),
+        ({"answer": "a", "answers": ["b", "a"]}, "references", ("a", "b")),
+        ({"answer": 42}, "references", ("42",)),
+        ({"answers": []}, "references", ()),
+        ({"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]}, "references", ("a", "b")),
+        ({"reference": "a", "alternative_references": ["b"]}, "references", ("a", "b")),
+        ({"alternative_references": "b"}, "references", ("b",)),
+        ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
+        ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
+        ({"is_impossible": True}, "answerable", False),
+        ({"unanswerable": 0}, "answerable", True),
+        ({"answerable": "UNANSWERABLE"}, "answerable", False),
+        ({"answerable": 1.0}, "answerable", True),
+        ({}, "answerable", None),
+        ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
+        ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
+        *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
+        ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
+        ({"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]}, "evidence",
+         (Evidence(text="Ada", document_id="1", start=0, end=3),)),
+        ({"cluster": 4}, "cluster", "4"),
+        ({"grades": {"1": 2, "9": 0}}, "grades", {"1": 2, "9": 0}),
+        ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
+        ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
+    ],
+)  # fmt: skip
+def test_what_a_field_means(tmp_path: Path, row: Row, field: str, value: object) -> None:
+    assert getattr(read_row(tmp_path, row), field) == value
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        *(({"answers": wrong}, "field 'answers': expected") for wrong in (
+            True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}]
+        )),
+        *(({"grades": wrong}, "field 'grades'") for wrong in (
+            {"a": 1.5}, {"a": True}, {"a": "high"}, ["a"]
+        )),
+        ({"evidence": [{"txt": "a"}]}, "found unknown key 'txt'"),
+        ({"evidence": [{"start": 1}]}, "found no text"),
+        ({"evidence": [{"text": "a", "start": 5, "end": 2}]}, "0 <= start <= end"),
+        ({"evidence": [[1]]}, "expected text, found a list"),
+        ({"answerable": True, "is_impossible": True}, "contradict"),
+        ({"answer": "a", "ground_truth": "b"}, "both hold the reference"),
+        ({"b": 2, "metadata": {"b": 5}}, "field 'b': stands in the record and in its 'metadata'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_a_problem(tmp_path: Path, row: Row, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        read_row(tmp_path, row)
+
+
+def test_given_names_win_and_an_empty_name_switches_a_field_off(tmp_path: Path) -> None:
+    row = {"Frage": "Wer?", "evidence": [[1, 2]], "pid": 3, "answer": "a", "ground_truth": "b"}
+    fields = {"query": "Frage", "evidence": "", "reference_context_ids": "pid"}
+    case = read_row(tmp_path, row, fields | {"reference": "ground_truth"})
+    assert (case.query, case.reference_context_ids, case.reference) == ("Wer?", ("3",), "b")
+    assert case.metadata == {"query": "q", "evidence": [[1, 2]], "answer": "a"}
+    with pytest.raises(DataError, match="no record has the field that the mapping reference=x"):
+        read_row(tmp_path, {}, {"reference": "x"})
+    # What a system said is not taken for gold.
+    said = {"answer": "said", "contexts": ["c"], "ground_truth": "right"}
+    case = read_row(tmp_path, said)
+    assert (case.reference, case.reference_contexts, case.metadata) == ("right", None, {})
+
+
+def test_documents(tmp_path: Path) -> None:
+    rows = [
+        {"pid": 1, "contents": "text", "title": "", "year": 2023},
+        {"_id": "b", "text": "", "title": "Empty"},
+        {"text": "no id"},
+        {"id": "c"},
+    ]
+    noted = Problems()
+    first, second, third = read_documents(lines(tmp_path / "corpus.jsonl", rows), problems=noted)
+    assert first == Document(id="1", text="text", title=None, metadata={"year": 2023})
+    assert second == Document(id="b", text="", title="Empty")
+    assert third.id.startswith("d-")
+    (problem,) = noted
+    assert (problem.line, "no field for the text" in problem.message) == (4, True)
+
+
 # --- cells of tables
 
 
@@ -235,9 +319,9 @@ def test_lists_of_ids_in_a_cell(tmp_path: Path, cell: str, ids: tuple[str, ...] 
 
 def test_other_fields_of_cells(tmp_path: Path) -> None:
     text = (
-        "query;answer;grades;answerable;tags;evidence;metadata;note\n"
-        'q;[citation needed];"{""d1"": 2}";no;a, b;"[{""text"": ""x""}]";"{""n"": 1}";hi\n'
-        f"r;{'x' * 3_000_000};;;;;;\n"
+        ";query;answer;grades;answerable;tags;evidence;metadata;note\n"  # pandas: numbers of rows
+        '0;q;[citation needed];"{""d1"": 2}";no;a, b;"[{""text"": ""x""}]";"{""n"": 1}";hi\n'
+        f"1;r;{'x' * 3_000_000};;;;;;\n"
     )
     (case, other), _ = read(write(tmp_path, text, "x.csv"))
     assert other.reference is not None and len(other.reference) == 3_000_000
@@ -245,23 +329,6 @@ def test_other_fields_of_cells(tmp_path: Path) -> None:
         id=case.id, query="q", reference="[citation needed]", grades={"d1": 2}, answerable=False,
         tags=("a", "b"), evidence=(Evidence(text="x"),), metadata={"n": 1, "note": "hi"},
     )  # fmt: skip
-
-
-@pytest.mark.extra("hf")
-def test_what_pandas_writes(tmp_path: Path) -> None:
-    pd: Any = import_module("pandas")
-    columns = {
-        "question": ["a", "b"],
-        "answer": ["x", None],
-        "gold_contexts": [["c1", "it's"], ["c2"]],
-        "n": [1.0, float("nan")],
-    }
-    text = io.StringIO()
-    pd.DataFrame(columns).to_csv(text)
-    cases, problems = read(write(tmp_path, text.getvalue(), "x.csv"))
-    assert problems == []
-    assert cases[0].reference_contexts == ("c1", "it's")
-    assert (cases[1].reference, cases[1].metadata) == (None, {"n": ""})
 
 
 def test_documents_of_a_table_and_of_json(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ FORMS = ("jsonl", "json", "csv", "tsv", "squad", "ragas", "parquet")
 @pytest.mark.parametrize(
     ("name", "form"), [*((name, None) for name in NAMES), *(("x", form) for form in FORMS)]
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(content=contents)
 def test_any_bytes(
     tmp_path_factory: pytest.TempPathFactory, name: str, form: str | None, content: bytes
@@ -124,7 +124,7 @@ def test_any_bytes(
             assert [*entries(path)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(content=contents)
 def test_any_bytes_as_trec_files(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "trec"

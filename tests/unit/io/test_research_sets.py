@@ -224,7 +224,7 @@ def test_beir_problems(tmp_path: Path) -> None:
         "qrels/test.tsv:5: expected a whole number as grade, found 'high'",
         "qrels/test.tsv:3: field 'query-id': no query has the id '9'",
     ]
-    with pytest.raises(DataError, match="no judgements for split 'train'; there are: dev, test"):
+    with pytest.raises(DataError, match="no split 'train'; there are: dev, test"):
         list(read_cases(folder, split="train"))
 
 

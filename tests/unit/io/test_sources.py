@@ -257,7 +257,6 @@ def test_a_trec_run_and_beir_results_with_their_corpus(tmp_path: Path, beir: Pat
         ["Text 1", "Text 2"], context_ids=["d1", "d2"], scores=[3.5, 1.5]
     )
     assert entries[2].recorded == {}  # judged, and not in the run: nobody knows why
-    assert info.uses_corpus
     assert info.notes == ("1 retrieved ids are not in the corpus: their text is empty",)
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"q1": {"d2": 0.5, "d1": 0.25}}), "utf-8")
