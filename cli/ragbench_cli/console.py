@@ -86,32 +86,23 @@ def users_code() -> Generator[None]:
     colours; credentials are masked in what Python prints.
     """
     errors: TextIO = styled_stream(sys.stderr)
-    with (
-        _output_to_errors(),
-        contextlib.redirect_stdout(errors),
-        contextlib.redirect_stderr(errors),
-    ):
-        yield
-
-
-@contextmanager
-def _output_to_errors() -> Generator[None]:
     sys.stdout.flush()
-    try:
+    before = None
+    with contextlib.suppress(OSError):  # one of them is closed
         before = os.dup(_OUTPUT)
         os.dup2(_ERRORS, _OUTPUT)
-    except OSError:  # one of them is closed
-        yield
-        return
     try:
-        yield
+        with contextlib.redirect_stdout(errors), contextlib.redirect_stderr(errors):
+            yield
     finally:
-        if sys.__stdout__ is not None:
-            sys.__stdout__.flush()
-        with contextlib.suppress(OSError, TypeError, AttributeError):  # not where C has none to ask
-            import_module("ctypes").CDLL(None).fflush(None)
-        os.dup2(before, _OUTPUT)
-        os.close(before)
+        if before is not None:
+            if sys.__stdout__ is not None:
+                sys.__stdout__.flush()
+            # Not where C has none to ask.
+            with contextlib.suppress(OSError, TypeError, AttributeError):
+                import_module("ctypes").CDLL(None).fflush(None)
+            os.dup2(before, _OUTPUT)
+            os.close(before)
 
 
 _OUTPUT, _ERRORS = 1, 2
@@ -292,10 +283,11 @@ class _Bars:
 
 
 class _Stream:
-    """A text stream that masks what is written to it."""
+    """A text stream that shows what is written to it in its own way."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, shown: Callable[[str], str]) -> None:
         self._stream = stream
+        self._shown = shown
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -314,13 +306,10 @@ class _Stream:
     def buffer(self) -> _Bytes:
         return _Bytes(self._stream)
 
-    def _shown(self, text: str) -> str:
-        return hidden(text)
-
-
-class _Guarded(_Stream):
-    def _shown(self, text: str) -> str:
-        return shown_text(hidden(text))
+    @property
+    def styled(self) -> _Stream:
+        """The same, on which escape sequences act."""
+        return _Stream(self._stream, hidden)
 
 
 _ACTING_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -350,7 +339,9 @@ class _Bytes:
 def guarded_streams() -> Generator[None]:
     """Puts the guards before standard output and standard error for the length of a block."""
     before = (sys.stdout, sys.stderr)
-    sys.stdout, sys.stderr = (cast("TextIO", _Guarded(stream)) for stream in before)
+    sys.stdout, sys.stderr = (
+        cast("TextIO", _Stream(stream, lambda text: shown_text(hidden(text)))) for stream in before
+    )
     try:
         yield
     finally:
@@ -359,9 +350,7 @@ def guarded_streams() -> Generator[None]:
 
 def styled_stream(stream: IO[str]) -> TextIO:
     """A stream for who brings escape sequences of its own: rich, and a user's own code."""
-    if isinstance(stream, _Guarded):
-        return cast("TextIO", _Stream(stream._stream))  # pyright: ignore[reportPrivateUsage]
-    return cast("TextIO", stream)
+    return cast("TextIO", stream.styled if isinstance(stream, _Stream) else stream)
 
 
 def safe_console(stream: IO[str], **settings: Any) -> Console:
