@@ -161,40 +161,44 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_Traceback = Annotated[
+    bool,
+    option(
+        "--traceback",
+        envvar="RAGBENCH_TRACEBACK",
+        help="Show where in the code an error came from.",
+    ),
+]
+_MaxRecord = Annotated[
+    str,
+    option(
+        "SIZE",
+        envvar="RAGBENCH_MAX_RECORD",
+        help="Longest line, cell or other record that is read. [default: 64MB]",
+    ),
+]
+_MaxFile = Annotated[
+    str,
+    option(
+        "SIZE",
+        envvar="RAGBENCH_MAX_FILE",
+        help="Largest file that is held whole, such as JSON, and that a packed one may unpack to. "
+        "[default: 1GB]",
+    ),
+]
+_Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+]
+
+
 @app.callback()
 def _options(
     context: typer.Context,
-    traceback: Annotated[
-        bool,
-        option(
-            "--traceback",
-            envvar="RAGBENCH_TRACEBACK",
-            help="Show where in the code an error came from.",
-        ),
-    ] = False,
-    max_record: Annotated[
-        str,
-        option(
-            "SIZE",
-            envvar="RAGBENCH_MAX_RECORD",
-            help="Longest line, cell or other record that is read. [default: 64MB]",
-        ),
-    ] = "",
-    max_file: Annotated[
-        str,
-        option(
-            "SIZE",
-            envvar="RAGBENCH_MAX_FILE",
-            help="Largest file that is held whole, such as JSON, and that a packed one may unpack "
-            "to. [default: 1GB]",
-        ),
-    ] = "",
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
+    traceback: _Traceback = False,
+    max_record: _MaxRecord = "",
+    max_file: _MaxFile = "",
+    version: _Version = False,
 ) -> None:
     """Evaluate a RAG system: what it retrieves, what it answers, how far to trust the numbers.
 

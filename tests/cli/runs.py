@@ -41,10 +41,10 @@ class Done(NamedTuple):
 Ragbench = Callable[..., Done]
 
 
-def lines(name: str, rows: Iterable[object]) -> str:
+def lines(name: str | Path, rows: Iterable[object]) -> str:
     """Writes a file of JSON lines and gives its name."""
     Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return name
+    return str(name)
 
 
 def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:

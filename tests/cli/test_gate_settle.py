@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.cli.runs import Ragbench, schema
+from tests.cli.runs import Ragbench, lines, schema
 
 SCHEMA = schema("verdict")
 APP = """
@@ -50,7 +50,7 @@ def git(*arguments: str) -> str:
 def repository(workplace: Path) -> Path:
     """Two commits of a noisy system, with a run of each: too few cases to tell them apart."""
     cases = ({"id": f"q{n}", "query": f"Question {n}?", "reference": "yes"} for n in range(12))
-    (workplace / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
+    lines("cases.jsonl", cases)
     (workplace / ".gitignore").write_text("base*\nhead*\n__pycache__\n", encoding="utf-8")
     git("init", "--quiet")
     for name, right in (("base", 0.9), ("head", 0.6)):

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -142,48 +137,6 @@ def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
     assert "12 of 12 claims judged" in done.out and "invented quotes       0.000" in done.out
     assert (reported["judged"], reported["base_rate"]) == (12, pytest.approx(8 / 12))
     assert reported["consistency"]["value"] == 1.0
-
-
-@pytest.mark.nightly
-@pytest.mark.extra("llm")
-def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
-    numbers = range(60)
-    asked_of = [{"id": f"k{n}", "query": f"Question {n}?", "reference": "27 days"} for n in numbers]
-    lines("cases.jsonl", asked_of)
-    draw = random.Random(11)
-
-    def started(out: str, url: str) -> subprocess.Popen[bytes]:
-        command = (
-            f"-m ragbench_cli eval cases.jsonl --rag rags.py:Plain -m support --out {out} -q "
-            f"--llm-model m --llm-base-url {url}"
-        )
-        settings = {"CACHE": f"{out}.sqlite", "PRICE_INPUT": "1", "PRICE_OUTPUT": "2"}
-        more = {f"RAGBENCH_LLM_{name}": value for name, value in settings.items()}
-        more["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
-        arguments = [sys.executable, *command.split()]
-        return subprocess.Popen(arguments, env=os.environ | more, stdout=subprocess.DEVNULL)
-
-    with FaultServer(latency=0.02) as server:
-        for _ in range(2):
-            enough = len(server.good) + draw.randrange(3, 20)
-            process = started("killed", server.url)
-            while len(server.good) < enough and process.poll() is None:
-                time.sleep(0.002)
-            process.send_signal(signal.SIGKILL)
-            assert process.wait() == -signal.SIGKILL
-        assert len(server.good) < 61
-        assert started("killed", server.url).wait() == 0
-        finished = list(server.calls)
-        asked = [json.dumps(call.payload) for call in finished]
-        # What was in flight when the process died may be asked again, at most once a kill.
-        assert len(asked) - len(set(asked)) <= 2 * 32
-        receipts = Path("killed/receipts.jsonl").read_text("utf-8").splitlines()
-        ends = [json.loads(receipt)["ended"] for receipt in receipts]
-        assert ends == ["killed", "killed", "done"] and not Path("killed/calls.jsonl").exists()
-        assert started("whole", server.url).wait() == 0
-    assert len(set(asked)) == 61
-    for name in ("report.json", "report.md", "cases.csv", "judgements.jsonl"):
-        assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes(), name
 
 
 @pytest.mark.extra("llm")

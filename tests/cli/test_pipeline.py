@@ -107,16 +107,6 @@ def test_what_a_pipelines_model_took_is_reported_and_kept(ragbench: Ragbench) ->
     assert json.loads(second)["lines"][0]["cached"] == asked
 
 
-def test_every_problem_is_reported_before_anything_runs(ragbench: Ragbench) -> None:
-    save("retreival: bm25\ngeneration:\n  type: extractiv\n")
-    ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "run").refused(
-        "rag.yaml:1: field 'retreival': unknown key",
-        "Did you mean 'retrieval'?",
-        "rag.yaml:3: field 'type': unknown type 'extractiv'",
-    )
-    assert not Path("run").exists()
-
-
 def test_the_model_of_ragbench_yaml_serves_a_pipeline(ragbench: Ragbench) -> None:
     save("generation: chat")
     done = ragbench("doctor", "--pipeline", "rag.yaml").refused()

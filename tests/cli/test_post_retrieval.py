@@ -40,27 +40,6 @@ def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:
     assert len([path for path in Path("reports").iterdir() if path.is_dir()]) == 2
 
 
-def test_a_bad_stage_is_refused_with_every_line_before_anything_runs(ragbench: Ragbench) -> None:
-    save("stage.yaml", "operators:\n  - {action: filter, type: top_k, k: 0}\n  - {action: x}\n")
-    ragbench(*RUN, "--post-retrieval", "stage.yaml").refused(
-        "stage.yaml:2: field 'k': k must be at least 1, not 0",
-        "stage.yaml:3: field 'action': unknown action 'x'.",
-    )
-    assert not Path("run").exists()
-
-
-def test_further_queries_are_asked_of_the_rag(ragbench: Ragbench) -> None:
-    save(
-        "stage.yaml",
-        "operators:\n  - action: merge\n    type: multi_query\n"
-        '    queries: [{query: "help desk", top_k: 1}]\n',
-    )
-    arguments = ("--top-k", "1", "--post-retrieval", "stage.yaml")
-    assert ragbench("eval", "office", "--out", "run", "--limit", "1", *arguments).code == 0
-    case = cases_of()[0]
-    assert case["retrieved_ids"] == ["leave", "desk"]
-
-
 LLM = "operators:\n  - {action: filter, type: llm}\n"
 
 

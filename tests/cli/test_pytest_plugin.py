@@ -18,11 +18,11 @@ from ragbench.gate.baseline_file import write_baseline
 from ragbench.gate.main_runs import baseline_of
 from ragbench_cli.main import main
 from tests.cli.conftest import CASES, DOCUMENTS, RAGS
+from tests.cli.runs import Ragbench, lines
 from tests.unit.gate.builders import run as made
 
 pytest_plugins = ["pytester"]
 
-Ragbench = Callable[..., Any]
 Pytest = Callable[..., pytest.RunResult]
 
 
@@ -52,9 +52,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     """
     home = tmp_path_factory.mktemp("run")
     (home / "rags.py").write_text(RAGS, encoding="utf-8")
-    for name, records in (("cases", CASES), ("corpus", DOCUMENTS)):
-        lines = "".join(f"{json.dumps(record)}\n" for record in records)
-        (home / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    lines(home / "cases.jsonl", CASES)
+    lines(home / "corpus.jsonl", DOCUMENTS)
     arguments = ["eval", str(home), "--rag", f"{home / 'rags.py'}:Plain", "-q"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)

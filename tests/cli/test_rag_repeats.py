@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import Ragbench, cases_of
+from tests.cli.runs import Ragbench, cases_of, lines
 
 NOISY = '''
 """Answers by the number of times that it was asked a question, which it counts in a file."""
@@ -35,8 +35,8 @@ class Noisy(RAGInterface):
 @pytest.fixture
 def cases() -> None:
     """Four cases whose answer is yes."""
-    lines = [{"id": f"q{n}", "query": f"Is {n} a number?", "reference": "yes"} for n in range(4)]
-    Path("cases.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    rows = ({"id": f"q{n}", "query": f"Is {n} a number?", "reference": "yes"} for n in range(4))
+    lines("cases.jsonl", rows)
     Path("noisy.py").write_text(NOISY, "utf-8")
 
 

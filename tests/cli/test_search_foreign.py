@@ -79,18 +79,6 @@ def test_fields_are_named(filled: Ragbench) -> None:
     assert "read as: text=body  vector=dense  (cosine" in done.err
 
 
-def test_filters_are_executed_in_the_collection(filled: Ragbench) -> None:
-    def ids(*arguments: str) -> list[str]:
-        done = filled("search", *DOCS, *HASHING, "paid leave", "--json", "-k", "9", *arguments)
-        assert done.code == 0
-        return [chunk["metadata"]["key"] for chunk in rows(done.out)[0]["chunks"]]
-
-    assert ids("--filter", "source=desk.pdf") == ["desk"]
-    native = '{"must": [{"key": "metadata.source", "match": {"value": "badge.pdf"}}]}'
-    assert ids("--native-filter", native) == ["badge"]
-    assert ids("--native-filter", native, "--filter", "source=desk.pdf") == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
