@@ -85,6 +85,11 @@ def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
     return found
 
 
+def checks(done: Done) -> dict[str, tuple[str, str]]:
+    """State and detail of what doctor looked at, by name."""
+    return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
+
+
 def schema(name: str) -> dict[str, Any]:
     """A published schema."""
     return dict(json.loads(files("ragbench.views").joinpath(f"{name}.schema.json").read_bytes()))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, checks
 from tests.llm_server import FaultServer
 from tests.provider_mocks import KEY as JUDGE_KEY
 from tests.provider_mocks import PROVIDERS
@@ -29,10 +27,6 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Generator[FaultServer]:
     with FaultServer(key=KEY) as running:
         yield running
-
-
-def checks(done: Any) -> dict[str, tuple[str, str]]:
-    return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
 
 
 def test_all_is_reported_and_the_key_is_not(

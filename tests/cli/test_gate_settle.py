@@ -93,15 +93,6 @@ def test_a_drop_that_too_few_cases_could_not_show_is_settled(
     assert "### ragbench gate: failed" in (repository / "gate.md").read_text("utf-8")
 
 
-def test_a_budget_ends_it_undecided(ragbench: Ragbench, repository: Path) -> None:
-    done = ragbench("gate", "head", "-b", "base", *LIMITS, "--max-asked", "10", "--json")
-    (check,) = [one for one in json.loads(done.out)["checks"] if one["kind"] == "drop"]
-    assert (done.code, check["outcome"]) == (0, "inconclusive")
-    assert (check["settled"]["change"], check["settled"]["asked"]) == ("open", 10)
-    strict = ragbench("gate", "head", "-b", "base", *LIMITS, "--max-asked", "10", "--strict")
-    assert strict.code == 3
-
-
 def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, repository: Path) -> None:
     (repository / "app.py").write_text(APP.format(right=0.1), encoding="utf-8")
     said = " ".join(ragbench("gate", "head", "-b", "base", *LIMITS).refused().err.split())

@@ -121,18 +121,6 @@ def test_a_baseline_and_a_config_can_be_named(inner: Pytest, run: str, ragbench:
     result.stdout.fnmatch_lines(["ragbench::recall@5 (loss up to 0.100) PASSED*"])
 
 
-def test_checks_are_selected_as_other_tests_and_stand_behind_them(inner: Pytest, run: str) -> None:
-    demand(recall={"min": 0.5})
-    Path("test_mine.py").write_text("def test_mine(): pass\n", "utf-8")
-    result = inner("--ragbench", run, "-v", "test_mine.py")
-    result.assert_outcomes(passed=4)
-    lines = [line for line in result.stdout.lines if "PASSED" in line]
-    assert lines[0].startswith("test_mine.py::test_mine")
-    inner("--ragbench", run, "-k", "verdict", "test_mine.py").assert_outcomes(
-        passed=1, deselected=3
-    )
-
-
 def test_a_run_that_cannot_be_judged_is_a_usage_error(inner: Pytest, run: str) -> None:
     result = inner("--ragbench", "nowhere", "empty")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

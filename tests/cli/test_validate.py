@@ -390,25 +390,6 @@ def test_verdicts_of_another_validator_are_not_taken(ragbench: Ragbench, judged:
     assert Path("v.jsonl").read_bytes() == b"".join(lines.splitlines(keepends=True)[:2])
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "left"),
-    [
-        ([asked()], (), []),
-        ([asked()], ("--json",), []),
-        (["{oops", asked()], ("-o", "v.jsonl", "--strict"), []),
-        (['{"query": "a b", "chunks": 5}', '{"chunks": []}'], ("-o", "v.jsonl"), []),
-        ([asked()], ("-o", "v.jsonl"), ["v.jsonl", "v.jsonl.journal", "v.summary.json"]),
-    ],
-)
-def test_what_is_left_behind(
-    ragbench: Ragbench, content: list[Any], options: tuple[str, ...], left: list[str]
-) -> None:
-    dump = written(*content)
-    before = set(Path().iterdir())
-    ragbench("validate", dump, "-q", *options)
-    assert sorted(path.name for path in {*Path().iterdir()} - before) == left
-
-
 def test_a_file_of_another_program_is_not_taken_for_the_journal(ragbench: Ragbench) -> None:
     Path("v.jsonl.journal").write_text("my diary, " * 100, encoding="utf-8")
     ragbench("validate", written(asked()), "-o", "v.jsonl").refused(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.console import ExitCode, Invocation, invocation_of
+from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.eval_options import EvalOptions
 from ragbench_cli.options import JsonOption, takes_records
 
@@ -56,7 +56,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         console.say("")
         console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
         if (report.failures and done.is_asked) or not is_empty:
-            _say_next(done, invocation_of(context))
+            _say_next(done, context.find_object(Invocation) or Invocation())
     if is_empty:
         console.say("Error: no call succeeded, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.console import invocation_of
+from ragbench_cli.console import Invocation
 from ragbench_cli.options import JsonOption, RunArgument, argument, option, takes_records
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def command(context: typer.Context, asked: Asked, json: JsonOption = False) -> N
     else:
         _case(row, report, is_full=asked.full)
         if not asked.full:
-            console.say(f"more: {invocation_of(context).again('--full')}")
+            console.say(
+                f"more: {(context.find_object(Invocation) or Invocation()).again('--full')}"
+            )
 
 
 def _run(report: Report, each: int, *, as_json: bool) -> None:
