@@ -55,8 +55,12 @@ class _Program(TyperGroup):
             if parameter.default is None:  # which newer releases of Typer import pydantic for
                 parameter.default = False
             elif parameter.default == "":  # a text is taken as it stands, for the same reason
-                vars(parameter)["process_value"] = lambda _, value: value
+                vars(parameter)["process_value"] = _unchanged
         return parameters
+
+
+def _unchanged(_: Any, value: Any) -> Any:
+    return value
 
 
 _SHOWS_ALL = "ragbench.help_all"

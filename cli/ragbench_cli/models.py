@@ -95,7 +95,9 @@ def config_section(
     file = read_yaml(path)
     if not isinstance(cast("object", file.value), dict):
         raise DataError([file.problem((), "must hold sections such as llm")])
-    section = cast("dict[str, object]", file.value).get(name) or {}
+    section = cast("dict[str, object]", file.value).get(name)
+    if section is None:
+        return {}, str(path)
     if not isinstance(section, dict):
         raise DataError([file.problem((name,), "must hold settings such as 'model: NAME'")])
     settings = cast("dict[object, object]", section)

@@ -82,13 +82,17 @@ def fitted_table(
     shown = [*range(len(columns))]
     if sparse:
         shown = [at for at in shown if at < 2 or any(row[at] != "-" for row in rows)]
-    wanted = 2
-    for name in (*missed, None):
+
+    def drawn(gap: int) -> Table:
         titles = [columns[at] for at in shown]
-        found = table(titles, ([row[at] for at in shown] for row in rows), gap=wanted)
+        return table(titles, ([row[at] for at in shown] for row in rows), gap=gap)
+
+    found = drawn(2)
+    for name in missed:
         if Measurement.get(console, wide, found).maximum - spare <= console.width:
             break
-        shown, wanted = [at for at in shown if columns[at] != name], gap
+        shown = [at for at in shown if columns[at] != name]
+        found = drawn(gap)
     return found
 
 

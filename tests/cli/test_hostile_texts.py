@@ -216,7 +216,7 @@ WORDS = {
     "PANEL": [f"p{EVIL[:3]}"],
     "DESK": [f"desk {EVIL}"],
     "TAG": [f"t{EVIL}"],
-    "ID": [CASES[0]["id"]],
+    "ID": [f"leave {EVIL}"],
     "LEAVE": [f"leave {SECRETS[0]} {EVIL}"],
     "BAD_FILE": [f"bad{EVIL[:6]}.yaml"],
     "POSTGRES": [f"postgres://bob:{URL_PASSWORD}@127.0.0.1:1/x"],

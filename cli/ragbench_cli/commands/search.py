@@ -111,14 +111,14 @@ def _lines(text: str, name: str) -> list[_Question]:
     problems: list[Problem] = []
     found: list[_Question] = []
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
-        row: Any = {"query": line}
+        row: dict[str, Any] = {"query": line}
         if line.startswith("{"):
-            row = None
+            row = {}
             with suppress(ValueError):
                 row = json.loads(line)
-        if isinstance(row, dict) and isinstance(row.get("query"), str):
+        if isinstance(query := row.get("query"), str):
             id_ = row.get("id", row.get("query_id", number))
-            found += [_Question(str(id_), row["query"])] if line else []
+            found += [_Question(str(id_), query)] if line else []
         else:
             message = (
                 "expected a question, or a JSON object with the texts 'query' and perhaps 'id'"
