@@ -16,23 +16,21 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ragbench.core.outcome import Failure
 from ragbench.errors import DataError, LLMError, NoModelError, RagbenchError
 from ragbench.masking import mask_text
-from ragbench.pipeline.pipeline import Pipeline
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
-from ragbench_cli.models import llm_section
+from ragbench_cli.models import config_section
 from ragbench_cli.options import json_object
 
 if TYPE_CHECKING:
-    from ragbench.llm.client import LLMClient
     from ragbench.llm.concurrency import CallLimits
     from ragbench.llm.settings import LLMSettings
     from ragbench.stages.call_stage import CallStage
     from ragbench.stages.rag import RAG
     from ragbench.verbs.probes import Probe
 
-State = Literal["ok", "absent", "unknown", "doubt", "fixed", "failed"]
-"""Absent is something optional that is not there; fixed is what a setting now takes care of; a
-doubt makes numbers wrong that are printed all the same."""
+State = Literal["ok", "absent", "unknown", "doubt", "failed"]
+"""Absent is something optional that is not there; a doubt makes numbers wrong that are printed all
+the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,15 +128,19 @@ def check_llm(
     read: Callable[[], LLMSettings],
     read_embeddings: Callable[[LLMSettings], LLMSettings],
     *,
-    fix: Path | None = None,
+    is_probed: bool,
 ) -> list[DoctorCheck]:
-    """Shows each setting and asks the model twice; stops at the first thing that does not work."""
+    """Shows each setting and asks the model twice; stops at the first thing that does not work.
+
+    Args:
+        is_probed: instead it is tried out what the endpoint takes, and what to set for it.
+    """
     try:
         settings = read()
     except RagbenchError as error:
         return [_failed("llm settings", str(error))]
     with asyncio.Runner() as runner:
-        asked = _check(settings) if fix is None else _probed(settings, fix)
+        asked = _probed(settings) if is_probed else _check(settings)
         checks = _settings(settings) + runner.run(asked)
         try:
             embeddings = read_embeddings(settings)
@@ -187,59 +189,52 @@ def _settings(settings: LLMSettings) -> list[DoctorCheck]:
 
 async def _check(settings: LLMSettings) -> list[DoctorCheck]:
     from ragbench.llm.client import LLMClient
+    from ragbench.llm.probe import ask_capital, ask_word
 
     checks: list[DoctorCheck] = []
     try:
         async with LLMClient(settings.endpoint, limits=_patience(settings)) as client:
-            await _answers(client, checks)
-            await _structure(client, checks)
+            started = time.perf_counter()
+            word = await ask_word(client, purpose="doctor")
+            seconds = time.perf_counter() - started
+            model = "" if word.model in ("", client.endpoint.model) else f" as {word.model}"
+            tokens = "; it reports no tokens, so the cost is unknown"
+            detail = f"'{_shortened(word.text, 60)}'{model} in {seconds:.2f} s"
+            checks.append(_passed("llm answers", detail + ("" if word.usage.reported else tokens)))
+            started = time.perf_counter()
+            capital = await ask_capital(client, purpose="doctor")
+            seconds = time.perf_counter() - started
+            way = client.dialect.structured.value if client.dialect.known else "no mode"
+            repaired = ", after one correction" if capital.repaired else ""
+            detail = f"works with {way}{repaired} in {seconds:.2f} s"
+            checks.append(_passed("llm structure", detail))
     except LLMError as error:
-        name = "llm structure" if checks else "llm answers"
-        checks.append(_failed(name, str(error)))
+        checks.append(_failed("llm structure" if checks else "llm answers", str(error)))
     except RagbenchError as error:
         checks.append(_failed("llm opens", str(error)))
     return checks
 
 
-async def _probed(settings: LLMSettings, path: Path) -> list[DoctorCheck]:
-    """Tries the endpoint out and writes what it needs."""
+async def _probed(settings: LLMSettings) -> list[DoctorCheck]:
+    """Tries the endpoint out; the last check says what it needs."""
     from ragbench.llm.probe import probe
-    from ragbench_cli.models import write_llm_section
 
     checks: list[DoctorCheck] = []
     wanted: dict[str, Any] = {}
     try:
         async for found in probe(settings.endpoint):
             wanted |= found.settings
-            state: State = "ok" if found.good else "fixed" if found.settings else "failed"
+            state: State = "ok" if found.good else "doubt" if found.settings else "failed"
             checks.append(DoctorCheck(name=f"llm {found.name}", state=state, detail=found.detail))
-        detail = write_llm_section(path, settings, wanted)
     except RagbenchError as error:
         return [*checks, _failed("llm answers", str(error))]
-    return [*checks, _passed("llm section", detail)]
+    lines = [f"{name}: {_yaml(value)}" for name, value in wanted.items()]
+    needed = f"put into the section llm of the configuration: {', '.join(lines)}"
+    return [*checks, _passed("llm section", needed if lines else "needs nothing more")]
 
 
-async def _answers(client: LLMClient, checks: list[DoctorCheck]) -> None:
-    from ragbench.llm.probe import ask_word
-
-    started = time.perf_counter()
-    reply = await ask_word(client, purpose="doctor")
-    seconds = time.perf_counter() - started
-    shown = f"'{_shortened(reply.text, 60)}'"
-    named = f" as {reply.model}" if reply.model not in ("", client.endpoint.model) else ""
-    tokens = "" if reply.usage.reported else "; it reports no tokens, so the cost is unknown"
-    checks.append(_passed("llm answers", f"{shown}{named} in {seconds:.2f} s{tokens}"))
-
-
-async def _structure(client: LLMClient, checks: list[DoctorCheck]) -> None:
-    from ragbench.llm.probe import ask_capital
-
-    started = time.perf_counter()
-    reply = await ask_capital(client, purpose="doctor")
-    seconds = time.perf_counter() - started
-    way = client.dialect.structured.value if client.dialect.known else "no mode"
-    repaired = ", after one correction" if reply.repaired else ""
-    checks.append(_passed("llm structure", f"works with {way}{repaired} in {seconds:.2f} s"))
+def _yaml(value: object) -> str:
+    return "none" if value is None else str(value).lower()
 
 
 def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
@@ -273,26 +268,20 @@ def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorChe
     except RagbenchError as error:
         return [_failed("rag loads", str(error))]
     checks = [_passed("rag loads", type(cast("object", rag)).__name__)]
-    return [*checks, *ask_rag(rag, question)]
+    return [*checks, *asyncio.run(_ask(rag, question))]
 
 
-def ask_rag(rag: RAG, question: str) -> list[DoctorCheck]:
+async def _ask(rag: RAG, question: str) -> list[DoctorCheck]:
     """One question through what a RAG can do, then what it does that nobody would notice."""
-    checks: list[DoctorCheck] = []
-    with asyncio.Runner() as runner:
-        runner.run(_ask(rag, question, checks))
-    return checks
-
-
-async def _ask(rag: RAG, question: str, checks: list[DoctorCheck]) -> None:
     from ragbench.stages.rag import generate_stage, retrieve_stage
     from ragbench.verbs.probes import probe_generation, probe_retrieval
 
+    checks: list[DoctorCheck] = []
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
         found = await _called("rag retrieves", retrieve_stage(rag, b"", None), question, checks)
         if found is None:
-            return
+            return checks
         contexts = found.contexts
         ids = "without ids" if found.context_ids is None else "with ids"
         scores = "without scores" if found.scores is None else "with scores"
@@ -306,6 +295,7 @@ async def _ask(rag: RAG, question: str, checks: list[DoctorCheck]) -> None:
             detail = mask_text(_shortened(answer.response)) or "an empty answer"
             checks.append(_passed("rag generates", detail))
             checks += [_of_probe(found) async for found in probe_generation(rag, *asked)]
+    return checks
 
 
 def _of_probe(found: Probe) -> DoctorCheck:
@@ -335,7 +325,8 @@ def _shortened(text: str, most: int = 200) -> str:
 def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:
     """Reads a pipeline and, where it names its corpus, asks it; each problem is a check."""
     try:
-        pipeline = load_pipeline(path, environ=os.environ, llm=llm_section())
+        llm, _ = config_section()
+        pipeline = load_pipeline(path, environ=os.environ, llm=llm)
     except DataError as error:
         return [_failed("pipeline", str(problem)) for problem in error.problems]
     except RagbenchError as error:
@@ -344,14 +335,10 @@ def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:
     if pipeline.corpus is None and pipeline.indexing.is_in_memory:
         detail = "not asked: it names no corpus and is given that of the dataset"
         return [*checks, _passed("pipeline answers", detail)]
-    return [*checks, *_asked(pipeline, question)]
-
-
-def _asked(pipeline: Pipeline, question: str) -> list[DoctorCheck]:
     try:
         with pipeline.open() as opened:
-            detail = "; ".join(opened.notes)
-            read = [_passed("pipeline reads", detail)] if detail else []
-            return [*read, *ask_rag(opened.rag, question)]
+            if opened.notes:
+                checks.append(_passed("pipeline reads", "; ".join(opened.notes)))
+            return [*checks, *asyncio.run(_ask(opened.rag, question))]
     except RagbenchError as error:
-        return [_failed("pipeline opens", str(error))]
+        return [*checks, _failed("pipeline opens", str(error))]

@@ -30,7 +30,7 @@ from ragbench.views.document import Section
 from ragbench.views.gate import change_lines, number_text
 from ragbench.views.run_words import flow_text, operator_remarks
 from ragbench_cli.console import data_console
-from ragbench_cli.tables import bare_table, paragraph, print_block, styled
+from ragbench_cli.tables import can_show, draw, fitted_table, paragraph, styled, table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -60,8 +60,7 @@ def print_comparison(comparison: Comparison, *, named: bool, cases: int) -> None
         named: the user named the metrics, so that all of them are shown.
     """
     console = data_console()
-    for block in _blocks(comparison, console, named=named, cases=cases):
-        print_block(console, block)
+    draw(console, _blocks(comparison, console, named=named, cases=cases))
 
 
 def _blocks(
@@ -146,45 +145,28 @@ def _run(run: ComparedRun) -> str:
 
 
 def _metrics(comparison: Comparison, console: Console) -> Table:
-    """Two runs next to each other, with what can best be missed left out of a narrow terminal."""
-    from rich.measure import Measurement
-
-    raised = _can_show(console, "ᵃ")
-    if len(comparison.runs) > 2:
-        return _by_run(comparison, raised=raised)
-    columns = ["change", "interval", "p", "cases"]
-    table = _table(comparison, columns, raised=raised)
-    wide = console.options.update_width(10_000)
-    for missed in _MISSED:
-        if Measurement.get(console, wide, table).maximum <= console.width:
-            break
-        columns = [column for column in columns if column != missed]
-        table = _table(comparison, columns, raised=raised)
-    return table
-
-
-def _by_run(comparison: Comparison, *, raised: bool) -> Table:
-    """A line per run and a column per metric: however many runs there are, none is cut."""
-    table = bare_table("run", *(shown_line(metric.name) for metric in comparison.metrics))
-    for column in table.columns[1:]:
-        column.no_wrap = False
-    scores = _scores(comparison.metrics, raised=raised)
-    for place, run in enumerate(comparison.runs):
-        table.add_row(run.mark, *(styled(figures[place]) for figures in scores))
-    return table
-
-
-def _table(comparison: Comparison, columns: Sequence[str], *, raised: bool) -> Table:
+    """Two runs next to each other; more of them a line each, so that however many, none is cut."""
+    raised = can_show(console, "ᵃ")
     marks = [run.mark for run in comparison.runs]
-    change = f"{marks[1]} - {marks[0]}"
-    titles = [change if column == "change" else column for column in columns]
-    table = bare_table("metric", *marks, *titles)
-    table.columns[0].max_width = _LONGEST_ID
+    names = [shown_line(metric.name) for metric in comparison.metrics]
     scores = _scores(comparison.metrics, raised=raised)
-    for metric, figures in zip(comparison.metrics, scores, strict=True):
-        cells = [*figures, *(_cell(metric, column) for column in columns)]
-        table.add_row(styled(shown_line(metric.name)), *(styled(cell) for cell in cells))
-    return table
+    if len(marks) > 2:
+        found = table(("run", *names), zip(marks, *scores, strict=True))
+        for column in found.columns[1:]:
+            column.no_wrap = False
+        return found
+    found = fitted_table(
+        console,
+        ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases"),
+        [
+            (name, *figures, *_difference(metric))
+            for name, metric, figures in zip(names, comparison.metrics, scores, strict=True)
+        ],
+        missed=_MISSED,
+        spare=max(0, max(map(len, names)) - _LONGEST_ID),
+    )
+    found.columns[0].max_width = _LONGEST_ID
+    return found
 
 
 def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[str]]:
@@ -211,16 +193,12 @@ def _marked(marks: Sequence[str], *, raised: bool) -> str:
     return text.translate(_RAISED) if raised else f"^{text}"
 
 
-def _cell(metric: MetricComparison, column: str) -> str:
+def _difference(metric: MetricComparison) -> Sequence[str]:
     if not metric.differences:
-        return "-"
+        return ("-",) * 4
     found = metric.differences[0]
-    return {
-        "change": number_text(found.difference, metric.unit, sign=True),
-        "interval": span_text(found, metric.unit),
-        "p": p_text(found),
-        "cases": f"{found.cases:,}",
-    }[column]
+    change = number_text(found.difference, metric.unit, sign=True)
+    return change, span_text(found, metric.unit), p_text(found), f"{found.cases:,}"
 
 
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
@@ -255,18 +233,8 @@ def _hanging(label: str, line: str, width: int) -> str:
     return "\n".join([first, *(f"{'':{_LABEL + 4}}{text}" for text in lines[1:])])
 
 
-def _can_show(console: Console, letter: str) -> bool:
-    try:
-        letter.encode(console.encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
-
-
 def print_ablation(ablation: Ablation) -> None:
-    console = data_console()
-    for block in _ablation_blocks(ablation):
-        print_block(console, block)
+    draw(data_console(), _ablation_blocks(ablation))
 
 
 def _ablation_blocks(ablation: Ablation) -> Iterator[RenderableType]:
@@ -282,33 +250,29 @@ def _ablation_blocks(ablation: Ablation) -> Iterator[RenderableType]:
         yield _drawn(metric_table(ablation, at))
     yield ""
     yield styled((ablation.keep, "bold"))
-    for table in (cost_table(ablation), answer_table(ablation)):
-        if table.rows:
+    for section in (cost_table(ablation), answer_table(ablation)):
+        if section.rows:
             yield ""
-            yield _drawn(table)
+            yield _drawn(section)
     yield from paragraph("not acted", _idle(ablation))
     yield from paragraph("operators", _operator_remarks(ablation.variants))
     yield from paragraph("lost cases", _lost(ablation))
     yield from paragraph("failed", _failures(ablation.variants))
-    yield from paragraph("notes", ((note, "") for note in ablation_notes(ablation)))
+    yield from paragraph("notes", ablation_notes(ablation))
 
 
 def _drawn(section: Section) -> Table:
     places = [place for place, name in enumerate(section.columns) if name][1:]
-    table = bare_table(section.title, *(section.columns[place] for place in places))
-    for row in section.rows:
-        table.add_row(styled(f"  {row[0]}"), *(styled(str(row[place])) for place in places))
-    return table
+    rows = ((f"  {row[0]}", *(str(row[place]) for place in places)) for row in section.rows)
+    return table((section.title, *(section.columns[place] for place in places)), rows)
 
 
-def _idle(ablation: Ablation) -> Iterator[tuple[str, str]]:
+def _idle(ablation: Ablation) -> Iterator[str]:
     """Why variants left what the first one left."""
     for variant in ablation.variants[1:]:
-        if variant.acted:
-            continue
-        text = f"{variant.name} left the same as {ablation.variants[0].name} in every case."
-        notes = "".join(f" Its note: {note}." for note in _notes(variant))
-        yield f"{text}{notes}", ""
+        if not variant.acted:
+            text = f"{variant.name} left the same as {ablation.variants[0].name} in every case."
+            yield "".join([text, *(f" Its note: {note}." for note in _notes(variant))])
 
 
 def _notes(variant: VariantReport) -> Iterable[str]:
@@ -317,18 +281,18 @@ def _notes(variant: VariantReport) -> Iterable[str]:
     return dict.fromkeys(note for one in operators for note, _ in one.notes[:_REMARKS])
 
 
-def _operator_remarks(variants: Iterable[VariantReport]) -> Iterator[tuple[str, str]]:
+def _operator_remarks(variants: Iterable[VariantReport]) -> Iterator[str]:
     """What each variant's operators lost and noted."""
     for variant in variants:
-        table = variant.operators
-        if table is not None and variant.acted != 0:
-            for remark in islice(operator_remarks(table), len(table.losers[:_REMARKS])):
-                yield f"{variant.name}: {remark}", ""
+        found = variant.operators
+        if found is not None and variant.acted != 0:
+            for remark in islice(operator_remarks(found), len(found.losers[:_REMARKS])):
+                yield f"{variant.name}: {remark}"
             for note in _notes(variant):
-                yield f"{variant.name}: {note}.", ""
+                yield f"{variant.name}: {note}."
 
 
-def _lost(ablation: Ablation) -> Iterator[tuple[str, str]]:
+def _lost(ablation: Ablation) -> Iterator[str]:
     """By the first metric, the cases that lost most; --json lists all."""
     for variant in ablation.variants[1:]:
         losses = variant.changes[0].losses
@@ -337,7 +301,7 @@ def _lost(ablation: Ablation) -> Iterator[tuple[str, str]]:
                 f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})" for loss in losses[:3]
             )
             name = ablation.metrics[0].name
-            yield f"{variant.name}, {len(losses):,} by {name}: {shown}", ""
+            yield f"{variant.name}, {len(losses):,} by {name}: {shown}"
 
 
 def _failures(variants: Iterable[VariantReport]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ import re
 import signal
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +23,6 @@ from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
-
-import typer
 
 from ragbench.masking import hidden, hidden_bytes
 from ragbench.safe_text import shown_text
@@ -86,32 +85,23 @@ def users_code() -> Generator[None]:
     colours; credentials are masked in what Python prints.
     """
     errors: TextIO = styled_stream(sys.stderr)
-    with (
-        _output_to_errors(),
-        contextlib.redirect_stdout(errors),
-        contextlib.redirect_stderr(errors),
-    ):
-        yield
-
-
-@contextmanager
-def _output_to_errors() -> Generator[None]:
     sys.stdout.flush()
-    try:
+    before = None
+    with contextlib.suppress(OSError):  # one of them is closed
         before = os.dup(_OUTPUT)
         os.dup2(_ERRORS, _OUTPUT)
-    except OSError:  # one of them is closed
-        yield
-        return
     try:
-        yield
+        with contextlib.redirect_stdout(errors), contextlib.redirect_stderr(errors):
+            yield
     finally:
-        if sys.__stdout__ is not None:
-            sys.__stdout__.flush()
-        with contextlib.suppress(OSError, TypeError, AttributeError):  # not where C has none to ask
-            import_module("ctypes").CDLL(None).fflush(None)
-        os.dup2(before, _OUTPUT)
-        os.close(before)
+        if before is not None:
+            if sys.__stdout__ is not None:
+                sys.__stdout__.flush()
+            # Not where C has none to ask.
+            with contextlib.suppress(OSError, TypeError, AttributeError):
+                import_module("ctypes").CDLL(None).fflush(None)
+            os.dup2(before, _OUTPUT)
+            os.close(before)
 
 
 _OUTPUT, _ERRORS = 1, 2
@@ -189,11 +179,6 @@ def _line(arguments: list[str]) -> str:
     return mask_text(shlex.join(["ragbench", *arguments]))
 
 
-def invocation_of(context: typer.Context) -> Invocation:
-    found = context.find_object(Invocation)
-    return Invocation() if found is None else found
-
-
 StageAdvance = Callable[["StageProgress"], None]
 
 
@@ -216,22 +201,11 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
             bars.live.transient = True
 
 
-@dataclass(slots=True)
-class _Counts:
-    done: int = 0
-    failed: int = 0
-    reused: int = 0
-    recorded: int = 0
-
-    def add(self, event: StageProgress) -> None:
-        self.done += event.done
-        self.failed += event.failed
-        self.reused += event.reused
-        self.recorded += event.recorded
-
-    def note(self) -> str:
-        words = {"failed": self.failed, "from before": self.reused, "recorded": self.recorded}
-        return ", ".join(f"{count:,} {word}" for word, count in words.items() if count)
+def _add(counts: Counter[str], event: StageProgress) -> str:
+    """Adds to what is known of a stage; what is not as expected in it, in words."""
+    words = {"failed": event.failed, "from before": event.reused, "recorded": event.recorded}
+    counts.update(words, done=event.done)
+    return ", ".join(f"{counts[word]:,} {word}" for word in words if counts[word])
 
 
 @dataclass(slots=True)
@@ -242,21 +216,19 @@ class Lines:
     now: Callable[[], float]
     """Seconds on a clock that only moves forward."""
     every: float = 30.0
-    _counts: dict[str, _Counts] = field(default_factory=dict[str, _Counts])
+    _counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
     _last: float | None = None
 
     def advance(self, event: StageProgress) -> None:
-        stage, total = event.stage, event.cases
-        counts = self._counts.setdefault(stage, _Counts())
-        counts.add(event)
+        counts = self._counts[event.stage]
+        note = _add(counts, event)
         now = self.now()
         if self._last is None:
             self._last = now
         elif now - self._last >= self.every:
             self._last = now
-            note = f" ({counts.note()})" if counts.note() else ""
-            of = "" if total is None else f"/{total:,}"
-            self.print(f"{stage} {counts.done:,}{of}{note}")
+            of = "" if event.cases is None else f"/{event.cases:,}"
+            self.print(f"{event.stage} {counts['done']:,}{of}{f' ({note})' if note else ''}")
 
 
 def _new_bars() -> Progress:
@@ -277,33 +249,32 @@ class _Bars:
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
-        self._counts: dict[str, _Counts] = {}
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def advance(self, event: StageProgress) -> None:
-        stage, total = event.stage, event.cases
+        stage = event.stage
         if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, total=total, rate="", note="")
-            self._counts[stage] = _Counts()
-        counts = self._counts[stage]
-        counts.add(event)
+            self._tasks[stage] = self._bars.add_task(stage, total=event.cases, rate="", note="")
+        note = _add(self._counts[stage], event)
         speed = self._bars.tasks[self._tasks[stage]].speed
         rate = f"{speed:,.1f}/s" if speed else ""
-        self._bars.update(self._tasks[stage], advance=event.done, rate=rate, note=counts.note())
+        self._bars.update(self._tasks[stage], advance=event.done, rate=rate, note=note)
 
 
 class _Stream:
-    """A text stream that masks what is written to it."""
+    """A text stream that shows what is written to it in its own way."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, shown: Callable[[str], str]) -> None:
+        self.plain = stream
+        self._shown = shown
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.plain, name)
 
     def write(self, text: str) -> int:
         if not isinstance(cast("object", text), str):
             raise TypeError(f"write() takes a text, not {type(text).__name__}")
-        self._stream.write(self._shown(text))
+        self.plain.write(self._shown(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -312,15 +283,7 @@ class _Stream:
 
     @property
     def buffer(self) -> _Bytes:
-        return _Bytes(self._stream)
-
-    def _shown(self, text: str) -> str:
-        return hidden(text)
-
-
-class _Guarded(_Stream):
-    def _shown(self, text: str) -> str:
-        return shown_text(hidden(text))
+        return _Bytes(self.plain)
 
 
 _ACTING_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -350,7 +313,9 @@ class _Bytes:
 def guarded_streams() -> Generator[None]:
     """Puts the guards before standard output and standard error for the length of a block."""
     before = (sys.stdout, sys.stderr)
-    sys.stdout, sys.stderr = (cast("TextIO", _Guarded(stream)) for stream in before)
+    sys.stdout, sys.stderr = (
+        cast("TextIO", _Stream(stream, lambda text: shown_text(hidden(text)))) for stream in before
+    )
     try:
         yield
     finally:
@@ -359,9 +324,7 @@ def guarded_streams() -> Generator[None]:
 
 def styled_stream(stream: IO[str]) -> TextIO:
     """A stream for who brings escape sequences of its own: rich, and a user's own code."""
-    if isinstance(stream, _Guarded):
-        return cast("TextIO", _Stream(stream._stream))  # pyright: ignore[reportPrivateUsage]
-    return cast("TextIO", stream)
+    return cast("TextIO", _Stream(stream.plain, hidden) if isinstance(stream, _Stream) else stream)
 
 
 def safe_console(stream: IO[str], **settings: Any) -> Console:

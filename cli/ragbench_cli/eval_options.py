@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-from ragbench_cli import console
+from ragbench_cli.models import ModelChoice
 from ragbench_cli.options import (
     ASKING,
     CASES,
     JUDGING,
     MEASURED,
     OUTPUT,
-    EngineOption,
-    EngineWorkersOption,
-    RagArgsOption,
-    json_object,
-    one_of,
+    EncodingOption,
+    OnEngine,
+    argument,
     option,
 )
-from ragbench_cli.validator_options import CalibratedChoice, CalibrationOption, ValidatorArgsOption
+from ragbench_cli.validator_options import CalibrationOption, ValidatorArgsOption
 
-if TYPE_CHECKING:
-    from ragbench.core.metric import Metric
-    from ragbench.io.read import Selection
-    from ragbench.metrics.matching import Matching
-    from ragbench.stages.stage import CallSettings
-    from ragbench_cli.systems import System
-
-_MATCHINGS = ("auto", "id", "document_id", "text")
+MATCHINGS = ("auto", "id", "document_id", "text")
 """How retrieved chunks can be matched with the gold."""
-GIVE_UP_AFTER = 100
 
 
 def complete_metrics(typed: str) -> list[str]:
@@ -45,10 +35,44 @@ def complete_metrics(typed: str) -> list[str]:
     ]
 
 
-LimitOption = Annotated[
-    int | None,
-    option("--limit", help="Take only the first N cases.", metavar="N", panel=CASES),
-]
+def _formats(typed: str) -> list[str]:
+    from ragbench.io.dumps.forms import form_names
+    from ragbench.io.fields import readers
+
+    names = dict.fromkeys((*readers().targets(), *form_names()))
+    return [name for name in names if name.startswith(typed)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceChoice:
+    PANEL: ClassVar = CASES
+
+    dataset: Annotated[str, argument("DATASET")]
+    """File or folder with cases, with or without recorded answers; a run; '-' for standard input,
+    'hf:OWNER/NAME' for the hub. See: ragbench show formats."""
+    answers: Annotated[str | None, option("FILE")] = None
+    """File with recorded answers, joined with the cases by id, else by question."""
+    corpus: Annotated[str | None, option("PATH")] = None
+    """Documents for the baseline RAG, or for a pipeline that names none; by default those next to
+    the cases. Also the texts of a source that holds only ids."""
+    field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
+    """Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs (dots lead
+    into objects); repeatable. For --answers: answers.response=text."""
+    ask_again: bool = False
+    """Ignore recorded answers and ask the RAG for all."""
+    format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
+    """Format of the dataset; detected if omitted."""
+    answers_format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
+    """Format of --answers; detected if omitted."""
+    split: Annotated[str | None, option(rare=True)] = None
+    """Part to read: a split of a BEIR or Hugging Face dataset, a provider or prompt of promptfoo.
+    With --answers, the part of that file."""
+    queries: Annotated[Path | None, option(rare=True)] = None
+    """File with the queries of a TREC run."""
+    qrels: Annotated[Path | None, option(rare=True)] = None
+    """Relevance judgements (qrels) of a TREC run; by default those next to it or in the corpus
+    folder."""
+    encoding: EncodingOption = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,36 +87,11 @@ class SystemChoice:
     corpus."""
     pipeline: Path | None = None
     """YAML file that describes the stages of a RAG. See docs/pipeline.md."""
-    rag_args: RagArgsOption = None
+    rag_args: Annotated[str | None, option("JSON")] = None
+    """Arguments for the class or factory, as JSON."""
     operators: Annotated[Path | None, option("--post-retrieval")] = None
     """YAML file with operators to run between the RAG's retrieval and its generation. See
     docs/post_retrieval.md."""
-
-    def __post_init__(self) -> None:
-        from ragbench.errors import ConfigError
-
-        given = {
-            "--rag": self.rag,
-            "--rag-args": self.rag_args,
-            "--post-retrieval": self.operators,
-        }
-        for name, value in given.items():
-            if value is not None and self.pipeline is not None:
-                raise ConfigError(
-                    f"{name} and --pipeline cannot be combined: the file describes the whole system"
-                )
-        _ = self.arguments
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of the RAG or of the baseline."""
-        return json_object(self.rag_args, "--rag-args")
-
-    def named(self, system: System) -> object:
-        """What distinguishes the system from others; an edited file is another version of it."""
-        if self.pipeline is not None:
-            return str(self.pipeline)
-        return system.description if self.rag is None else (self.rag, self.rag_args)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,9 +110,10 @@ class Measuring:
     answers without evidence. See docs/validate.md."""
     validator_args: ValidatorArgsOption = None
     calibration: CalibrationOption = None
-    matched: Annotated[str, option("HOW", "--matching", complete=_MATCHINGS, rare=True)] = "auto"
+    matched: Annotated[str, option("HOW", "--matching", complete=MATCHINGS, rare=True)] = "auto"
     """How retrieved chunks are matched with the relevant ones: auto, id, document_id or text."""
-    limit: LimitOption = None
+    limit: Annotated[int | None, option(panel=CASES)] = None
+    """Take only the first N cases."""
     sample: Annotated[int | None, option(panel=CASES)] = None
     """Draw N cases at random."""
     seed: Annotated[int, option(panel=CASES, rare=True)] = 0
@@ -121,43 +121,6 @@ class Measuring:
     canaries: Annotated[int, option(min=0, panel=JUDGING, rare=True)] = 0
     """Put N claims of known truth, made of the run's own contexts, to its judge: the report then
     shows how often it is wrong."""
-
-    def metrics(self) -> tuple[Metric, ...]:
-        from ragbench.errors import ConfigError
-        from ragbench.metrics.registry import default_metrics, parse_metrics
-
-        with console.users_code():  # a file of the user's own may print
-            given = self.spelled
-            chosen = default_metrics() if given is None else parse_metrics(given)
-        if not chosen:
-            raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
-        return tuple(chosen)
-
-    @property
-    def matching(self) -> Matching:
-        from ragbench.metrics.matching import Matching
-
-        return Matching(one_of(self.matched, _MATCHINGS, "--matching"))
-
-    @property
-    def selection(self) -> Selection:
-        from ragbench.io.read import Selection
-
-        return Selection(limit=self.limit, sample=self.sample, seed=self.seed)
-
-    @property
-    def validator(self) -> CalibratedChoice | None:
-        from ragbench.errors import ConfigError
-
-        if self.validate is not None:
-            return CalibratedChoice(
-                name=self.validate, settings=self.validator_args, calibration=self.calibration
-            )
-        given = {"--calibration": self.calibration, "--validator-args": self.validator_args}
-        for name, value in given.items():
-            if value is not None:
-                raise ConfigError(f"{name} is for a validator: name one with --validate")
-        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,44 +141,12 @@ class Asking:
     of the variance is the system's own noise. Needs --rag."""
     batch_size: Annotated[int, option(min=1, rare=True)] = 32
     """Queries per batch, for a RAG that supports batching."""
-    give_up_after: Annotated[int, option(min=0, rare=True)] = GIVE_UP_AFTER
+    give_up_after: Annotated[int, option(min=0, rare=True)] = 100
     """Stop asking once a stage has failed for each of the first N cases. 0: never."""
     max_error_rate: Annotated[float | None, option(rare=True)] = None
     """Largest share of failed cases per stage, 0 to 1; above it the exit code is 1. [default: 1, no
     limit]"""
-    engine: EngineOption = "local"
-    workers: EngineWorkersOption = None
-
-    def check(self, system: SystemChoice, *, dry_run: bool) -> None:
-        """Refuses what cannot be, before anything is read."""
-        from ragbench.errors import ConfigError
-
-        share = self.max_error_rate
-        if self.timeout is not None and not self.timeout > 0:
-            raise ConfigError(f"--timeout must be more than 0 seconds, not {self.timeout:g}")
-        if share is not None and not 0 <= share <= 1:
-            raise ConfigError(f"--max-error-rate must be between 0 and 1, not {share:g}")
-        if self.repeats == 1:
-            return
-        if system.rag is None:
-            raise ConfigError(
-                "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
-                "the cached answers of a pipeline's models"
-            )
-        if dry_run:
-            raise ConfigError(
-                "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
-            )
-
-    def limits(self, system: System) -> CallSettings:
-        from ragbench.stages.stage import CallSettings
-
-        return CallSettings(
-            batch_size=self.batch_size,
-            concurrency=self.concurrency or system.concurrency,
-            timeout=self.timeout,
-            give_up_after=self.give_up_after,
-        )
+    on: OnEngine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,3 +163,15 @@ class Keeping:
     reuse: Annotated[bool, option(rare=True)] = False
     """Reuse the stored answers of the latest run even where it is unknown whether something has
     changed, such as a model behind an API. The report says so."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvalOptions:
+    system: SystemChoice
+    cases: SourceChoice
+    measuring: Measuring
+    asking: Asking
+    models: ModelChoice
+    keeping: Keeping
+    quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
+    """Show no progress and no hints."""

@@ -15,6 +15,7 @@ from ragbench.core.gate_result import (
     GateResult,
     JudgedRun,
 )
+from ragbench.safe_text import shown_line
 from ragbench.views.gate import (
     after_text,
     change_lines,
@@ -26,7 +27,7 @@ from ragbench.views.gate import (
     observed_text,
 )
 from ragbench_cli.console import data_console
-from ragbench_cli.tables import bare_table, paragraph, print_block, printable, styled
+from ragbench_cli.tables import draw, fitted_table, paragraph, styled
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -41,15 +42,11 @@ _WORDS = {
     GateOutcome.FAILED: ("failed", "red"),
     GateOutcome.INCONCLUSIVE: ("cannot tell", "yellow"),
 }
-_COLUMNS: tuple[str, ...] = ("now", "change", "interval", "limit", "n")
-_MISSED = ("n", "interval")
-"""Columns that a narrow terminal goes without, in this order."""
 
 
 def print_verdict(verdict: GateResult) -> None:
     console = data_console()
-    for block in _blocks(verdict, console):
-        print_block(console, block)
+    draw(console, _blocks(verdict, console))
 
 
 def _blocks(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
@@ -61,7 +58,7 @@ def _blocks(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
         yield styled(("baseline  ", "dim"), _run(verdict.baseline))
     if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
         yield styled(("passed    ", "dim"), _passed(passed))
-    refusals = ((f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals)
+    refusals = [(f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals]
     yield from paragraph("not compared", refusals)
     if against := [check for check in verdict.checks if _is_shown(check)]:
         yield ""
@@ -71,9 +68,8 @@ def _blocks(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
     if verdict.outcome is GateOutcome.FAILED:
         yield from _behind(verdict, console)
     else:
-        first = [(f"{check.name} {check.reason}", "") for check in against[:1]]
-        yield from paragraph("why", first)
-    yield from paragraph("notes", ((note, "") for note in verdict.notes))
+        yield from paragraph("why", (f"{check.name} {check.reason}" for check in against[:1]))
+    yield from paragraph("notes", verdict.notes)
     if command := _next_step(verdict):
         yield ""
         yield styled(("next      ", "dim"), command)
@@ -109,19 +105,17 @@ def _is_shown(check: GateCheck) -> bool:
 def _behind(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
     """What changed in the system, and the cases that lost most."""
     if verdict.system is not None and not verdict.refusals:
-        changes = list(change_lines(verdict.system, most=_FEW))
         title = change_title("the baseline", "this run")
-        yield from paragraph(title, ((line, "") for line in changes))
+        yield from paragraph(title, change_lines(verdict.system, most=_FEW))
     lost = verdict.lost_cases
     first = f", the first {_FEW}" if len(lost) > _FEW else ""
-    cases = [(_case(change, console.width - 6), "") for change in lost[:_FEW]]
+    cases = [_case(change, console.width - 6) for change in lost[:_FEW]]
     yield from paragraph(f"cases that lost: {len(lost):,}{first}", cases)
 
 
 def _case(change: CaseChange, longest: int) -> str:
     text = f"{change.id}: {change.metric} {number_text(change.before)}, now {after_text(change)}"
-    line = printable(f"{text}; {change.query}" if change.query else text)
-    return line if len(line) <= longest else f"{line[:longest]} ..."
+    return shown_line(f"{text}; {change.query}" if change.query else text, longest=longest)
 
 
 def _next_step(verdict: GateResult) -> str:
@@ -139,38 +133,17 @@ def _next_step(verdict: GateResult) -> str:
 
 
 def _checks(checks: Sequence[GateCheck], console: Console) -> Table:
-    """Columns that say nothing here are left out, and in a narrow terminal those least missed."""
-    from rich.measure import Measurement
-
-    rows = [dict(zip(_COLUMNS, _cells(check), strict=True)) for check in checks]
-    columns = [name for name in _COLUMNS if any(row[name] != "-" for row in rows)]
-    table = _table(checks, rows, columns)
-    wide = console.options.update_width(10_000)
-    for missed in _MISSED:
-        if Measurement.get(console, wide, table).maximum <= console.width:
-            break
-        columns = [name for name in columns if name != missed]
-        table = _table(checks, rows, columns)
-    return table
-
-
-def _table(
-    checks: Sequence[GateCheck], rows: Sequence[dict[str, str]], columns: Sequence[str]
-) -> Table:
-    table = bare_table("check", "", *columns)
-    for check, row in zip(checks, rows, strict=True):
-        word, style = _WORDS[check.outcome]
-        table.add_row(
-            styled(check.name), styled((word, style)), *(styled(row[name]) for name in columns)
+    columns = ("check", "", "now", "change", "interval", "limit", "n")
+    rows = [
+        (
+            check.name,
+            _WORDS[check.outcome],
+            observed_text(check),
+            change_text(check.drop, check.unit),
+            interval_text(check),
+            limit_text(check),
+            f"{check.cases:,}",
         )
-    return table
-
-
-def _cells(check: GateCheck) -> Sequence[str]:
-    return (
-        observed_text(check),
-        change_text(check.drop, check.unit),
-        interval_text(check),
-        limit_text(check),
-        f"{check.cases:,}",
-    )
+        for check in checks
+    ]
+    return fitted_table(console, columns, rows, missed=("n", "interval"), sparse=True)

@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.options import PANELS, RARE, document
+from ragbench_cli.options import PANELS, RARE, document, option
 
 COMMANDS = {
     "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
@@ -138,8 +139,6 @@ for _name, (_, _line) in COMMANDS.items():
 
 def _limit(context: typer.Context, variable: str, size: str) -> None:
     """Sets a limit of what is read, for this command and the processes that it starts."""
-    if not size:
-        return
     from ragbench.io.limits import size_of
 
     size_of(size)
@@ -166,50 +165,44 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_Traceback = Annotated[
+    bool,
+    option(
+        "--traceback",
+        envvar="RAGBENCH_TRACEBACK",
+        help="Show where in the code an error came from.",
+    ),
+]
+_MaxRecord = Annotated[
+    str,
+    option(
+        "SIZE",
+        envvar="RAGBENCH_MAX_RECORD",
+        help="Longest line, cell or other record that is read. [default: 64MB]",
+    ),
+]
+_MaxFile = Annotated[
+    str,
+    option(
+        "SIZE",
+        envvar="RAGBENCH_MAX_FILE",
+        help="Largest file that is held whole, such as JSON, and that a packed one may unpack to. "
+        "[default: 1GB]",
+    ),
+]
+_Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+]
+
+
 @app.callback()
 def _options(
     context: typer.Context,
-    traceback: Annotated[
-        bool,
-        typer.Option(
-            "--traceback",
-            envvar="RAGBENCH_TRACEBACK",
-            show_envvar=False,
-            help="Show where in the code an error came from.",
-        ),
-    ] = False,
-    max_record: Annotated[
-        str,
-        typer.Option(
-            "--max-record",
-            envvar="RAGBENCH_MAX_RECORD",
-            show_envvar=False,
-            show_default=False,
-            metavar="SIZE",
-            help="Longest line, cell or other record that is read. [default: 64MB]",
-        ),
-    ] = "",
-    max_file: Annotated[
-        str,
-        typer.Option(
-            "--max-file",
-            envvar="RAGBENCH_MAX_FILE",
-            show_envvar=False,
-            show_default=False,
-            metavar="SIZE",
-            help="Largest file that is held whole, such as JSON, and that a packed one may unpack "
-            "to. [default: 1GB]",
-        ),
-    ] = "",
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            help="Print the version.",
-        ),
-    ] = False,
+    traceback: _Traceback = False,
+    max_record: _MaxRecord = "",
+    max_file: _MaxFile = "",
+    version: _Version = False,
 ) -> None:
     """Evaluate a RAG system: what it retrieves, what it answers, how far to trust the numbers.
 
@@ -232,26 +225,23 @@ def _options(
     """
     if isinstance(context.obj, Invocation):
         context.obj.traceback = traceback
-    _limit(context, "RAGBENCH_MAX_RECORD", max_record)
-    _limit(context, "RAGBENCH_MAX_FILE", max_file)
+    for name, size in (("RAGBENCH_MAX_RECORD", max_record), ("RAGBENCH_MAX_FILE", max_file)):
+        if size:
+            _limit(context, name, size)
 
 
 def main(arguments: Sequence[str]) -> int:
+    invocation = Invocation(arguments=tuple(arguments))
     with console.guarded_streams():
-        return _run(Invocation(arguments=tuple(arguments)))
-
-
-def _run(invocation: Invocation) -> int:
-    arguments = invocation.arguments
-    warnings.showwarning = partial(_show_warning, warnings.showwarning)
-    try:
-        code = app(list(arguments), prog_name="ragbench", standalone_mode=False, obj=invocation)
-        sys.stdout.flush()
-    except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
-        return _code_of(error, invocation)
-    if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
-        console.say("Interrupted.")
-    return code if isinstance(code, int) else ExitCode.PASSED
+        warnings.showwarning = partial(_show_warning, warnings.showwarning)
+        try:
+            code = app([*arguments], prog_name="ragbench", standalone_mode=False, obj=invocation)
+            sys.stdout.flush()
+        except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
+            return _code_of(error, invocation)
+        if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
+            console.say("Interrupted.")
+        return code if isinstance(code, int) else ExitCode.PASSED
 
 
 def _show_warning(
@@ -323,16 +313,13 @@ def _print_traceback(error: BaseException) -> None:
 
 def _leave_stdout() -> None:
     """Keeps the interpreter from flushing into the closed pipe when it ends."""
-    try:
+    with suppress(io.UnsupportedOperation):  # it is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except io.UnsupportedOperation:  # it is not a file
-        return
 
 
 def run() -> None:
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, io.TextIOWrapper
-        ):  # a terminal that cannot show a letter is not an error
+        # A terminal that cannot show a letter is not an error.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The models of a command: options that commands share, ragbench.yaml, and what opens them."""
+"""The models of a command: their options and ragbench.yaml, what opens them, what they cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, s
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
 from ragbench_cli import console
 from ragbench_cli.options import JUDGING, amount, option
@@ -16,39 +16,27 @@ from ragbench_cli.options import JUDGING, amount, option
 if TYPE_CHECKING:
     from ragbench.core.metric import Metric
     from ragbench.core.report import Report
-    from ragbench.llm.budget import Budget
+    from ragbench.llm.budget import Budget, Receipt
     from ragbench.llm.session import Chat, LLMSession, ModelClients
     from ragbench.llm.settings import LLMSettings
     from ragbench.stages.dry_run import DryRun
     from ragbench.stages.judge import Judging
 
 
-DEFAULT_CONFIG = Path("ragbench.yaml")
-"""Read where no other file is named and it exists."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedModel:
+    PANEL: ClassVar = JUDGING
 
-LLMModelOption = Annotated[
-    str | None,
-    option("--llm-model", help="Name of the language model.", metavar="NAME", panel=JUDGING),
-]
-LLMBaseUrlOption = Annotated[
-    str | None,
-    option(
-        "--llm-base-url",
-        help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1.",
-        metavar="URL",
-        panel=JUDGING,
-    ),
-]
+    model: Annotated[str | None, option("--llm-model")] = None
+    """Name of the language model."""
+    base_url: Annotated[str | None, option("URL", "--llm-base-url")] = None
+    """Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LLMChoice:
+class LLMChoice(NamedModel):
     """The language model that options name; what they leave out, a file or the environment says."""
 
-    PANEL: ClassVar = JUDGING
-
-    model: LLMModelOption = None
-    base_url: LLMBaseUrlOption = None
     api_key_env: Annotated[str | None, option("--llm-api-key-env", rare=True)] = None
     """Environment variable with its API key."""
     api_key_file: Annotated[Path | None, option("--llm-api-key-file", rare=True)] = None
@@ -59,28 +47,25 @@ class LLMChoice:
     def settings(self) -> LLMSettings:
         from ragbench.llm.settings import resolve
 
-        options = {"model": self.model, **self._endpoint()}
-        path = _config(self.config)
-        return resolve(options, os.environ, section=llm_section(self.config), file=str(path or ""))
+        section, file = config_section(self.config)
+        return resolve(
+            {"model": self.model, **self._endpoint()}, os.environ, section=section, file=file
+        )
 
     def panel(self, models: str | None) -> tuple[LLMSettings, ...]:
         from ragbench.llm.settings import resolve_panel
 
+        section, file = config_section(self.config)
         return resolve_panel(
-            os.environ,
-            given=models,
-            options=self._endpoint(),
-            section=llm_section(self.config),
-            file=str(_config(self.config) or ""),
+            os.environ, given=models, options=self._endpoint(), section=section, file=file
         )
 
     def embeddings(self, chat: LLMSettings | None) -> LLMSettings:
         """The model that gives vectors; it asks the address of ``chat`` if no other is named."""
         from ragbench.llm.settings import resolve_embeddings
 
-        path = _config(self.config)
-        section: Mapping[str, object] = {} if path is None else _section(path, "embeddings")
-        return resolve_embeddings(os.environ, section=section, file=str(path or ""), chat=chat)
+        section, file = config_section(self.config, "embeddings")
+        return resolve_embeddings(os.environ, section=section, file=file, chat=chat)
 
     def _endpoint(self) -> dict[str, str | None]:
         return {
@@ -90,100 +75,32 @@ class LLMChoice:
         }
 
 
-def llm_section(config: Path | None = None) -> Mapping[str, object]:
-    """The section ``llm`` of a configuration file, ragbench.yaml by default; empty if absent."""
-    path = _config(config)
-    return {} if path is None else _section(path, "llm")
+_DEFAULT_CONFIG = Path("ragbench.yaml")
 
 
-def _config(named: Path | None) -> Path | None:
-    return named or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None)
+def config_section(
+    named: Path | None = None, name: str = "llm"
+) -> tuple[Mapping[str, object], str]:
+    """A section of a configuration file, and the file; both empty where there is none.
 
-
-def _section(path: Path, name: str) -> Mapping[str, object]:
+    Where none is named, it is ragbench.yaml.
+    """
     from ragbench.errors import DataError
     from ragbench.io.yaml_file import read_yaml
 
+    if named is None and not _DEFAULT_CONFIG.is_file():
+        return {}, ""
+    path = named or _DEFAULT_CONFIG
     file = read_yaml(path)
     if not isinstance(cast("object", file.value), dict):
         raise DataError([file.problem((), "must hold sections such as llm")])
-    value = cast("dict[str, object]", file.value)
-    section = value.get(name)
+    section = cast("dict[str, object]", file.value).get(name)
     if section is None:
-        return {}
+        return {}, str(path)
     if not isinstance(section, dict):
         raise DataError([file.problem((name,), "must hold settings such as 'model: NAME'")])
-    return {str(name): value for name, value in cast("dict[object, object]", section).items()}
-
-
-def write_llm_section(path: Path, settings: LLMSettings, wanted: Mapping[str, Any]) -> str:
-    """Writes settings into the section ``llm`` of a file; everything else in it stays as it is.
-
-    Address, model and the place of the key are written too where the file does not have them, so
-    that the section says all that a run needs.
-    """
-    from ragbench.io.atomic import written_whole
-
-    known: Mapping[str, Any] = _section(path, "llm") if path.is_file() else {}
-    endpoint = settings.endpoint
-    base: dict[str, Any] = {"base_url": endpoint.base_url, "model": endpoint.model}
-    if endpoint.key.variable is not None:
-        base["api_key_env"] = endpoint.key.variable
-    elif endpoint.key.file is not None:
-        base["api_key_file"] = endpoint.key.file
-    new = {name: value for name, value in base.items() if name not in known}
-    new |= {name: value for name, value in wanted.items() if known.get(name) != _plain(value)}
-    if not new:
-        return f"{path} says all that is needed"
-    text = path.read_text("utf-8") if path.is_file() else ""
-    changed = _with_settings(text, new, path)
-    with written_whole(path) as file:
-        file.write(changed.encode())
-    text = ", ".join(f"{name}: {_plain(value)}" for name, value in new.items())
-    return f"{path} has now {text}"
-
-
-def _plain(value: object) -> object:
-    return "none" if value is None else value
-
-
-def _with_settings(text: str, new: Mapping[str, Any], path: Path) -> str:
-    import re
-
-    lines = text.splitlines()
-    written = {name: f"{name}: {_yaml(value)}" for name, value in new.items()}
-    starts = [at for at, line in enumerate(lines) if re.match(r"llm\s*:", line)]
-    if not starts:
-        block = ["llm:", *(f"  {line}" for line in written.values())]
-        return "\n".join([*lines, *([""] if lines else []), *block]) + "\n"
-    start = starts[0]
-    if re.fullmatch(r"llm\s*:\s*(#.*)?", lines[start]) is None:
-        from ragbench.errors import ConfigError
-
-        text = "; ".join(written.values())
-        raise ConfigError(f"{path}: the section llm is on one line. Put into it: {text}")
-    end = next(
-        (at for at in range(start + 1, len(lines)) if re.match(r"[^\s#]", lines[at])), len(lines)
-    )
-    while end > start + 1 and not lines[end - 1].strip():
-        end -= 1
-    inside = lines[start + 1 : end]
-    indents = [re.match(r"\s+", line) for line in inside if line.strip()]
-    indent = next((found[0] for found in indents if found), "  ")
-    for name, line in written.items():
-        at = [n for n, old in enumerate(inside) if re.match(rf"{indent}{name}\s*:", old)]
-        if at:
-            inside[at[0]] = f"{indent}{line}"
-        else:
-            inside.append(f"{indent}{line}")
-    return "\n".join([*lines[: start + 1], *inside, *lines[end:]]) + "\n"
-
-
-def _yaml(value: object) -> str:
-    import json
-
-    plain = isinstance(value, str) and value.replace("_", "").replace("-", "").isalnum()
-    return str(_plain(value)) if plain or value is None else json.dumps(value)
+    settings = cast("dict[object, object]", section)
+    return {str(name): value for name, value in settings.items()}, str(path)
 
 
 @contextmanager
@@ -220,15 +137,6 @@ class ModelChoice:
     no_preflight: Annotated[bool, option(rare=True)] = False
     """Do not try the models before the first judgement."""
 
-    def budget(self) -> Budget:
-        """What may be spent: by this command, and by all commands of its run."""
-        from ragbench.llm.budget import Budget
-
-        return Budget(
-            amount(self.max_cost, "--max-cost"),
-            run_limit=amount(self.max_cost_run, "--max-cost-run"),
-        )
-
 
 @dataclass(slots=True)
 class ModelsInUse:
@@ -243,20 +151,19 @@ class ModelsInUse:
 
     def chat(self, purpose: str) -> Chat:
         """The language model for a stage of the run: operators, a validator."""
+        from ragbench.errors import ConfigError
         from ragbench.llm.session import Chat
 
-        return Chat(session=self.session, settings=self._for_stages, purpose=purpose)
+        def settings() -> LLMSettings:
+            named = self._settings()
+            if self.dry_run is not None:
+                raise ConfigError(
+                    "a stage of the run asks a language model, which a dry run does not. Run "
+                    "without judged metrics first: what the stages gave is kept for the dry run"
+                )
+            return named
 
-    def _for_stages(self) -> LLMSettings:
-        named = self._settings()
-        if self.dry_run is not None:
-            from ragbench.errors import ConfigError
-
-            raise ConfigError(
-                "a stage of the run asks a language model, which a dry run does not. Run without "
-                "judged metrics first: what the stages gave is kept for the dry run"
-            )
-        return named
+        return Chat(session=self.session, settings=settings, purpose=purpose)
 
 
 def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
@@ -272,13 +179,18 @@ def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
 def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[ModelsInUse]:
     """Gives the models for the length of a block; none is opened before it is asked."""
     from ragbench.core.metric import Need
+    from ragbench.llm.budget import Budget
     from ragbench.llm.session import LLMSession, open_models
 
     needs = {need for metric in metrics for need in metric.definition.needs}
-    budget = choice.budget()
+    budget = Budget(
+        amount(choice.max_cost, "--max-cost"),
+        run_limit=amount(choice.max_cost_run, "--max-cost-run"),
+    )
     named = cache(choice.llm.settings)
-    panel = choice.llm.panel(choice.panel)
-    judge = _if_named(named) if needs & {Need.LLM, Need.EMBEDDINGS} else None
+    asks = bool(needs & {Need.LLM, Need.EMBEDDINGS})
+    judge = _if_named(named) if asks else None
+    panel = choice.llm.panel(choice.panel) if asks or choice.panel is not None else ()
     vectors = partial(choice.llm.embeddings, judge)
     embeddings = _if_named(vectors) if Need.EMBEDDINGS in needs else None
 
@@ -334,3 +246,67 @@ def with_canaries(
     run = report.manifest["fingerprints"]
     judge_canaries(planted, report.metrics, judging, folder, run=run, stopped=stopped)
     return report_of(folder)
+
+
+@contextmanager
+def booked_run(
+    models: ModelsInUse, others: Sequence[Chat], folder: Path, *, quiet: bool
+) -> Generator[None]:
+    """Keeps the books of a run for the length of a block.
+
+    Whatever ends it, its folder is named and what was spent is shown. What a command did that was
+    killed before is in the folder's receipts afterwards.
+    """
+    from ragbench.errors import InterruptedRunError, LLMStoppedError, RunError
+    from ragbench.ledger.folder import RunFolder
+    from ragbench.llm.budget import CALLS, CallBook, Receipt
+
+    book = models.budget.book = CallBook(folder)
+    try:
+        yield
+    except InterruptedRunError as error:
+        raise InterruptedRunError(
+            f"what is finished is stored in {folder}. The same command continues"
+        ) from error
+    except LLMStoppedError as error:
+        text = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
+        raise type(error)(text, status=error.status) from error
+    finally:
+        asked = [found for chat in others if (found := chat.receipt()) is not None]
+        receipt = Receipt.of([models.session.receipt(), *asked])
+        if folder.is_dir() and (receipt.lines or (folder / CALLS).exists()):
+            try:
+                with RunFolder(path=folder).locked():
+                    book.open()
+                    book.close(receipt)
+            except RunError:  # another command holds the folder by now, and its book is its own
+                book.close(receipt)
+        if receipt.lines and not quiet:
+            say_receipt(receipt, models.session.not_sent())
+
+
+def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> None:
+    """Reports on standard error what a command spent; nothing if no model was asked."""
+    if not receipt.lines:
+        return
+    calls = sum(line.calls for line in receipt.lines)
+    cached = sum(line.cached for line in receipt.lines)
+    failed = sum(line.failed for line in receipt.lines)
+    requests = sum(line.requests for line in receipt.lines)
+    prompt = sum(line.prompt_tokens for line in receipt.lines)
+    answer = sum(line.completion_tokens for line in receipt.lines)
+    thought = sum(line.reasoning_tokens for line in receipt.lines)
+    hidden = f" ({thought:,} of them hidden reasoning)" if thought else ""
+    # What may have been billed at an unknown price is no cost of 0.
+    is_known = receipt.cost is not None and receipt.unconfirmed is not None
+    cost = f"{receipt.cost:.4f} {receipt.currency or ''}" if is_known else "not known"
+    console.say(
+        f"asked   {calls:,} calls ({cached:,} kept from before, {failed:,} failed) in "
+        f"{requests:,} requests; {prompt:,} tokens in, {answer:,} out{hidden}; "
+        f"cost {cost.rstrip()}"
+    )
+    if receipt.unconfirmed:
+        lost = f"{receipt.unconfirmed:.4f} for requests whose answer never came"
+        console.say(f"        and up to {lost}")
+    for name, text in (not_sent or {}).items():
+        console.say(f"        {name} is not sent: the endpoint says: {text}")

@@ -6,13 +6,23 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache, wraps
 from itertools import pairwise
 from keyword import iskeyword
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 from typer.models import OptionInfo
@@ -33,14 +43,15 @@ RARE = " (rarely needed)"
 """Ends the name of a panel that only --help-all shows."""
 
 
+Completion = Callable[[str], list[str]]
+
+
 def option(
     *names: str,
     help: str | None = None,
-    metavar: str | None = None,
     min: int | None = None,
-    show_default: bool = False,
     complete: Completion | Sequence[str] | None = None,
-    panel: str | None = None,
+    panel: str = "",
     envvar: str | None = None,
     rare: bool = False,
 ) -> Any:
@@ -51,26 +62,20 @@ def option(
     is given, and is shown by --help-all alone if rare. Its value may also come from an environment
     variable, which the program's own help explains once.
     """
-    values = [name for name in names if not name.startswith("-")]
-    info = typer.Option(
+    return typer.Option(
         *(name for name in names if name.startswith("-")),
         help=help,
-        metavar=metavar or (values[0] if values else None),
+        metavar=next((name for name in names if not name.startswith("-")), None),
         min=min,
         envvar=envvar,
-        show_default=show_default,
+        show_default=False,
         show_envvar=False,
         autocompletion=complete if complete is None or callable(complete) else among(complete),
-        rich_help_panel=panel,
+        rich_help_panel=f"{panel}{RARE if rare else ''}",
     )
-    info.rich_help_panel = (panel or "") + (RARE if rare else "")
-    return info
 
 
-Completion = Callable[[str], list[str]]
-
-
-def among(names: Sequence[str]) -> Completion:
+def among(names: Iterable[str]) -> Completion:
     """Completes one of some names."""
 
     def complete(typed: str) -> list[str]:
@@ -92,6 +97,19 @@ def argument(metavar: str, *, help: str | None = None, complete: Completion | No
 
 _METAVARS = {int: "N", float: "SHARE", Path: "FILE", str: "NAME"}
 """What the help calls a value where nothing else is said."""
+_PLACES = "places"
+
+
+class _Field(NamedTuple):
+    """A field of a record: an option, or another record."""
+
+    name: str
+    option: str
+    """The name of its parameter, and so of its environment variable: that of its flag."""
+    kind: Any
+    info: Any
+    """What Typer is told of it; None for a record."""
+    default: object
 
 
 def takes_records(command: Callable[..., None]) -> Callable[..., None]:
@@ -121,44 +139,65 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-_PLACES = "places"
+def _record(record: type, given: dict[str, Any]) -> Any:
+    """The record that values of options make; takes them out."""
+    values = {
+        each.name: _record(each.kind, given) if each.info is None else given.pop(each.option)
+        for each in _fields(record)
+    }
+    return record(**values)
 
 
 def _add_options(
     record: type, parameters: dict[str, inspect.Parameter], places: dict[str, tuple[type, str]]
 ) -> None:
-    for field, kind in _options_of(record):
-        if is_dataclass(kind):
-            _add_options(cast("type", kind), parameters, places)
+    for each in _fields(record):
+        if each.info is None:
+            _add_options(each.kind, parameters, places)
             continue
-        plain, info = (kind, option()) if get_origin(kind) is not Annotated else get_args(kind)
-        info = copy(info)
-        name = _name(field, kind)
-        default = inspect.Parameter.empty if field.default is MISSING else field.default
-        if isinstance(info, OptionInfo):
-            _complete(info, name, plain, default, getattr(record, "PANEL", "Options"))
-        places[name] = record, field.name
-        parameters[name] = inspect.Parameter(
-            name,
+        places[each.option] = record, each.name
+        parameters[each.option] = inspect.Parameter(
+            each.option,
             inspect.Parameter.KEYWORD_ONLY,
-            default=default,
-            annotation=Annotated[plain, info],
+            default=each.default,
+            annotation=Annotated[each.kind, each.info],
         )
 
 
-def _complete(info: OptionInfo, name: str, kind: Any, default: object, panel: str) -> None:
-    """Adds to an option what its record says of it."""
+@cache
+def _fields(record: type) -> Sequence[_Field]:
+    hints: Mapping[str, Any] = get_type_hints(record, include_extras=True)
+    found: list[_Field] = []
+    for each in fields(record):
+        kind, info = hints[each.name], None
+        option_name = each.name
+        default = inspect.Parameter.empty if each.default is MISSING else each.default
+        if not is_dataclass(kind):
+            kind, info = get_args(kind) if get_origin(kind) is Annotated else (kind, option())
+            info = copy(info)
+        if isinstance(info, OptionInfo):
+            option_name = _complete(info, each.name, kind, getattr(record, "PANEL", "Options"))
+            info.show_default = default is not inspect.Parameter.empty and (
+                default not in (None, "") and default is not False
+            )
+        found.append(_Field(each.name, option_name, kind, info, default))
+    return found
+
+
+def _complete(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
+    """Adds to an option what its record says of it; gives the name of its parameter."""
+    # Typer keeps the first name as a default.
     names = [each for each in (info.default, *(info.param_decls or ())) if isinstance(each, str)]
-    if not any(each.startswith("--") for each in names):
-        names.insert(0, f"--{name.replace('_', '-')}")
+    flag = next((each for each in names if each.startswith("--")), None)
+    if flag is None:
+        names.insert(0, f"--{field.replace('_', '-')}")
     info.default, info.param_decls = names[0], names[1:]
-    own = str(info.rich_help_panel or "")
+    own = str(info.rich_help_panel)
     info.rich_help_panel = f"{panel}{own}" if own in ("", RARE) else own
     kinds = (each for part in (kind, *get_args(kind)) for each in (part, *get_args(part)))
     info.metavar = info.metavar or next((_METAVARS[one] for one in kinds if one in _METAVARS), None)
-    info.show_default = not (
-        default is inspect.Parameter.empty or default in (None, "") or default is False
-    )
+    name = (flag or field).lstrip("-").replace("-", "_")
+    return field if iskeyword(name) else name
 
 
 def document(command: Any) -> None:
@@ -191,104 +230,113 @@ def _documents(module: str) -> dict[tuple[str, str], str]:
     }
 
 
-def _record(record: type, given: dict[str, Any]) -> Any:
-    """The record that values of options make; takes them out."""
-    values = {
-        field.name: _record(cast("type", kind), given)
-        if is_dataclass(kind)
-        else given.pop(_name(field, kind))
-        for field, kind in _options_of(record)
-    }
-    return record(**values)
-
-
-@cache
-def _options_of(record: type) -> Sequence[tuple[Field[Any], Any]]:
-    """The fields of a record with their types."""
-    hints: Mapping[str, Any] = get_type_hints(record, include_extras=True)
-    return [(each, hints[each.name]) for each in fields(record) if each.init]
-
-
-def _name(field: Field[Any], kind: Any) -> str:
-    """The name of an option's parameter, and so of its environment variable: that of its flag."""
-    info = get_args(kind)[-1] if get_origin(kind) is Annotated else None
-    flag = getattr(info, "default", None)  # where Typer keeps the first name
-    if isinstance(flag, str) and flag.startswith("--"):
-        name = flag.lstrip("-").replace("-", "_")
-        return field.name if iskeyword(name) else name
-    return field.name
-
-
-RagArgsOption = Annotated[
-    str | None,
-    option(
-        "--rag-args",
-        help="Arguments for the class or factory, as JSON.",
-        metavar="JSON",
-        panel=CASES,
-    ),
-]
 JsonOption = Annotated[
     bool, option("--json", help="Print JSON to standard output instead of text.", panel=OUTPUT)
-]
-
-
-EngineOption = Annotated[
-    str,
-    option(
-        "--engine",
-        help="local (this process), processes (of this machine), ray or ray://HOST:PORT. See "
-        "docs/cluster.md.",
-        metavar="ENGINE",
-        show_default=True,
-        complete=("local", "processes", "ray", "ray://"),
-        panel=ENGINE,
-    ),
-]
-EngineWorkersOption = Annotated[
-    int | None,
-    option(
-        "--workers",
-        help="Workers of --engine processes or ray; by default one per processor of the machine "
-        "or cluster.",
-        metavar="N",
-        min=1,
-        panel=ENGINE,
-        rare=True,
-    ),
 ]
 EncodingOption = Annotated[
     str | None,
     option(
-        "--encoding",
         help="How text files are encoded, such as cp1252, gb18030 or shift_jis. By default UTF-8, "
         "or UTF-16 with a byte order mark; else detected, and reported.",
-        metavar="NAME",
         panel=CASES,
         rare=True,
     ),
 ]
-HtmlOption = Annotated[
-    Path | None,
-    option(
-        "--html",
-        help="Write a page as one HTML file that needs nothing else.",
-        metavar="FILE",
-        panel=OUTPUT,
-    ),
+EngineOption = Annotated[
+    str, option("ENGINE", complete=("local", "processes", "ray", "ray://"), panel=ENGINE)
 ]
-HtmlFolderOption = Annotated[
-    Path | None,
-    option(
-        "--html-folder",
-        help="Write the page as index.html with its style and script as files, for servers whose "
-        "policy forbids them inside.",
-        metavar="DIR",
-        panel=OUTPUT,
-        rare=True,
-    ),
-]
-RunArgument = Annotated[Path, argument(metavar="RUN", help="Folder of a run.")]
+RunArgument = Annotated[Path, argument("RUN", help="Folder of a run.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OnEngine:
+    engine: EngineOption = "local"
+    """local (this process), processes (of this machine), ray or ray://HOST:PORT. See
+    docs/cluster.md."""
+    workers: Annotated[int | None, option(min=1, panel=ENGINE, rare=True)] = None
+    """Workers of --engine processes or ray; by default one per processor of the machine or
+    cluster."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """Where a result goes as a page."""
+
+    PANEL: ClassVar = OUTPUT
+
+    html: Path | None = None
+    """Write a page as one HTML file that needs nothing else."""
+    html_folder: Annotated[Path | None, option("DIR", rare=True)] = None
+    """Write the page as index.html with its style and script as files, for servers whose policy
+    forbids them inside."""
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.html is not None or self.html_folder is not None
+
+    def write(self, body: Iterable[str], title: str) -> None:
+        from ragbench.views.html.page import write_html, write_html_folder
+        from ragbench_cli import console
+
+        parts = list(body)
+        if self.html is not None:
+            write_html(self.html, parts, title=title)
+            console.say(f"page    {self.html}")
+        if self.html_folder is not None:
+            console.say(f"page    {write_html_folder(self.html_folder, parts, title=title)}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """The forms in which a result is printed and written."""
+
+    PANEL: ClassVar = OUTPUT
+
+    md: Annotated[str | None, option("FILE")] = None
+    page: Page = field(default_factory=Page)
+    json: JsonOption = False
+
+    def __post_init__(self) -> None:
+        from ragbench.errors import ConfigError
+
+        if self.json and self.md == "-":
+            raise ConfigError("--json and --md - both want standard output: give --md a file")
+
+    def show(
+        self,
+        document: Callable[[], Document],
+        *,
+        data: Callable[[], object],
+        screen: Callable[[], None],
+        marker: str = "",
+    ) -> None:
+        """Writes the document's files, and prints it in the form that was asked for.
+
+        Args:
+            marker: what Markdown begins with.
+        """
+        from ragbench.io.atomic import written_whole
+        from ragbench.views.document import markdown
+        from ragbench_cli import console
+
+        text = ""
+        if self.md is not None or self.page.is_wanted:
+            made = document()
+            text = f"{marker}{markdown(made)}"
+            if self.page.is_wanted:
+                from ragbench.views.html.document import document_page
+
+                page = document_page(made)
+                self.page.write(page.body, page.title)
+        if self.md is not None and self.md != "-":
+            with written_whole(Path(self.md)) as file:
+                file.write(text.encode())
+        if self.json:
+            console.print_json(data())
+        elif self.md == "-":
+            typer.echo(text, nl=False)
+        else:
+            screen()
 
 
 def json_object(text: str | None, option: str) -> dict[str, Any]:
@@ -338,76 +386,11 @@ def one_of(value: str, choices: Sequence[str], option: str) -> str:
     return value
 
 
-def write_page(
-    body: Iterable[str], title: str, *, html: Path | None, html_folder: Path | None
-) -> None:
-    """Writes a page to each place that was named, and says where."""
-    from ragbench.views.html.page import write_html, write_html_folder
-    from ragbench_cli import console
-
-    parts = list(body)
-    if html is not None:
-        write_html(html, parts, title=title)
-        console.say(f"page    {html}")
-    if html_folder is not None:
-        console.say(f"page    {write_html_folder(html_folder, parts, title=title)}")
-
-
-def check_stdout(*, json: bool, md: str | None) -> None:
-    """Refuses two forms that both want standard output."""
-    from ragbench.errors import ConfigError
-
-    if json and md == "-":
-        raise ConfigError("--json and --md - both want standard output: give --md a file")
-
-
-def show(
-    document: Callable[[], Document],
-    *,
-    data: Callable[[], object] | None,
-    screen: Callable[[], None],
-    md: str | None,
-    html: Path | None,
-    html_folder: Path | None,
-    marker: str = "",
-) -> None:
-    """Writes a document's files, and prints it in the form that was asked for.
-
-    Args:
-        data: what ``--json`` prints; None without it.
-        marker: what Markdown begins with.
-    """
-    from ragbench.io.atomic import written_whole
-    from ragbench.views.document import markdown
-    from ragbench_cli import console
-
-    text = ""
-    if md is not None or html is not None or html_folder is not None:
-        made = document()
-        text = f"{marker}{markdown(made)}"
-        if html is not None or html_folder is not None:
-            from ragbench.views.html.document import document_page
-
-            page = document_page(made)
-            write_page(page.body, page.title, html=html, html_folder=html_folder)
-    if md is not None and md != "-":
-        with written_whole(Path(md)) as file:
-            file.write(text.encode())
-    if data is not None:
-        console.print_json(data())
-    elif md == "-":
-        typer.echo(text, nl=False)
-    else:
-        screen()
-
-
 def amount(text: str | None, option: str) -> Decimal | None:
     """A sum of money that was typed; None without one."""
-    if text is None:
-        return None
     from ragbench.errors import ConfigError
 
     try:
-        return Decimal(text)
+        return None if text is None else Decimal(text)
     except InvalidOperation:
         raise ConfigError(f"{option} must be a number, not '{text}'") from None

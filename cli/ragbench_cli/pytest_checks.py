@@ -22,15 +22,6 @@ from ragbench.views.gate import limit_text
 from ragbench.views.write import write_reports
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Judged:
-    """What one test says."""
-
-    name: str
-    outcome: GateOutcome
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class GateChecks:
     """A plugin that adds a test for each check, and one for the verdict as a whole."""
@@ -58,24 +49,22 @@ class GateChecks:
         parent: _Gate = _Gate.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
             session, name="ragbench", nodeid="ragbench"
         )
-        for judged in _judged(verdict):
-            items.append(_CheckItem.of(parent, judged))
+        for name, outcome, reason in _judged(verdict):
+            item: _CheckItem = _CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
+                parent, name=shown_line(name)
+            )
+            item.outcome, item.reason = outcome, shown_line(reason)
+            items.append(item)
 
 
-def _judged(verdict: GateResult) -> Iterator[_Judged]:
+def _judged(verdict: GateResult) -> Iterator[tuple[str, GateOutcome, str]]:
+    """The name of each test, its outcome and the reason."""
     for refusal in verdict.refusals:
-        yield _Judged(
-            name=f"comparable: {refusal.what}",
-            outcome=GateOutcome.INCONCLUSIVE,
-            reason=f"{refusal.reason}. To go on, {refusal.remedy}",
-        )
+        reason = f"{refusal.reason}. To go on, {refusal.remedy}"
+        yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, reason
     for check in verdict.checks:
-        yield _Judged(
-            name=shown_line(f"{check.name} ({limit_text(check)})"),
-            outcome=_counted(check, verdict),
-            reason=check.reason,
-        )
-    yield _Judged(name="verdict", outcome=verdict.outcome, reason=verdict.headline)
+        yield f"{check.name} ({limit_text(check)})", _counted(check, verdict), check.reason
+    yield "verdict", verdict.outcome, verdict.headline
 
 
 def _counted(check: GateCheck, verdict: GateResult) -> GateOutcome:
@@ -104,24 +93,16 @@ class _Gate(pytest.Collector):
 class _CheckItem(pytest.Item):
     """One check."""
 
-    judged: _Judged
-
-    @classmethod
-    def of(cls, parent: _Gate, judged: _Judged) -> _CheckItem:
-        item = cls.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
-            parent, name=judged.name
-        )
-        item.judged = judged
-        return item
+    outcome: GateOutcome
+    reason: str
 
     def runtest(self) -> None:
         """Passes, or fails with the reason: like the command, which ends with 3 then."""
-        reason = shown_line(self.judged.reason)
-        self.add_report_section("call", "ragbench", reason)
-        if self.judged.outcome is GateOutcome.FAILED:
-            raise _CheckFailedError(reason)
-        if self.judged.outcome is GateOutcome.INCONCLUSIVE:
-            raise _CheckFailedError(f"cannot tell: {reason}")
+        self.add_report_section("call", "ragbench", self.reason)
+        if self.outcome is GateOutcome.FAILED:
+            raise _CheckFailedError(self.reason)
+        if self.outcome is GateOutcome.INCONCLUSIVE:
+            raise _CheckFailedError(f"cannot tell: {self.reason}")
 
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None

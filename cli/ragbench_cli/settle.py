@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, InterruptedRunError, RunError, RunMismatchError
 from ragbench_cli import console
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragbench.core.gate_result import GateResult
     from ragbench.core.run_scores import RunScores
     from ragbench.gate.config import GateConfig
-    from ragbench.ledger.folder import RunFolder
+    from ragbench.ledger.manifest import Manifest
 
 _LAST = 12
 """How many lines of what a system said are shown when it cannot be asked."""
@@ -37,28 +37,33 @@ _PATIENCE = 0.2
 
 
 def settled_gate(
-    verdict: GateResult,
-    path: Path,
-    config: GateConfig,
-    *,
-    ask: str | None = None,
-    max_asked: int | None = None,
+    path: Path, config: GateConfig, *, ask: str | None, max_asked: int | None
 ) -> GateResult:
-    """The result of a gate with what was undecided asked again.
+    """The result of a gate with what was undecided asked again; each test has half of the level.
 
     Args:
         ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
         max_asked: pairs of questions at most; ten per case when not given.
     """
     from ragbench.gate.runs import read_run
+    from ragbench.ledger.folder import RunFolder
+    from ragbench.ledger.journal import Journal
+    from ragbench.ledger.manifest import read_manifest
+    from ragbench.verbs.gate import gate_run
     from ragbench.verbs.settle import open_checks, settle
 
-    found = open_checks(verdict)
-    if verdict.baseline is None or not found:
+    config = replace(config, alpha=config.alpha / 2.0)
+    verdict = gate_run(path, config)
+    names = [check.subject for check in open_checks(verdict)]
+    if verdict.baseline is None or not names:
         return verdict
-    options, cases = _question(path, ask)
+    folder = RunFolder(path=path)
+    if not folder.exists:
+        raise ConfigError(f"--settle needs the folder of a run with its cases; {path} is none")
+    options = eval_options(read_manifest(folder.manifest)) if ask is None else _split(ask)
+    with Journal(folder.journal) as journal:
+        cases = {stored.case.id: stored.case for window in journal.cases() for stored in window}
     run, baseline = read_run(path), read_run(Path(verdict.baseline.source))
-    names = [check.subject for check in found]
     home = _home(path.absolute(), run, baseline, (names, options))
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
         asking = Asking(
@@ -70,50 +75,12 @@ def settled_gate(
             base=base,
             stopped=stopped,
         )
-        return settle(
-            verdict,
-            run,
-            baseline,
-            config,
-            asking,
-            most=max_asked or _PER_CASE * len(cases),
-            say=console.say,
-        )
-
-
-def _question(path: Path, ask: str | None) -> tuple[list[str], dict[str, Case]]:
-    """The options that ask the system of a run, and the run's cases by id."""
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
-
-    folder = RunFolder(path=path)
-    if not folder.exists:
-        raise ConfigError(f"--settle needs the folder of a run with its cases; {path} is none")
-    if ask is not None:
-        return _split(ask), _cases(folder)
-    manifest = read_manifest(folder.manifest)
-    return eval_options(manifest.rag.description, manifest.settings), _cases(folder)
-
-
-def _split(options: str) -> list[str]:
-    try:
-        return shlex.split(options)
-    except ValueError as error:
-        raise ConfigError(f"--ask {options}: {error}; quote it as a shell would") from error
-
-
-def _cases(folder: RunFolder) -> dict[str, Case]:
-    from ragbench.ledger.journal import Journal
-
-    with Journal(folder.journal) as journal:
-        return {stored.case.id: stored.case for window in journal.cases() for stored in window}
+        most = max_asked or _PER_CASE * len(cases)
+        return settle(verdict, run, baseline, config, asking, most=most, say=console.say)
 
 
 def _home(
-    path: Path,
-    run: RunScores,
-    baseline: RunScores,
-    rest: tuple[Sequence[str], Sequence[str]],
+    path: Path, run: RunScores, baseline: RunScores, rest: tuple[Sequence[str], Sequence[str]]
 ) -> Path:
     """Where the rounds of this question are kept: another question has a folder of its own."""
     from ragbench.ledger.fingerprint import fingerprint
@@ -123,6 +90,13 @@ def _home(
     home = path.with_name(f"{path.name}-settle-{fingerprint(asked)[:8]}")
     home.mkdir(exist_ok=True)
     return home
+
+
+def _split(options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise ConfigError(f"--ask {options}: {error}; quote it as a shell would") from error
 
 
 @dataclass(kw_only=True, slots=True)
@@ -199,7 +173,7 @@ class Asking:
             errors="replace",
             start_new_session=True,  # the terminal's Ctrl-C reaches it once, through this process
         ) as child:
-            said = self._watched(child)
+            said = _watched(child, self.stopped)
         if self.stopped():
             raise InterruptedRunError("asking again was stopped; the same command continues")
         if child.returncode not in (0, 1):
@@ -212,21 +186,22 @@ class Asking:
                 f"exit code {child.returncode} of\n{called}\n{shown}"
             )
 
-    def _watched(self, child: subprocess.Popen[str]) -> str:
-        is_interrupted = False
-        while True:
-            try:
-                _, said = child.communicate(timeout=_PATIENCE)
-            except subprocess.TimeoutExpired:
-                if self.stopped() and not is_interrupted:
-                    is_interrupted = True
-                    child.send_signal(signal.SIGINT)
-            else:
-                return said
+
+def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
+    """What a child says until its end; it is asked once to stop when the user wants to."""
+    is_interrupted = False
+    while True:
+        try:
+            return child.communicate(timeout=_PATIENCE)[1]
+        except subprocess.TimeoutExpired:
+            if stopped() and not is_interrupted:
+                is_interrupted = True
+                child.send_signal(signal.SIGINT)
 
 
-def eval_options(described: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+def eval_options(manifest: Manifest) -> list[str]:
     """The options of ``ragbench eval`` that ask a stored run's system."""
+    described, settings = manifest.rag.description, manifest.settings
     spec = str(described.get("spec") or "")
     text = json.dumps(described)
     if ":" not in spec or "***" in text or settings.keys() - {"matching", "top_k"}:

@@ -1,69 +1,23 @@
-"""Options and questions of index and search."""
+"""Which collection is searched, and how: options of search, tune and index."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
 
 from ragbench_cli import console
 from ragbench_cli.options import option
-
-
-class SearchQuestion(NamedTuple):
-    """One question of a batch."""
-
-    id: str
-    text: str
-
-
-def read_questions(source: str) -> list[SearchQuestion]:
-    if source == "-":
-        return _lines(sys.stdin.read(), "<stdin>")
-    if source.endswith(".txt") and Path(source).is_file():
-        return _lines(Path(source).read_text("utf-8-sig", errors="replace"), source)
-    from ragbench.io.read import read_cases
-
-    return [SearchQuestion(case.id, case.query) for case in read_cases(source)]
-
-
-def _lines(text: str, name: str) -> list[SearchQuestion]:
-    from ragbench.errors import DataError, Problem
-
-    problems: list[Problem] = []
-    found: list[SearchQuestion] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        question = _question(line.strip(), number)
-        if question is None:
-            message = (
-                "expected a question, or a JSON object with the texts 'query' and perhaps 'id'"
-            )
-            problems.append(Problem(message=message, path=name, line=number))
-        else:
-            found.append(question)
-    if problems:
-        raise DataError(problems)
-    return found
-
-
-def _question(line: str, number: int) -> SearchQuestion | None:
-    if not line.startswith("{"):
-        return SearchQuestion(str(number), line)
-    try:
-        value = cast("object", json.loads(line))
-    except ValueError:
-        return None
-    row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    query, id_ = row.get("query"), row.get("id", row.get("query_id", str(number)))
-    return SearchQuestion(str(id_), query) if isinstance(query, str) else None
-
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Chunk
@@ -102,16 +56,6 @@ class SearchChoice:
     sparse_cache: str | None = None
     """A folder or off; None for the usual place."""
     allow_incomplete: bool = False
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether it is known, before looking, that ragbench did not fill the collection."""
-        from ragbench.stores.registry import is_read_only
-
-        if self.where.map is not None or self.native_filter is not None:
-            return True
-        reads = self.embedder is not None or self.strategy == "sparse"
-        return reads and is_read_only(self.store)
 
 
 class _Opened(NamedTuple):
@@ -173,14 +117,17 @@ def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
 @contextmanager
 def _opened(choice: SearchChoice) -> Generator[_Opened]:
     from ragbench.errors import ForeignCollectionError
+    from ragbench.stores.registry import is_read_only
 
+    may_be_read = choice.embedder is not None or choice.strategy == "sparse"
+    is_foreign = choice.where.map is not None or choice.native_filter is not None
     with ExitStack() as stack:
         found = None
-        if not choice.is_foreign:
+        if not is_foreign and not (may_be_read and is_read_only(choice.store)):
             try:
                 found = stack.enter_context(_own(choice))
             except ForeignCollectionError:
-                if choice.embedder is None and choice.strategy != "sparse":
+                if not may_be_read:
                     raise
         yield found or stack.enter_context(_foreign(choice))
 
@@ -259,23 +206,18 @@ def _show_filter_problem(store: OwnCollection | ForeignCollection, filters: Filt
         console.say(f"Warning: {problem}")
 
 
-@contextmanager
-def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
+def embedder_of(
+    name: str | None, settings: Sequence[str] | None
+) -> AbstractContextManager[Embedder | None]:
     """The embedder that the options name, open for the length of a block; None for none."""
-    if name is None:
-        if settings:
-            from ragbench.errors import ConfigError
-
-            raise ConfigError("--embedder-setting needs --embedder")
-        yield None
-        return
     from ragbench.embedders.embedder import open_embedder
+    from ragbench.errors import ConfigError
 
-    embedder = open_embedder(name, **settings_of(settings, "--embedder-setting"))
-    try:
-        yield embedder
-    finally:
-        embedder.close()
+    if name is not None:
+        return closing(open_embedder(name, **settings_of(settings, "--embedder-setting")))
+    if settings:
+        raise ConfigError("--embedder-setting needs --embedder")
+    return nullcontext()
 
 
 def only_collection(database: Database) -> str:
@@ -302,40 +244,29 @@ def _embedders(typed: str) -> list[str]:
 StoreOption = Annotated[
     str,
     option(
-        "--store",
-        help="Address of the store, such as memory:reports/index. See docs/retrieval.md.",
-        metavar="ADDRESS",
-    ),
-]
-CollectionOption = Annotated[
-    str | None, option("--collection", help="Name of the collection.", metavar="NAME")
-]
-EmbedderOption = Annotated[
-    str | None,
-    option(
-        "--embedder",
-        help="What makes the vectors: multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL, "
-        "fastembed:MODEL, sentence-transformers:MODEL, or file.py:thing, such as an embedding "
-        "object of LangChain or LlamaIndex.",
-        metavar="NAME",
-        complete=_embedders,
-    ),
-]
-EmbedderSettingOption = Annotated[
-    list[str] | None,
-    option(
-        "--embedder-setting",
-        help="A setting of the embedder, such as 'query_prefix=query: '; repeatable.",
-        metavar="NAME=VALUE",
+        "ADDRESS", help="Address of the store, such as memory:reports/index. See docs/retrieval.md."
     ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CollectionChoice:
+class StoredIn:
+    """Which collection, and what its vectors are made by."""
+
+    collection: str | None = None
+    """Name of the collection."""
+    embedder: Annotated[str | None, option(complete=_embedders)] = None
+    """What makes the vectors: multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL,
+    fastembed:MODEL, sentence-transformers:MODEL, or file.py:thing, such as an embedding object of
+    LangChain or LlamaIndex."""
+    embedder_setting: Annotated[list[str] | None, option("NAME=VALUE")] = None
+    """A setting of the embedder, such as 'query_prefix=query: '; repeatable."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CollectionChoice(StoredIn):
     """Which collection is searched, and how it is read."""
 
-    collection: CollectionOption = None
     filter: Annotated[list[str] | None, option("FIELD=VALUE")] = None
     """Filter on a chunk's metadata, such as year=2023, or as JSON '{"year": {"gte": 2020}}';
     repeatable."""
@@ -343,8 +274,6 @@ class CollectionChoice:
     """What rows of a collection of yours must pass, in the store's own syntax: a JSON object for
     Qdrant, Chroma, Elasticsearch and OpenSearch, an SQL condition for PostgreSQL, an expression for
     Milvus."""
-    embedder: EmbedderOption = None
-    embedder_setting: EmbedderSettingOption = None
     map: Annotated[list[str] | None, option("FIELD=PATH")] = None
     """Where a field is found in a collection that ragbench did not fill, such as
     text=metadata.body; repeatable. Fields: text, id, document_id, title, metadata, vector, metric,

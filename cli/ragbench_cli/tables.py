@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ragbench.views.run_words import waterfall
 
@@ -16,28 +16,32 @@ if TYPE_CHECKING:
 
     from ragbench.core.attribution import CauseCount
 
+    Cell: TypeAlias = str | tuple[str, str]
+    """A text, or one with its style."""
 
-def print_block(console: Console, block: RenderableType) -> None:
+
+def draw(console: Console, blocks: Iterable[RenderableType]) -> None:
     """Prints without the spaces that rich pads lines with."""
-    with console.capture() as captured:
-        console.print(block)
-    for line in captured.get().splitlines():
-        console.file.write(f"{line.rstrip()}\n")
+    for block in blocks:
+        with console.capture() as captured:
+            console.print(block)
+        for line in captured.get().splitlines():
+            console.file.write(f"{line.rstrip()}\n")
 
 
-def paragraph(title: str, lines: Iterable[tuple[str, str]]) -> Iterator[RenderableType]:
-    """A title and lines that hang below it, in a style each; nothing when there are no lines."""
+def paragraph(title: str, lines: Iterable[Cell]) -> Iterator[RenderableType]:
+    """A title and lines that hang below it; nothing when there are no lines."""
     from rich.padding import Padding
 
-    for position, (line, style) in enumerate(lines):
+    for position, line in enumerate(lines):
         if position == 0:
             yield ""
             yield styled((title, "dim"))
-        yield Padding(styled((line, style)), (0, 0, 0, 2))
+        yield Padding(styled(line), (0, 0, 0, 2))
 
 
-def bare_table(*columns: str, gap: int = 2) -> Table:
-    """An empty table: the first column to the left and folded, the others to the right."""
+def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 2) -> Table:
+    """The first column to the left and folded, the others to the right."""
     from rich.table import Table
 
     found = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
@@ -49,16 +53,59 @@ def bare_table(*columns: str, gap: int = 2) -> Table:
             no_wrap=not is_first,
             overflow="fold",
         )
+    for row in rows:
+        found.add_row(*map(styled, row))
     return found
 
 
-def printable(line: str) -> str:
-    """A text of the user's on one line, without letters that steer a terminal."""
-    words = " ".join(line.split())
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in words)
+def fitted_table(
+    console: Console,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    missed: Sequence[str],
+    sparse: bool = False,
+    spare: int = 0,
+    gap: int = 2,
+) -> Table:
+    """A table that a narrow terminal shows without the columns that can best be missed.
+
+    Args:
+        missed: those columns, the first to go first.
+        sparse: columns behind the second that hold nothing are left out in any case.
+        spare: letters by which the first column may be folded.
+        gap: between the columns of one that did not fit.
+    """
+    from rich.measure import Measurement
+
+    wide = console.options.update_width(10_000)
+    shown = [*range(len(columns))]
+    if sparse:
+        shown = [at for at in shown if at < 2 or any(row[at] != "-" for row in rows)]
+
+    def drawn(gap: int) -> Table:
+        titles = [columns[at] for at in shown]
+        return table(titles, ([row[at] for at in shown] for row in rows), gap=gap)
+
+    found = drawn(2)
+    for name in missed:
+        if Measurement.get(console, wide, found).maximum - spare <= console.width:
+            break
+        shown = [at for at in shown if columns[at] != name]
+        found = drawn(gap)
+    return found
 
 
-def styled(*parts: str | tuple[str, str]) -> Text:
+def can_show(console: Console, letter: str) -> bool:
+    """Whether the encoding of a terminal has a letter."""
+    try:
+        letter.encode(console.encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def styled(*parts: Cell) -> Text:
     """A text that is never read as markup: names and messages are the user's."""
     from rich.text import Text
 
@@ -84,13 +131,13 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
 
 
 def causes_table(causes: Sequence[CauseCount]) -> Table:
-    found = bare_table("what became of the cases", "cases", "share", "")
-    for fall in waterfall(causes):
-        style = "red" if fall.cause.is_loss else ""
-        found.add_row(
-            styled(f"  {fall.cause.label}"),
-            styled((f"{fall.cases:,}", style)),
-            styled(f"{fall.share:.0%}"),
-            styled(fall.note),
+    rows = (
+        (
+            f"  {fall.cause.label}",
+            (f"{fall.cases:,}", "red" if fall.cause.is_loss else ""),
+            f"{fall.share:.0%}",
+            fall.note,
         )
-    return found
+        for fall in waterfall(causes)
+    )
+    return table(("what became of the cases", "cases", "share", ""), rows)

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, cast
 
 from ragbench_cli import console
 from ragbench_cli.models import LLMChoice
-from ragbench_cli.options import CASES, ENGINE, MEASURED, EncodingOption, mapping, one_of, option
+from ragbench_cli.options import (
+    CASES,
+    ENGINE,
+    MEASURED,
+    EncodingOption,
+    EngineOption,
+    OnEngine,
+    json_object,
+    mapping,
+    one_of,
+    option,
+)
 
 if TYPE_CHECKING:
     from ragbench.core.chat import ChatModel
@@ -34,36 +45,24 @@ def _validators(typed: str) -> list[str]:
 
 ValidatorArgsOption = Annotated[
     str | None,
-    option(
-        "--validator-args",
-        help="Settings of the validator, as JSON.",
-        metavar="JSON",
-        panel=MEASURED,
-        rare=True,
-    ),
+    option("JSON", help="Settings of the validator, as JSON.", panel=MEASURED, rare=True),
 ]
 CalibrationOption = Annotated[
     Path | None,
     option(
-        "--calibration",
         help="File that ragbench calibrate wrote, for probabilities that fit your data.",
-        metavar="FILE",
         panel=MEASURED,
         rare=True,
     ),
 ]
-WorkersOption = Annotated[
-    int | None,
-    option(
-        "--workers",
-        help="Worker processes, by default one per processor of the machine or cluster; with a "
-        "language model the number of concurrent queries, by default 8.",
-        metavar="N",
-        min=1,
-        panel=ENGINE,
-        rare=True,
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OnProcesses(OnEngine):
+    engine: EngineOption = "processes"
+    workers: Annotated[int | None, option(min=1, panel=ENGINE, rare=True)] = None
+    """Worker processes, by default one per processor of the machine or cluster; with a language
+    model the number of concurrent queries, by default 8."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +73,7 @@ class ValidatorChoice:
     """Which validator judges: lexical (words only), local (a reader model on this machine; needs
     the extra onnx), llm (a language model) or cascade (lexical first, the llm where it is unsure).
     auto: local if its extra is installed, else lexical."""
-    settings: ValidatorArgsOption = None
+    validator_args: ValidatorArgsOption = None
     llm: LLMChoice = field(default_factory=LLMChoice)
 
 
@@ -100,12 +99,11 @@ def validator_maker(
     """
     from ragbench.validators.validator import build_validator
     from ragbench_cli.models import language_model
-    from ragbench_cli.options import json_object
 
     name = validator_name(choice.name)
     given: dict[str, Any] = {
         "name": name,
-        **json_object(choice.settings, "--validator-args"),
+        **json_object(choice.validator_args, "--validator-args"),
     }
     if isinstance(choice, CalibratedChoice) and choice.calibration is not None:
         given["calibration"] = str(choice.calibration)
@@ -161,34 +159,6 @@ class DumpChoice:
     encoding: EncodingOption = None
 
 
-@contextmanager
-def opened(path: str, choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
-    from ragbench.io.dumps.form import ScoreKind
-    from ragbench.io.joined import open_retrievals
-
-    kind = None
-    if choice.scores is not None:
-        kind = ScoreKind(one_of(choice.scores, _SCORES, "--scores"))
-    with open_retrievals(
-        path,
-        format=choice.format,
-        overrides=mapping(choice.map, "--map"),
-        scores=kind,
-        query=choice.query,
-        queries=choice.queries,
-        corpus=choice.corpus,
-        split=choice.split,
-        encoding=choice.encoding,
-    ) as dump:
-        if not quiet:
-            console.say(f"read as {dump.mapping.format}: {dump.mapping.described()}")
-            if choice.format is None and not choice.map:
-                console.say("(guessed; correct it with --format FORM or --map text=PATH)")
-        for note in dump.notes:  # a guess is said in any case
-            console.say(note)
-        yield dump
-
-
 class Judging(NamedTuple):
     """A dump that is open, and what judges it."""
 
@@ -205,16 +175,31 @@ class Judging(NamedTuple):
 def judging(
     choice: ValidatorChoice, path: str, read: DumpChoice, engine: str, *, quiet: bool
 ) -> Generator[Judging]:
+    """Opens a dump and its judge, and says how it is read."""
+    from ragbench.io.dumps.form import ScoreKind
+    from ragbench.io.joined import open_retrievals
     from ragbench.workers.engines import check_engine
-    from ragbench_cli.console import progress
 
+    kind = None
+    if read.scores is not None:
+        kind = ScoreKind(one_of(read.scores, _SCORES, "--scores"))
     with (
         console.stop_on_signal() as stopped,
         redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
         validator_maker(choice) as (make, may_be_many),
-        opened(path, read, quiet=quiet) as source,
-        progress(shown=not quiet) as bars,
-    ):
+        open_retrievals(
+            path, format=read.format, overrides=mapping(read.map, "--map"), scores=kind,
+            query=read.query, queries=read.queries, corpus=read.corpus, split=read.split,
+            encoding=read.encoding,
+        ) as source,
+        console.progress(shown=not quiet) as bars,
+    ):  # fmt: skip
+        if not quiet:
+            console.say(f"read as {source.mapping.format}: {source.mapping.described()}")
+            if read.format is None and not read.map:
+                console.say("(guessed; correct it with --format FORM or --map text=PATH)")
+        for note in source.notes:  # a guess is said in any case
+            console.say(note)
         if check_engine(engine) == "ray" and not may_be_many:
             console.say(
                 "the language model is asked from this machine: one rate limit and one budget hold"

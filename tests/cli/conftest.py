@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
 from ragbench_cli.main import main
-from tests.cli.runs import Done, Ragbench
+from tests.cli.runs import Done, Ragbench, lines
 
 DOCUMENTS = [
     {"id": "leave", "text": "Everyone has 27 days of paid leave."},
@@ -117,9 +116,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"RAGBENCH_{command}_VALIDATOR", "lexical")
     data = tmp_path / "office"
     data.mkdir()
-    for name, records in (("cases", CASES), ("corpus", DOCUMENTS)):
-        lines = "".join(f"{json.dumps(record)}\n" for record in records)
-        (data / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    lines(data / "cases.jsonl", CASES)
+    lines(data / "corpus.jsonl", DOCUMENTS)
     (tmp_path / "rags.py").write_text(RAGS, encoding="utf-8")
     ignored = '[tool.ragbench]\nignore = ["mended"]\n'
     (tmp_path / "pyproject.toml").write_text(ignored, encoding="utf-8")

@@ -41,10 +41,10 @@ class Done(NamedTuple):
 Ragbench = Callable[..., Done]
 
 
-def lines(name: str, rows: Iterable[object]) -> str:
+def lines(name: str | Path, rows: Iterable[object]) -> str:
     """Writes a file of JSON lines and gives its name."""
     Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return name
+    return str(name)
 
 
 def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
@@ -83,6 +83,11 @@ def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
         orjson.dumps([case_object(row, columns) for row in made.rows()])
     )
     return found
+
+
+def checks(done: Done) -> dict[str, tuple[str, str]]:
+    """State and detail of what doctor looked at, by name."""
+    return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
 
 
 def schema(name: str) -> dict[str, Any]:

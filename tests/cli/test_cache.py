@@ -51,12 +51,3 @@ def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) 
         assert cache.stats().entries == left
     done = ragbench("cache", "prune")
     assert done.code == 2 and "say what to remove" in done.err
-
-
-def test_a_cache_that_is_not_there_is_reported(
-    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ragbench("cache", "stats").refused("there is no cache at reports/llm-cache.sqlite")
-    assert not (workplace / "reports").exists()
-    monkeypatch.setenv("RAGBENCH_LLM_CACHE", "off")
-    assert "RAGBENCH_LLM_CACHE is off" in ragbench("cache", "stats").err

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, lines
 
 ANSWER = "The {0} of the north has {1} rooms."
 OTHERS = [
@@ -32,26 +32,22 @@ def labelled(count: int) -> list[dict[str, Any]]:
     return records
 
 
-def written(records: list[Any], name: str = "labels.jsonl") -> str:
-    lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
-    Path(name).write_text("\n".join(lines), encoding="utf-8")
-    return name
-
-
 def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
-    labels = written([*labelled(60), {"query": "no label", "chunks": []}, "{oops"])
+    labels = lines("labels.jsonl", [*labelled(60), {"query": "no label", "chunks": []}])
+    with Path(labels).open("a", encoding="utf-8") as file:
+        file.write("{oops")
     done = ragbench("calibrate", labels, "-o", "mine.json", "--workers", "1").ok()
-    lines = done.out.splitlines()
-    assert lines[0] == "lexical on 60 labelled queries, 30 with the answer"
-    assert "1 without a label: skipped" in lines
-    assert "1 malformed: skipped" in lines
-    assert any(line.split()[:2] == ["before", "after,"] for line in lines)
+    shown = done.out.splitlines()
+    assert shown[0] == "lexical on 60 labelled queries, 30 with the answer"
+    assert "1 without a label: skipped" in shown
+    assert "1 malformed: skipped" in shown
+    assert any(line.split()[:2] == ["before", "after,"] for line in shown)
     for name in ("answer present", "relevant chunks"):
-        at = lines.index(name)
-        shown = [line.split()[0] for line in lines[at + 1 : at + 4]]
-        assert shown == ["precision", "recall", "calibration"]
+        at = shown.index(name)
+        figures = [line.split()[0] for line in shown[at + 1 : at + 4]]
+        assert figures == ["precision", "recall", "calibration"]
     assert "malformed: labels.jsonl:62: " in done.err
-    dump = written([{"query_id": "q", **labelled(2)[1]}], "dump.jsonl")
+    dump = lines("dump.jsonl", [{"query_id": "q", **labelled(2)[1]}])
     plain = ragbench("validate", dump, "--json", "-q")
     fitted = ragbench("validate", dump, "--json", "-q", "--calibration", "mine.json").ok()
     first, second = json.loads(plain.out), json.loads(fitted.out)
@@ -60,7 +56,7 @@ def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
 
 
 def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
-    labels = written(labelled(36))
+    labels = lines("labels.jsonl", labelled(36))
     for name, workers in (("a.json", "1"), ("b.json", "2")):
         done = ragbench("calibrate", labels, "-o", name, "--workers", workers, "--json", "-q").ok()
         value = json.loads(done.out)
@@ -68,16 +64,3 @@ def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
         assert value["report"]["answer_after"]["count"] == 36
         assert done.err == ""
     assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
-
-
-def test_a_score_is_no_label(ragbench: Ragbench) -> None:
-    records, name = labelled(40), "relevance"
-    for record in records:
-        for place, chunk in enumerate(record["chunks"]):
-            del chunk["relevant"]
-            chunk[name] = 52.1 - 9.4 * place
-    done = ragbench("calibrate", written(records), "--json", "-q", "--workers", "1").ok()
-    assert json.loads(done.out)["report"]["chunk_before"] is None
-    ragbench("calibrate", written(records), "-q", "--map", f"relevant={name}").refused(
-        f"field '{name}': expected a label"
-    )

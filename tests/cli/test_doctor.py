@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench, own_rag
+from tests.cli.runs import Ragbench, checks, own_rag
 
 REQUIREMENTS = [
     "orjson>=3",
@@ -39,10 +38,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.setattr(f"{where}.version", version)
     monkeypatch.setattr(f"{where}.requires", requires)
     return there
-
-
-def checks(done: Any) -> dict[str, tuple[str, str]]:
-    return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
 
 
 def test_what_is_installed_and_what_is_not(ragbench: Ragbench) -> None:
@@ -103,23 +98,6 @@ def test_a_rag_that_fails_is_shown_where(ragbench: Ragbench) -> None:
     assert "ok      rag retrieves" in done.out
     assert "failed  rag generates" in done.out
     assert "ValueError: no [bold]desk[/nothing] here" in " ".join(done.out.split())
-
-
-def test_credentials_are_masked(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_API_KEY", "sk-very-secret")
-    found = checks(ragbench("doctor", "--rag", "rags.py:Unbuilt", "--json"))
-    assert found["rag loads"][0] == "failed"
-    assert "cannot log in with ***" in found["rag loads"][1]
-    broken = checks(ragbench("doctor", "--rag", "rags.py:Broken", "--json"))
-    assert broken["rag retrieves"][0] == "failed"
-    assert "bob:secret" not in broken["rag retrieves"][1]
-    assert "rag generates" not in broken
-
-
-def test_a_rag_that_does_not_load_is_named(ragbench: Ragbench) -> None:
-    done = ragbench("doctor", "--rag", "nope:X").refused()
-    assert "there is no module 'nope'" in " ".join(done.out.split())
-    assert ragbench("doctor", "--rag", "rags.py:Plain", "--rag-args", "{").code == 2
 
 
 def test_a_dataset_is_read_for_what_would_be_scored_wrongly(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, checks
 from tests.llm_server import FaultServer
 from tests.provider_mocks import KEY as JUDGE_KEY
 from tests.provider_mocks import PROVIDERS
@@ -30,10 +27,6 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Generator[FaultServer]:
     with FaultServer(key=KEY) as running:
         yield running
-
-
-def checks(done: Any) -> dict[str, tuple[str, str]]:
-    return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
 
 
 def test_all_is_reported_and_the_key_is_not(
@@ -103,33 +96,17 @@ def test_the_model_for_embeddings_is_asked_where_one_is_named(
     assert (done.code, checks(done)["embeddings"][0]) == (2, "failed")
 
 
-def test_fix_writes_what_the_endpoint_needs_and_leaves_the_rest(ragbench: Ragbench) -> None:
-    before = (
-        "# ours\ngate:\n  min: [recall@3=0.5]  # agreed\n\nllm:\n    # the judge\n"
-        "    model: o3  # never mind\n    temperature: 0\n\nembeddings:\n  model: e\n"
-    )
-    path = Path("ragbench.yaml")
-
-    def fixed(url: str, *more: str) -> str:
-        key = ("--llm-api-key-env", "JUDGE_KEY")
-        done = ragbench("doctor", "--fix", "--llm-base-url", url, *key, *more)
-        assert JUDGE_KEY not in done.out
-        return " ".join(done.out.split())
-
+def test_a_probe_prints_what_the_endpoint_needs(ragbench: Ragbench) -> None:
     with PROVIDERS["o3"]() as provider:
-        out = fixed(provider.url, "--llm-model", "o3")
-        assert "fixed llm temperature" in out and "Only the default (1) value is supported" in out
-        section = yaml.safe_load(path.read_text("utf-8"))["llm"]
-        assert section["base_url"] == provider.url and section["model"] == "o3"
-        assert section["api_key_env"] == "JUDGE_KEY" and section["temperature"] == "none"
-        path.write_text(before, "utf-8")
-        fixed(provider.url)
-        after = path.read_text("utf-8")
-        assert after.startswith(before[: before.index("    temperature")])
-        assert "    temperature: none\n" in after
-        assert after.endswith("\n\nembeddings:\n  model: e\n")
-        assert "says all that is needed" in fixed(provider.url)
-        assert path.read_text("utf-8") == after
-        path.write_text("llm: {model: o3}\n", "utf-8")  # a section on one line is left alone
-        assert "Put into it:" in fixed(provider.url)
-        assert path.read_text("utf-8") == "llm: {model: o3}\n"
+        model = ("--llm-base-url", provider.url, "--llm-model", "o3")
+        key = ("--llm-api-key-env", "JUDGE_KEY")
+        done = ragbench("doctor", "--probe", *model, *key, "--json")
+        found = checks(done)
+        assert found["llm temperature"][0] == "doubt"
+        assert "Only the default (1) value is supported" in found["llm temperature"][1]
+        assert found["llm section"][1].endswith(": temperature: none")
+        assert JUDGE_KEY not in done.out
+        # With that it needs nothing more.
+        Path("ragbench.yaml").write_text("llm: {temperature: none}\n", "utf-8")
+        found = checks(ragbench("doctor", "--probe", *model, *key, "--json"))
+        assert found["llm section"][1] == "needs nothing more"

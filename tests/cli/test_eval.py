@@ -69,24 +69,6 @@ def test_more_failed_cases_than_allowed_end_with_1(
     assert (error in done.err) == (code == 1)
 
 
-def test_every_reason_is_counted_in_table_and_report(ragbench: Ragbench) -> None:
-    rows = [
-        {"query": "A?", "response": "a", "reference": "a"},
-        {"query": "B?", "response": "I don't know.", "reference": "b"},
-        {"query": "C?", "response": "c"},
-        {"query": "D?", "response": "d"},
-    ]
-    lines("a.jsonl", rows)
-    done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "best_of_n,token_f1")
-    words = " ".join(done.out.split())
-    assert "best_of_n: no reference answer (2)" in words
-    assert "the system declined to answer (1)" in words
-    markdown = Path("run/report.md").read_text("utf-8")
-    assert "## Not measured" in markdown
-    assert r"| token\_f1 | no reference answer | 2 |" in markdown
-    assert "|  | the system declined to answer | 1 |" in markdown
-
-
 def test_the_same_command_asks_nothing_again(ragbench: Ragbench) -> None:
     first = ragbench(*PLAIN)
     before = Path("run/report.json").read_bytes()
@@ -168,14 +150,6 @@ def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> No
     assert score("recall@5", "run") == score("recall@5", "other") == (1.0, 2)
 
 
-def test_fields_are_mapped(ragbench: Ragbench) -> None:
-    rows = lines("fragen.jsonl", [{"Frage": "Wann?", "Antwort": "27 days"}])
-    command = ("eval", rows, "--rag", "rags.py:Plain", "-o", "run")
-    assert ragbench(*command).code == 2
-    ragbench(*command, "--field", "query=Frage", "--field", "reference=Antwort").ok()
-    assert score("exact_match") == (1.0, 1)
-
-
 def test_a_plus_adds_metrics_to_the_usual_ones(ragbench: Ragbench) -> None:
     assert ragbench("eval", "office", "-o", "usual").code == 0
     assert ragbench("eval", "office", "-o", "run", "-m", "+hit_rate@1").code == 0
@@ -195,11 +169,6 @@ def test_options_come_from_the_environment(
     # What is said on the command line counts more.
     found = json.loads(ragbench("eval", "office", "--limit", "1").out)
     assert found["manifest"]["dataset"]["cases"] == 1
-
-
-def test_all_bad_lines_are_named_at_once(ragbench: Ragbench) -> None:
-    bad = lines("bad.jsonl", [{"id": "1"}, {"query": "ok"}, {"query": 3}])
-    ragbench("eval", bad, "--rag", "rags.py:Plain").refused("bad.jsonl:1:", "bad.jsonl:3:")
 
 
 def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import Ragbench, cases_of, lines, own_rag, report
+from tests.cli.runs import Ragbench
 
 
 @pytest.fixture
@@ -15,18 +14,6 @@ def run(ragbench: Ragbench) -> str:
     """A run of a RAG that finds one document and always says 27 days."""
     assert ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run", "-q").code == 0
     return "run"
-
-
-def test_every_case_of_a_run_has_one_cause(ragbench: Ragbench, run: str) -> None:
-    made = report(run)
-    causes = {case["id"]: case["attribution"]["cause"] for case in cases_of(run)}
-    assert causes == {"c1": "right", "c2": "not_retrieved", "c3": "answered_without"}
-    assert [(count["cause"], count["cases"]) for count in made["causes"]] == [
-        ("not_retrieved", 1),
-        ("answered_without", 1),
-        ("right", 1),
-    ]
-    assert "## Where the answers were lost" in (Path(run) / "report.md").read_text("utf-8")
 
 
 def test_the_waterfall_and_the_worst_cases(ragbench: Ragbench, run: str) -> None:
@@ -47,23 +34,6 @@ def test_one_case_hop_by_hop(ragbench: Ragbench, run: str) -> None:
     (chunk,) = story["chunks"]
     assert (chunk["retrieved"], chunk["shown"], chunk["is_gold"]) == (1, 1, True)
     assert story["references"] == ["27 days"]
-
-
-def test_what_an_operator_dropped_is_named(ragbench: Ragbench) -> None:
-    Path("post.yaml").write_text(
-        "operators:\n  - action: filter\n    type: top_k\n    k: 1\n", "utf-8"
-    )
-    desk = "The help desk is open from 8 to 17."
-    case = {"id": "q", "query": "When is the help desk open?", "reference_contexts": [desk]}
-    lines("cases.jsonl", [case | {"reference": "from 8 to 17"}])
-    rag = own_rag("return 'a badge'", f"return ['A lost badge.', {desk!r}]")
-    command = ("eval", "cases.jsonl", "--rag", rag, "--post-retrieval", "post.yaml")
-    assert ragbench(*command, "-o", "cut", "-q").code == 0
-    (made,) = cases_of("cut")
-    found = made["attribution"]
-    assert (found["cause"], found["basis"], found["rank"]) == ("dropped", "texts", 2)
-    assert "top_k" in found["stage"]
-    assert "top_k" in ragbench("explain", "cut", "q").out
 
 
 def test_a_cause_is_taken_as_tables_print_it(ragbench: Ragbench, run: str) -> None:

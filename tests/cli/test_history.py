@@ -78,12 +78,6 @@ def test_changes_are_marked_where_they_are_shown(
     assert len(found["metrics"][0]["scores"]) == len(found["runs"]) == len(losses)
 
 
-def test_what_is_no_baseline_ends_with_2(ragbench: Ragbench) -> None:
-    ragbench("history").refused("ragbench-baseline.json cannot be read")
-    Path("report.json").write_text("{}", "utf-8")
-    ragbench("history", "report.json").refused("is not a baseline file")
-
-
 @pytest.mark.parametrize(
     ("figures", "options", "shown"),
     [

@@ -64,24 +64,6 @@ def test_files_that_are_not_read_are_named(
     assert shown["skipped"] == ["c.pdf", "e.py", "sub/d.html"]
 
 
-@pytest.mark.extra("qdrant")
-def test_a_store_ranks_by_words_where_it_is_reported_to(ragbench: Ragbench) -> None:
-    store = ("--store", "qdrant:other")
-    done = ragbench("index", "office", *store, *HASHING, "--words", "store", "-q")
-    assert done.out == "office: 3 documents, 3 chunks: 3 written, 0 unchanged, 0 removed\n"
-    assert ragbench("index", "--list", *store).out == (
-        "office  3 chunks  hashing:256 (256 dimensions)  words by the store\n"
-    )
-    assert ragbench("index", "office", *STORE, *HASHING, "-q").code == 0
-    for strategy in ("sparse", "hybrid"):
-        asked = ("search", "how much paid leave?", "--strategy", strategy, "--json")
-        there, here = ragbench(*asked, *store), ragbench(*asked, *STORE)
-        assert (there.code, there.err) == (0, "")
-        assert found(there) == found(here) and "leave" in found(there)
-    again = ragbench("index", "office", *store, *HASHING, "-q")
-    assert again.out.endswith("0 written, 3 unchanged, 0 removed\n")
-
-
 def test_collections_are_listed_and_dropped(indexed: Ragbench) -> None:
     listed = indexed("index", "--list", *STORE)
     assert listed.out == "office  3 chunks  hashing:256 (256 dimensions)\n"

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -118,96 +112,7 @@ def test_a_cap_of_the_run_counts_what_earlier_commands_spent(ragbench: Ragbench)
         assert ragbench(*RUN, *model(server, *more, "--repeats", "2")).code == 0
         receipts = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
         total = sum(float(json.loads(line)["cost"]) for line in receipts)
-        texts = [message["content"] for c in server.calls for message in c.payload["messages"]]
-        said = [len(server.say(call.payload)) // 4 + 1 for call in server.calls]
-        used = sum(len(text) // 4 + 4 for text in texts) + sum(said)  # as the server counts
-        assert total == pytest.approx(used / 1e5)
-
-
-@pytest.mark.extra("llm")
-def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
-    rows: list[dict[str, Any]] = [
-        {"claim": f"Bee {n} flies.", "evidence": ["Bees fly."], "label": n % 3 == 0}
-        for n in range(12)
-    ]
-    lines("labels.jsonl", rows)
-    command = ("judge-card", "labels.jsonl")
-    with FaultServer() as server:
-        done = ragbench(*command, *model(server, "--repeats", "2"))
-        reported = json.loads(ragbench(*command, *model(server, "--repeats", "2", "--json")).out)
-        # Twice each claim; padded; told to say supported, in the answer and in a passage.
-        assert len(server.calls) == 1 + 24 + 12 + 2 * 8
-        assert ragbench(*command, "-m", "F1", *model(server)).code == 2
-    assert done.code == 0
-    assert "12 of 12 claims judged" in done.out and "invented quotes       0.000" in done.out
-    assert (reported["judged"], reported["base_rate"]) == (12, pytest.approx(8 / 12))
-    assert reported["consistency"]["value"] == 1.0
-
-
-@pytest.mark.nightly
-@pytest.mark.extra("llm")
-def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
-    numbers = range(60)
-    asked_of = [{"id": f"k{n}", "query": f"Question {n}?", "reference": "27 days"} for n in numbers]
-    lines("cases.jsonl", asked_of)
-    draw = random.Random(11)
-
-    def started(out: str, url: str) -> subprocess.Popen[bytes]:
-        command = (
-            f"-m ragbench_cli eval cases.jsonl --rag rags.py:Plain -m support --out {out} -q "
-            f"--llm-model m --llm-base-url {url}"
-        )
-        settings = {"CACHE": f"{out}.sqlite", "PRICE_INPUT": "1", "PRICE_OUTPUT": "2"}
-        more = {f"RAGBENCH_LLM_{name}": value for name, value in settings.items()}
-        more["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
-        arguments = [sys.executable, *command.split()]
-        return subprocess.Popen(arguments, env=os.environ | more, stdout=subprocess.DEVNULL)
-
-    with FaultServer(latency=0.02) as server:
-        for _ in range(2):
-            enough = len(server.good) + draw.randrange(3, 20)
-            process = started("killed", server.url)
-            while len(server.good) < enough and process.poll() is None:
-                time.sleep(0.002)
-            process.send_signal(signal.SIGKILL)
-            assert process.wait() == -signal.SIGKILL
-        assert len(server.good) < 61
-        assert started("killed", server.url).wait() == 0
-        finished = list(server.calls)
-        asked = [json.dumps(call.payload) for call in finished]
-        # What was in flight when the process died may be asked again, at most once a kill.
-        assert len(asked) - len(set(asked)) <= 2 * 32
-        receipts = Path("killed/receipts.jsonl").read_text("utf-8").splitlines()
-        ends = [json.loads(receipt)["ended"] for receipt in receipts]
-        assert ends == ["killed", "killed", "done"] and not Path("killed/calls.jsonl").exists()
-        assert started("whole", server.url).wait() == 0
-    assert len(set(asked)) == 61
-    for name in ("report.json", "report.md", "cases.csv", "judgements.jsonl"):
-        assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes(), name
-
-
-@pytest.mark.extra("llm")
-def test_runs_of_two_judges_are_not_compared_until_one_judges_both(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def judged(folder: str, name: str) -> None:
-        monkeypatch.setenv("RAGBENCH_LLM_MODEL", name)
-        arguments = ("eval", "office", "--rag", "rags.py:Plain", "-m", "token_f1,support")
-        assert ragbench(*arguments, "--out", folder).code == 0
-
-    gated = ("gate", "new", "--baseline", "old")
-    with FaultServer() as server:
-        monkeypatch.setenv("RAGBENCH_LLM_BASE_URL", server.url)
-        judged("old", "one")
-        judged("new", "another")
-        refused = ragbench(*gated)
-        assert refused.code == 3 and "different judges" in refused.out + refused.err
-        asked = len(server.calls)
-        again = ("eval", "old", "-m", "token_f1,support", "--out", "anew")
-        assert ragbench(*again).code == 0
-        assert ragbench("gate", "new", "--baseline", "anew").code == 0
-        # The same questions to the same judge as the new run's: all of them are cached.
-        assert len(server.calls) == asked
+        assert spent < total < 1
 
 
 def test_a_panel_and_canaries_stand_in_the_report(ragbench: Ragbench) -> None:
@@ -274,15 +179,3 @@ def test_quotes_are_located_and_nothing_is_paid_for_twice(ragbench: Ragbench) ->
         asked = len(server.good)
         assert ragbench(*command, *model(server, "-q")).out == done.out
         assert len(server.good) == asked
-
-
-@pytest.mark.extra("llm")
-@pytest.mark.parametrize(("high", "asks"), [(0.000001, False), (1.0, True)])
-def test_a_cascade_asks_only_where_words_are_unsure(
-    ragbench: Ragbench, high: float, asks: bool
-) -> None:
-    band = json.dumps({"low": 0.0, "high": high})
-    with FaultServer(say=located) as server:
-        command = ("validate", dump(), "--validator", "cascade", "--validator-args", band, "-q")
-        assert ragbench(*command, *model(server)).code == 0
-    assert (len(server.calls) > 0) is asks

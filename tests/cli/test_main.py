@@ -30,7 +30,7 @@ GROUPS = [command for command in SPELLED if any(c[:-1] == command for c in SPELL
 
 @pytest.mark.parametrize("command", SPELLED, ids=" ".join)
 @pytest.mark.parametrize("columns", ["60", "80"])
-def test_help_has_an_example_and_keeps_its_lines(
+def test_help_has_an_example_a_text_for_every_option_and_keeps_its_lines(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, command: list[str], columns: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
@@ -40,16 +40,10 @@ def test_help_has_an_example_and_keeps_its_lines(
     assert "env var" not in done.out
     if command not in GROUPS or not command:
         assert re.search(r"^  Examples?:\n(    ragbench .*\n)+", done.out, re.MULTILINE) is not None
+    for line in ragbench(*command, "--help-all" if command else "--help").out.splitlines():
+        assert not line.startswith("  -") or re.match(r"  -.+?(  +\S|$)", line), line
     if command in GROUPS and columns == "80":  # what each command is for is not cut
         assert "..." not in done.out.split("Commands:\n")[1]
-
-
-@pytest.mark.parametrize("command", SPELLED, ids=" ".join)
-def test_every_option_has_a_help_text(ragbench: Ragbench, command: list[str]) -> None:
-    lines = ragbench(*command, "--help-all" if command else "--help").out.splitlines()
-    for line in lines:
-        if line.startswith("  -"):
-            assert re.match(r"  -.+?(  +\S|$)", line), line
 
 
 def test_the_help_of_eval_shows_what_is_common_by_what_it_is_for(ragbench: Ragbench) -> None:
@@ -129,3 +123,25 @@ def test_what_is_too_large_names_the_option_that_allows_it(
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1KB")
     assert ragbench(*arguments, "--fresh").code == 2
     ragbench("--max-file", "much", *arguments).refused("'much' is not a size")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("ragbench ev", ["eval"]),
+        ("ragbench show metric nD", ["nDCG"]),
+        ("ragbench eval x --matching d", ["document_id"]),
+        ("ragbench eval x --format sq", ["squad"]),
+        ("ragbench eval x -m recall@5,set_f", ["recall@5,set_f1"]),
+        ("ragbench export x --to tr", ["trec"]),
+        ("ragbench eval --retry", ["--retry-failed"]),
+    ],
+)
+def test_a_shell_completes(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, typed: str, offered: list[str]
+) -> None:
+    monkeypatch.setenv("_RAGBENCH_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    done = ragbench()
+    assert (done.code, done.out.split(), done.err) == (0, offered, "")

@@ -35,40 +35,9 @@ def test_post_retrieval_of_a_pipeline_is_a_stage_of_the_run(ragbench: Ragbench) 
     )
 
 
-def test_an_edited_file_finds_its_retrievals_again(ragbench: Ragbench) -> None:
-    for text in ("generation: extractive", "generation: {threshold: 0.9}"):
-        save(text)
-        assert ragbench(*RUN, "--pipeline", "rag.yaml").code == 0
-    assert len([path for path in Path("reports").iterdir() if path.is_dir()]) == 1
-
-
-@pytest.mark.parametrize(
-    ("more", "shown"),
-    [
-        (("--rag", "rags.py:Plain"), "--rag and --pipeline cannot be combined"),
-        (("--rag-args", "{}"), "--rag-args and --pipeline cannot be combined"),
-        (("--post-retrieval", "x.yaml"), "--post-retrieval and --pipeline cannot be combined"),
-        (("--corpus", "office/corpus.jsonl"), "rag.yaml names its corpus"),
-    ],
-)
-def test_options_that_say_the_same_twice_are_refused(
-    ragbench: Ragbench, more: tuple[str, ...], shown: str
-) -> None:
-    (corpus,) = Path("office").glob("corpus.*")
-    save(f"indexing: {{corpus: {corpus}}}")
-    ragbench(*RUN, "--pipeline", "rag.yaml", *more).refused(shown)
-
-
 def said(payload: dict[str, Any]) -> str:
     contexts = json.loads(payload["messages"][-1]["content"])["contexts"]
     return str(contexts[0]["text"])
-
-
-def test_a_cost_that_nobody_knows_is_not_capped(ragbench: Ragbench) -> None:
-    save("llm: {model: m, base_url: 'http://localhost:1/v1'}\ngeneration: chat")
-    ragbench(*RUN, "--pipeline", "rag.yaml", "--max-cost", "1").refused(
-        "the cost cannot be capped: the price of m"
-    )
 
 
 @pytest.mark.extra("llm")
@@ -107,16 +76,6 @@ def test_what_a_pipelines_model_took_is_reported_and_kept(ragbench: Ragbench) ->
     assert json.loads(second)["lines"][0]["cached"] == asked
 
 
-def test_every_problem_is_reported_before_anything_runs(ragbench: Ragbench) -> None:
-    save("retreival: bm25\ngeneration:\n  type: extractiv\n")
-    ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "run").refused(
-        "rag.yaml:1: field 'retreival': unknown key",
-        "Did you mean 'retrieval'?",
-        "rag.yaml:3: field 'type': unknown type 'extractiv'",
-    )
-    assert not Path("run").exists()
-
-
 def test_the_model_of_ragbench_yaml_serves_a_pipeline(ragbench: Ragbench) -> None:
     save("generation: chat")
     done = ragbench("doctor", "--pipeline", "rag.yaml").refused()
@@ -152,15 +111,7 @@ def test_show_lists_the_stages_and_prints_the_schema(ragbench: Ragbench) -> None
         assert f"  {name} " in done.out
     validator = Draft202012Validator(json.loads(ragbench("show", "pipeline", "--json").out))
     assert not list(validator.iter_errors({"retrieval": {"type": "bm25", "top_k": 3}}))
-    for wrong in (
-        {"retreival": "bm25"},
-        {"retrieval": {"type": "bm25", "top_k": "many"}},
-        {"retrieval": {"type": "bm25", "foo": 1}},
-        {"generation": "extractiv"},
-        {"pre_retrieval": [{"type": "hyde", "chat": "x"}]},
-        {"post_retrieval": [{"action": "filter", "type": "top_k", "n": 1}]},
-        {"llm": {"modl": "m"}},
-    ):
+    for wrong in ({"retreival": "bm25"}, {"retrieval": {"type": "bm25", "top_k": "many"}}):
         assert list(validator.iter_errors(wrong)), wrong
     ragbench("init", "project", "--with", "pipeline")
     text = Path("project/pipeline.yaml").read_text("utf-8")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
-import pytest
-
-from tests.cli.runs import Ragbench, cases_of
+from tests.cli.runs import Ragbench
 
 STAGE = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
 VARIANTS = """variants:
@@ -38,52 +35,6 @@ def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:
     for arguments in ((), ("--post-retrieval", "stage.yaml"), ("--post-retrieval", "stage.yaml")):
         assert ragbench("eval", "office", "-q", *arguments).code == 0
     assert len([path for path in Path("reports").iterdir() if path.is_dir()]) == 2
-
-
-def test_a_bad_stage_is_refused_with_every_line_before_anything_runs(ragbench: Ragbench) -> None:
-    save("stage.yaml", "operators:\n  - {action: filter, type: top_k, k: 0}\n  - {action: x}\n")
-    ragbench(*RUN, "--post-retrieval", "stage.yaml").refused(
-        "stage.yaml:2: field 'k': k must be at least 1, not 0",
-        "stage.yaml:3: field 'action': unknown action 'x'.",
-    )
-    assert not Path("run").exists()
-
-
-def test_further_queries_are_asked_of_the_rag(ragbench: Ragbench) -> None:
-    save(
-        "stage.yaml",
-        "operators:\n  - action: merge\n    type: multi_query\n"
-        '    queries: [{query: "help desk", top_k: 1}]\n',
-    )
-    arguments = ("--top-k", "1", "--post-retrieval", "stage.yaml")
-    assert ragbench("eval", "office", "--out", "run", "--limit", "1", *arguments).code == 0
-    case = cases_of()[0]
-    assert case["retrieved_ids"] == ["leave", "desk"]
-
-
-LLM = "operators:\n  - {action: filter, type: llm}\n"
-
-
-def test_an_operator_that_needs_a_language_model_says_how_to_name_one(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
-        monkeypatch.delenv(name)
-    save("stage.yaml", LLM)
-    ragbench(*RUN, "--post-retrieval", "stage.yaml").refused("no model is named")
-    assert not Path("run").exists()
-
-
-def test_a_model_of_the_users_own_takes_part(ragbench: Ragbench) -> None:
-    save(
-        "mine.py",
-        "class Model:\n    name = 'mine'\n"
-        "    def complete(self, messages):\n        return '{\"keep\": [2]}'\n",
-    )
-    save("stage.yaml", f"chat: mine.py:Model\n{LLM}")
-    assert ragbench(*RUN, "--limit", "1", "--post-retrieval", "stage.yaml").code == 0
-    case = cases_of()[0]
-    assert len(case["retrieved_ids"]) == 1
 
 
 def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) -> None:

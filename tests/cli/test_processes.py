@@ -1,4 +1,4 @@
-"""What only a process of its own shows: imports, pipes, encodings, terminals, completion."""
+"""What only a process of its own shows: imports, pipes, encodings, terminals."""
 
 from __future__ import annotations
 
@@ -97,20 +97,6 @@ def test_a_reader_that_goes_away_is_not_an_error() -> None:
     assert process.wait() == 2
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk_is_reported() -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "ragbench_cli", "show", "exports", "--json"],
-            env=environment(),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    assert done.returncode == 2
-    assert done.stderr.decode().splitlines()[0] == "Error: No space left on device"
-
-
 def test_a_terminal_that_cannot_show_a_letter_shows_its_code() -> None:
     Path("fragen.jsonl").write_text('{"query": "x", "id": "错误"}\n', "utf-8")
     arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Broken", "-o", "运行")
@@ -202,23 +188,3 @@ def test_a_terminal_shows_bars_and_colours_as_far_as_it_can() -> None:
     dumb = on_terminal(*command, "--fresh", TERM="dumb")
     assert "\x1b" not in dumb
     assert "generate  2 answered, 1 failed" in dumb
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("ragbench ev", ["eval"]),
-        ("ragbench show metric nD", ["nDCG"]),
-        ("ragbench eval x --matching d", ["document_id"]),
-        ("ragbench eval x --format sq", ["squad"]),
-        ("ragbench eval x -m recall@5,set_f", ["recall@5,set_f1"]),
-        ("ragbench export x --to tr", ["trec"]),
-        ("ragbench eval --retry", ["--retry-failed"]),
-    ],
-)
-def test_a_shell_completes(typed: str, offered: list[str]) -> None:
-    words = str(len(typed.split()) - 1)
-    code, out, err = ended(
-        start(_RAGBENCH_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=words)
-    )
-    assert (code, out.split(), err) == (0, offered, "")

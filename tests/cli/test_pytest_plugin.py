@@ -18,11 +18,11 @@ from ragbench.gate.baseline_file import write_baseline
 from ragbench.gate.main_runs import baseline_of
 from ragbench_cli.main import main
 from tests.cli.conftest import CASES, DOCUMENTS, RAGS
+from tests.cli.runs import Ragbench, lines
 from tests.unit.gate.builders import run as made
 
 pytest_plugins = ["pytester"]
 
-Ragbench = Callable[..., Any]
 Pytest = Callable[..., pytest.RunResult]
 
 
@@ -52,9 +52,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     """
     home = tmp_path_factory.mktemp("run")
     (home / "rags.py").write_text(RAGS, encoding="utf-8")
-    for name, records in (("cases", CASES), ("corpus", DOCUMENTS)):
-        lines = "".join(f"{json.dumps(record)}\n" for record in records)
-        (home / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    lines(home / "cases.jsonl", CASES)
+    lines(home / "corpus.jsonl", DOCUMENTS)
     arguments = ["eval", str(home), "--rag", f"{home / 'rags.py'}:Plain", "-q"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
@@ -120,18 +119,6 @@ def test_a_baseline_and_a_config_can_be_named(inner: Pytest, run: str, ragbench:
     result = inner("--ragbench", run, *options, "-v", "empty")
     result.assert_outcomes(passed=5)
     result.stdout.fnmatch_lines(["ragbench::recall@5 (loss up to 0.100) PASSED*"])
-
-
-def test_checks_are_selected_as_other_tests_and_stand_behind_them(inner: Pytest, run: str) -> None:
-    demand(recall={"min": 0.5})
-    Path("test_mine.py").write_text("def test_mine(): pass\n", "utf-8")
-    result = inner("--ragbench", run, "-v", "test_mine.py")
-    result.assert_outcomes(passed=4)
-    lines = [line for line in result.stdout.lines if "PASSED" in line]
-    assert lines[0].startswith("test_mine.py::test_mine")
-    inner("--ragbench", run, "-k", "verdict", "test_mine.py").assert_outcomes(
-        passed=1, deselected=3
-    )
 
 
 def test_a_run_that_cannot_be_judged_is_a_usage_error(inner: Pytest, run: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import Ragbench, cases_of
+from tests.cli.runs import Ragbench, cases_of, lines
 
 NOISY = '''
 """Answers by the number of times that it was asked a question, which it counts in a file."""
@@ -35,8 +35,8 @@ class Noisy(RAGInterface):
 @pytest.fixture
 def cases() -> None:
     """Four cases whose answer is yes."""
-    lines = [{"id": f"q{n}", "query": f"Is {n} a number?", "reference": "yes"} for n in range(4)]
-    Path("cases.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    rows = ({"id": f"q{n}", "query": f"Is {n} a number?", "reference": "yes"} for n in range(4))
+    lines("cases.jsonl", rows)
     Path("noisy.py").write_text(NOISY, "utf-8")
 
 
@@ -99,28 +99,25 @@ def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
 
 WORKING = """
 import time
-from functools import cache
 
 from ragbench import RAGInterface
 
-
-def work(query):
-    time.sleep(0.05)
-    return "yes"
+KEPT = {}
 
 
 class Plain(RAGInterface):
-    answer = staticmethod(work)
-
     def retrieve(self, query, top_k=None):
         return [query]
 
     def generate(self, query, contexts):
-        return self.answer(query)
+        if query not in KEPT:
+            time.sleep(0.05)
+        KEPT.update({query: "yes"} if isinstance(self, Keeping) else {})
+        return "yes"
 
 
 class Keeping(Plain):
-    answer = staticmethod(cache(work))
+    pass
 """
 
 

@@ -72,12 +72,6 @@ def test_answers_are_joined_with_their_dataset(ragbench: Ragbench) -> None:
     assert description == {"spec": "recorded", "answers": "said.jsonl"}
 
 
-def test_a_retrieval_run_is_scored_on_its_dataset(ragbench: Ragbench) -> None:
-    Path("bm25.run").write_text("c1 Q0 leave 1 3 t\nc2 Q0 badge 1 2 t\nc2 Q0 desk 2 1 t\n", "utf-8")
-    ragbench("eval", "office", "--answers", "bm25.run", "-o", "run", "-m", "MRR@10").ok()
-    assert score("MRR@10") == (0.75, 2)
-
-
 def test_verdicts_join_a_run(ragbench: Ragbench) -> None:
     ragbench("eval", "office", "-o", "first", "-q")
     ragbench("validate", "first", "-o", "verdicts.jsonl", "-q")

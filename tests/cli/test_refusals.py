@@ -21,6 +21,8 @@ FILES = {
     "half.jsonl": '{"query": "a b", "chunks": []}\n{oops\n',
     "no_verdicts.jsonl": '{"query_id": "q1", "answer_present": true}\n',
     "documents.jsonl": '{"id": "a", "text": "Rain."}\n',
+    "stage.yaml": "operators: [{action: filter, type: llm}]",
+    "rag.yaml": "indexing: {corpus: office/corpus.jsonl}\n",
 }
 USAGE = {
     "evaluate": "No such command 'evaluate'",
@@ -35,6 +37,9 @@ USAGE = {
     "explain office": "is not a run folder",
     "calibrate good.jsonl -q": "no query says whether its answer is present",
     "doctor --corpus office": "--corpus",
+    "cache stats": "there is no cache at reports/llm-cache.sqlite",
+    "history": "ragbench-baseline.json cannot be read",
+    "history good.jsonl": "is not a baseline file",
 }
 EVAL = {
     "nope.jsonl": "nope.jsonl: no such file or folder",
@@ -63,6 +68,12 @@ EVAL = {
     "office --validate nobody": "unknown name 'nobody'",
     "office --calibration c.json": "name one with --validate",
     "office --rag-repeats 2": "--rag-repeats needs --rag",
+    "office --pipeline rag.yaml --rag rags.py:Plain": "--rag and --pipeline cannot be combined",
+    "office --pipeline rag.yaml --rag-args {}": "--rag-args and --pipeline cannot be combined",
+    "office --pipeline rag.yaml --post-retrieval x": "--post-retrieval and --pipeline cannot be",
+    "office --pipeline rag.yaml --corpus office": "rag.yaml names its corpus",
+    "office --post-retrieval stage.yaml": "no model is named",
+    "office --workers 2": "--workers needs --engine",
     "office --rag rags.py:Plain --rag-repeats 0": "--rag-repeats",
     "office --rag rags.py:Plain --rag-repeats 21": "give 1 to 20",
     "office --rag rags.py:Plain --rag-repeats 2 --dry-run": "--dry-run",

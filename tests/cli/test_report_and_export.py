@@ -29,12 +29,6 @@ def test_a_stored_run_is_reported_as_when_it_was_made(ragbench: Ragbench, run: s
     assert calls() == 3
 
 
-def test_a_report_as_json(ragbench: Ragbench, run: str) -> None:
-    done = ragbench("report", "run", "--json")
-    assert json.loads(done.out)["manifest"]["dataset"]["name"] == "office"
-    assert done.err == ""
-
-
 def test_a_page_shows_each_case_beside_that_of_another_run(ragbench: Ragbench, run: str) -> None:
     ragbench("eval", "office", "--rag", "rags.py:Failing", "-o", "other")
     done = ragbench("report", "other", "--against", "run", "--html", "page.html")

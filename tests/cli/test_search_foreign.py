@@ -62,35 +62,6 @@ def test_what_is_guessed_is_reported(filled: Ragbench) -> None:
     )
 
 
-def test_fields_are_named(filled: Ragbench) -> None:
-    fields = ("--map", "text=page_content", "--map", "id=key", "--map", "metadata=metadata")
-    done = filled("search", *DOCS, *HASHING, *fields, "open help desk", "-k", "2")
-    assert done.code == 0
-    first, second = (line for line in done.out.splitlines() if line[:2] in ("1.", "2."))
-    assert first.endswith("  desk")
-    assert second.endswith("  5")
-    assert "   source=desk.pdf" in done.out.splitlines()
-    assert done.err.splitlines()[1:] == [
-        "Warning: 1 row has no text under 'page_content': kept with an empty one (such as '9')"
-    ]
-    named = ("--collection", "named", "--map", "vector=dense")
-    done = filled("search", *STORE, *named, *HASHING, "lost badge", "-k", "1", "--json")
-    assert rows(done.out)[0]["chunks"][0]["text"] == TEXTS["badge"]
-    assert "read as: text=body  vector=dense  (cosine" in done.err
-
-
-def test_filters_are_executed_in_the_collection(filled: Ragbench) -> None:
-    def ids(*arguments: str) -> list[str]:
-        done = filled("search", *DOCS, *HASHING, "paid leave", "--json", "-k", "9", *arguments)
-        assert done.code == 0
-        return [chunk["metadata"]["key"] for chunk in rows(done.out)[0]["chunks"]]
-
-    assert ids("--filter", "source=desk.pdf") == ["desk"]
-    native = '{"must": [{"key": "metadata.source", "match": {"value": "badge.pdf"}}]}'
-    assert ids("--native-filter", native) == ["badge"]
-    assert ids("--native-filter", native, "--filter", "source=desk.pdf") == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

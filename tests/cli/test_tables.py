@@ -123,10 +123,6 @@ def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> Non
     assert "  generate     10  200.0 ms  200.0 ms  300.0 ms  400.0 ms\n" in mixed
 
 
-def test_counts_of_tokens_are_not_shown_as_shares(printed: Any) -> None:
-    assert "1,234.5" in printed(report([summary("prompt_tokens", score=1234.5)]))
-
-
 def test_failures_of_one_type_share_a_line(printed: Any) -> None:
     groups = [failure("first", 3), failure("second", 2, first=3), failure("t", 1, "KeyError", 9)]
     lines = printed(report(failures=groups), 200).splitlines()

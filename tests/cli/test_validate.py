@@ -103,17 +103,6 @@ def test_standard_input_and_output(ragbench: Ragbench, monkeypatch: pytest.Monke
     assert done.err == ""
 
 
-def test_a_table_in_an_old_encoding_is_judged_and_the_guess_is_said(ragbench: Ragbench) -> None:
-    rows = "query,text\nWie viele Tage für Ferien?,Für Ferien gibt es 27 Tage im Jahr.\n"
-    Path("rows.csv").write_bytes(rows.encode("cp1252"))
-    done = ragbench("validate", "rows.csv", "--json", "-q").ok()
-    assert json.loads(done.out)["evidence"][0]["text"] == "Für Ferien gibt es 27 Tage im Jahr."
-    assert done.err == "'rows.csv' is not UTF-8 and is read as cp1252, a guess (--encoding)\n"
-    named = ragbench("validate", "rows.csv", "--json", "-q", "--encoding", "cp1252")
-    assert (named.out, named.err) == (done.out, "")
-    ragbench("validate", "rows.csv", "--encoding", "cp9999").refused("no text encoding 'cp9999'")
-
-
 # --- the edge cases of the specification
 
 
@@ -163,12 +152,6 @@ def test_an_edge_case_gets_a_verdict_and_its_warning(verdicts: Verdicts, name: s
         assert verdict["message"] == NOTHING
     texts = [str(one.get("text")) for one in chunks if isinstance(one, dict)]
     assert all(any(piece["text"] in text for text in texts) for piece in verdict["evidence"])
-
-
-@pytest.mark.parametrize(("query", "kind"), [("?!", "empty_query"), ("it", "unclear_query")])
-def test_unclear_queries_get_a_verdict(verdicts: Verdicts, query: str, kind: str) -> None:
-    (verdict,) = verdicts(asked(query=query))
-    assert kind in kinds(verdict)
 
 
 # --- what cannot be read
@@ -405,25 +388,6 @@ def test_verdicts_of_another_validator_are_not_taken(ragbench: Ragbench, judged:
         assert len(judged) == asked  # what the first validator said is still there
         assert (Path("v.jsonl").read_bytes() == lines) is (more == ())
     assert Path("v.jsonl").read_bytes() == b"".join(lines.splitlines(keepends=True)[:2])
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "left"),
-    [
-        ([asked()], (), []),
-        ([asked()], ("--json",), []),
-        (["{oops", asked()], ("-o", "v.jsonl", "--strict"), []),
-        (['{"query": "a b", "chunks": 5}', '{"chunks": []}'], ("-o", "v.jsonl"), []),
-        ([asked()], ("-o", "v.jsonl"), ["v.jsonl", "v.jsonl.journal", "v.summary.json"]),
-    ],
-)
-def test_what_is_left_behind(
-    ragbench: Ragbench, content: list[Any], options: tuple[str, ...], left: list[str]
-) -> None:
-    dump = written(*content)
-    before = set(Path().iterdir())
-    ragbench("validate", dump, "-q", *options)
-    assert sorted(path.name for path in {*Path().iterdir()} - before) == left
 
 
 def test_a_file_of_another_program_is_not_taken_for_the_journal(ragbench: Ragbench) -> None:

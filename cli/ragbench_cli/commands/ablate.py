@@ -2,34 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from ragbench.core.ablation import Ablation
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.eval_options import LimitOption, complete_metrics
-from ragbench_cli.models import LLMBaseUrlOption, LLMChoice, LLMModelOption
+from ragbench_cli.eval_options import complete_metrics
+from ragbench_cli.models import NamedModel
 from ragbench_cli.options import (
+    CASES,
     JUDGING,
-    OUTPUT,
-    HtmlFolderOption,
-    HtmlOption,
-    JsonOption,
+    Output,
     RunArgument,
     amount,
-    check_stdout,
+    json_object,
     option,
-    show,
     takes_records,
 )
-from ragbench_cli.systems import GeneratorChoice
+
+if TYPE_CHECKING:
+    from ragbench.llm.budget import Budget
+    from ragbench.llm.endpoint import Price
+    from ragbench.stages.rag import RAG
+
+
+class _Answerer(NamedTuple):
+    """Whose generation answers, nobody's when None; and the price of its tokens, where known."""
+
+    rag: RAG | None
+    name: str | None
+    price: Price | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GeneratorChoice:
+    """Whose generation answers where nothing is retrieved, as the command line says it."""
+
+    rag: Annotated[str | None, option("RAG")] = None
+    """RAG whose generation answers from what each variant leaves: package.module:attr, file.py:attr
+    or an http(s) address."""
+    rag_args: Annotated[str | None, option("JSON", panel=CASES)] = None
+    """Arguments for the class or factory, as JSON."""
+    pipeline: Path | None = None
+    """YAML file of a RAG whose generation answers. See docs/pipeline.md."""
+    price: Annotated[str | None, option("IN,OUT")] = None
+    """Price of a million tokens of --rag's prompts and answers, such as 0.15,0.60. A pipeline's
+    model has its own."""
+
+
+@contextmanager
+def _answering(choice: GeneratorChoice, run: Path, budget: Budget) -> Generator[_Answerer]:
+    """The RAG and the price of its tokens, for the length of a block."""
+    from ragbench.errors import ConfigError
+    from ragbench.ledger.folder import RunFolder
+    from ragbench.ledger.manifest import read_manifest
+    from ragbench_cli.systems import DocumentsBeside, chosen_system
+
+    if choice.rag is None and choice.pipeline is None:
+        for name, value in (("--rag-args", choice.rag_args), ("--price", choice.price)):
+            if value is not None:
+                raise ConfigError(f"{name} needs --rag or --pipeline")
+        yield _Answerer(None, None, None)
+        return
+    if choice.rag is not None and choice.pipeline is not None:
+        raise ConfigError("--rag and --pipeline cannot be combined: give one of them")
+    with chosen_system(
+        rag=choice.rag,
+        pipeline=choice.pipeline,
+        arguments=json_object(choice.rag_args, "--rag-args"),
+        documents=DocumentsBeside(read_manifest(RunFolder(path=run).manifest).dataset.source),
+        budget=budget,
+    ) as system:
+        prices = {chat.price for chat in system.chats}
+        typed = None if choice.price is None else _price(choice.price)
+        known = prices.pop() if len(prices) == 1 else None
+        yield _Answerer(system.rag, system.name, typed or known)
+
+
+def _price(typed: str) -> Price:
+    from ragbench.llm.endpoint import Price
+
+    first, comma, second = typed.partition(",")
+    paid = amount(first, "--price")
+    got = amount(second if comma else first, "--price")
+    assert paid is not None
+    assert got is not None
+    return Price(input=paid, output=got, origin="--price")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,54 +107,27 @@ class Asked:
     end_to_end_f1 and token_f1 where somebody answers."""
     counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
     """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
-    limit: LimitOption = None
+    limit: Annotated[int | None, option(panel=CASES)] = None
+    """Take only the first N cases."""
     scores: Annotated[Path | None, option(rare=True)] = None
     """File for scores of slow or paid rerankers, so that none is asked for twice. By default
     reranker_scores.sqlite in the run's folder."""
     concurrency: Annotated[int, option(min=1)] = 1
     """Cases in flight at once. More than one makes times longer than a query takes."""
-    llm_model: LLMModelOption = None
-    llm_base_url: LLMBaseUrlOption = None
+    model: NamedModel
     max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
     """Most that the language model may cost. What was answered is kept: the same command goes
     on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
-    """Where the result goes, as the command line says it."""
-
-    md: Annotated[str | None, option("FILE", panel=OUTPUT)] = None
+class Shown(Output):
+    md: Annotated[str | None, option("FILE")] = None
     """Write the ablation as Markdown; - prints it."""
-    html: HtmlOption = None
-    html_folder: HtmlFolderOption = None
-    json: JsonOption = False
-
-    def __post_init__(self) -> None:
-        check_stdout(json=self.json, md=self.md)
-
-    def show(self, found: Ablation) -> None:
-        """Prints the result, and writes the files that were asked for."""
-        from ragbench.views.ablation import ablation_document, ablation_object
-        from ragbench_cli.comparison_tables import print_ablation
-
-        show(
-            partial(ablation_document, found),
-            data=partial(ablation_object, found) if self.json else None,
-            screen=partial(print_ablation, found),
-            md=self.md,
-            html=self.html,
-            html_folder=self.html_folder,
-        )
 
 
 @takes_records
-def command(
-    run: RunArgument,
-    answering: GeneratorChoice,
-    asked: Asked,
-    shown: Shown,
-) -> None:
+def command(run: RunArgument, answering: GeneratorChoice, asked: Asked, shown: Shown) -> None:
     """Compare variants of post-retrieval on a stored run.
 
     The retrievals of the run go through each variant; nothing is retrieved again. For each metric
@@ -112,14 +150,16 @@ def command(
     from ragbench.post.stage import rerankers_of
     from ragbench.text.token_counter import token_counter
     from ragbench.verbs.ablate import ablate
-    from ragbench_cli.models import language_model
+    from ragbench.views.ablation import ablation_document, ablation_object
+    from ragbench_cli.comparison_tables import print_ablation
+    from ragbench_cli.models import LLMChoice, language_model
 
     with ExitStack() as stack:
         stack.enter_context(console.users_code())
         tokens = token_counter(asked.counter)
         budget = Budget(amount(asked.max_cost, "--max-cost"))
-        answerer = stack.enter_context(answering.opened(run, budget))
-        model = LLMChoice(model=asked.llm_model, base_url=asked.llm_base_url)
+        answerer = stack.enter_context(_answering(answering, run, budget))
+        model = LLMChoice(model=asked.model.model, base_url=asked.model.base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))
         tried = load_variants(asked.variants, Resources(chat=chat))
         rerankers = [one for each in tried for one in rerankers_of(each.stage)]
@@ -140,7 +180,12 @@ def command(
         )
         if store.asked or store.reused:
             console.say(f"{store.asked:,} scores asked for, {store.reused:,} reused")
-    shown.show(replace(found, generator=answerer.name))
+    done = replace(found, generator=answerer.name)
+    shown.show(
+        partial(ablation_document, done),
+        data=partial(ablation_object, done),
+        screen=partial(print_ablation, done),
+    )
     if _is_dead(found):
         console.say("Error: every variant failed on every case, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)

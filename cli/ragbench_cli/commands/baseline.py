@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.options import JsonOption, argument, option, takes_records
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ragbench.core.history import FittedLimit
     from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
     from ragbench.gate.baseline_file import Baseline
@@ -29,27 +33,20 @@ _NAMED = 10
 """How many unstable cases are named."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetAsked:
+    runs: Annotated[list[Path], argument("RUN...")]
+    """Folders of runs of one unchanged system, oldest first."""
+    out: Annotated[Path, option("--out", "-o")] = _DEFAULT
+    """File to write."""
+    limits: Path | None = None
+    """Also write a configuration with the tolerance that fits these cases, measured from two or
+    more runs."""
+
+
 @app.command("set")
-def set_(
-    runs: Annotated[
-        list[Path],
-        argument(metavar="RUN...", help="Folders of runs of one unchanged system, oldest first."),
-    ],
-    out: Annotated[
-        Path,
-        option("--out", "-o", help="File to write.", metavar="FILE", show_default=True),
-    ] = _DEFAULT,
-    limits: Annotated[
-        Path | None,
-        option(
-            "--limits",
-            help="Also write a configuration with the tolerance that fits these cases, measured "
-            "from two or more runs.",
-            metavar="FILE",
-        ),
-    ] = None,
-    json: JsonOption = False,
-) -> None:
+@takes_records
+def set_(asked: SetAsked, json: JsonOption = False) -> None:
     """Keep a run as a baseline file, or the mean of several.
 
     Several runs of one unchanged system halve the noise that a later run is compared with, and
@@ -65,30 +62,43 @@ def set_(
     from ragbench.gate.baseline_file import write_baseline
     from ragbench.gate.main_runs import baseline_of
     from ragbench.gate.runs import read_run
+    from ragbench.io.atomic import written_whole
+    from ragbench.views.history import limit_line, limits_yaml
 
-    scores = [read_run(run) for run in runs]
+    scores = [read_run(run) for run in asked.runs]
     baseline = baseline_of(scores)
-    fitted = _fitted(scores, limits)
-    write_baseline(baseline, out)
-    if limits is not None:
-        _write_limits(limits, fitted, scores, baseline_file=out)
+    fitted = _fitted(asked, scores)
+    write_baseline(baseline, asked.out)
+    if asked.limits is not None:
+        words = ["ragbench", "baseline", "set", *(run.source for run in scores)]
+        text = limits_yaml(
+            fitted,
+            command=shlex.join([*words, "-o", str(asked.out), "--limits", str(asked.limits)]),
+            runs=len(scores),
+            cases=len(scores[0].cases),
+            baseline=Path(os.path.relpath(asked.out, asked.limits.parent)).as_posix(),
+        )
+        with written_whole(asked.limits) as file:
+            file.write(text.encode())
     if json:
         measured = [asdict(limit) for limit in fitted]
-        console.print_json({"path": str(out), **_facts(baseline), "limits": measured})
+        console.print_json({"path": str(asked.out), **_facts(baseline), "limits": measured})
     else:
-        typer.echo(out)
-        if limits is not None:
-            typer.echo(limits)
+        typer.echo(asked.out)
+        if asked.limits is not None:
+            typer.echo(asked.limits)
         console.say(_size(baseline))
-        _say_limits(fitted)
+        for limit in fitted:
+            console.say(f"{limit.metric}: {limit_line(limit)}")
     _warn(scores[-1])
 
 
-def _fitted(scores: Sequence[RunScores], limits: Path | None) -> tuple[FittedLimit, ...]:
+def _fitted(asked: SetAsked, scores: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     """What these cases can show; nothing with one run."""
     from ragbench.errors import ConfigError
     from ragbench.gate.history import fitted_limits
 
+    limits = asked.limits
     if limits is not None and len(scores) < 2:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
     if limits is not None and limits.exists():
@@ -96,60 +106,19 @@ def _fitted(scores: Sequence[RunScores], limits: Path | None) -> tuple[FittedLim
     return fitted_limits(scores) if len(scores) > 1 else ()
 
 
-def _write_limits(
-    path: Path, fitted: Sequence[FittedLimit], scores: Sequence[RunScores], *, baseline_file: Path
-) -> None:
-    import os
-    import shlex
-
-    from ragbench.io.atomic import written_whole
-    from ragbench.views.history import limits_yaml
-
-    sources = [run.source for run in scores]
-    words = ["ragbench", "baseline", "set", *sources, "-o", str(baseline_file)]
-    text = limits_yaml(
-        fitted,
-        command=shlex.join([*words, "--limits", str(path)]),
-        runs=len(scores),
-        cases=len(scores[0].cases),
-        baseline=Path(os.path.relpath(baseline_file, path.parent)).as_posix(),
-    )
-    with written_whole(path) as file:
-        file.write(text.encode())
-
-
-def _say_limits(fitted: Sequence[FittedLimit]) -> None:
-    from ragbench.views.history import limit_line
-
-    for limit in fitted:
-        console.say(f"{limit.metric}: {limit_line(limit)}")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AddAsked:
+    run: Annotated[Path, argument("RUN")]
+    """Folder of main's newest run."""
+    out: Annotated[Path, option("--out", "-o")] = _DEFAULT
+    """The baseline file; made where there is none."""
+    keep: Annotated[int, option("K", min=1)] = 5
+    """How many runs are averaged; the oldest is dropped."""
 
 
 @app.command("add")
-def add(
-    run: Annotated[Path, argument(metavar="RUN", help="Folder of main's newest run.")],
-    out: Annotated[
-        Path,
-        option(
-            "--out",
-            "-o",
-            help="The baseline file; made where there is none.",
-            metavar="FILE",
-            show_default=True,
-        ),
-    ] = _DEFAULT,
-    keep: Annotated[
-        int,
-        option(
-            "--keep",
-            help="How many runs are averaged; the oldest is dropped.",
-            metavar="K",
-            min=1,
-            show_default=True,
-        ),
-    ] = 5,
-    json: JsonOption = False,
-) -> None:
+@takes_records
+def add(asked: AddAsked, json: JsonOption = False) -> None:
     """Add main's newest run to a baseline file, after a merge.
 
     Later runs are compared with the mean of the last K runs. Where the new run is shown to differ
@@ -165,9 +134,9 @@ def add(
     from ragbench.gate.main_runs import Added, baseline_of, with_run
     from ragbench.gate.runs import read_run
 
-    scores = read_run(run)
+    out, scores = asked.out, read_run(asked.run)
     if out.exists():
-        added = with_run(read_baseline(out), scores, keep=keep)
+        added = with_run(read_baseline(out), scores, keep=asked.keep)
     else:
         added = Added(baseline=baseline_of([scores]))
     if not added.is_known:
@@ -187,9 +156,7 @@ def add(
 
 @app.command("show")
 def show(
-    file: Annotated[
-        Path, argument(metavar="FILE", help="A baseline file or a run folder.")
-    ] = _DEFAULT,
+    file: Annotated[Path, argument("FILE", help="A baseline file or a run folder.")] = _DEFAULT,
     json: JsonOption = False,
 ) -> None:
     """Show what a baseline file holds.
@@ -213,47 +180,48 @@ def show(
     if json:
         console.print_json({"path": str(file), **facts})
     else:
-        _print(facts)
+        from ragbench_cli.tables import draw
+
+        draw(console.data_console(), _blocks(facts))
 
 
-def _print(facts: dict[str, Any]) -> None:
-    from ragbench_cli.console import data_console
-    from ragbench_cli.tables import bare_table, print_block, styled
+def _blocks(facts: dict[str, Any]) -> Iterator[RenderableType]:
+    from ragbench_cli.tables import styled, table
 
-    page = data_console()
     commit = f", commit {facts['commit'][:12]}" if facts["commit"] else ""
     changes = " with changes" if facts["dirty"] else ""
     head = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"
-    print_block(page, styled((facts["rag"], "bold"), head))
+    yield styled((facts["rag"], "bold"), head)
     several = sum(run["repeats"] for run in facts["runs"]) > 1
     if len(facts["runs"]) > 1:
         dates = [run["date"][:10] for run in facts["runs"] if run["date"]]
         days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
         span = f", {' to '.join(days)}" if days else ""
-        print_block(page, f"the mean of {len(facts['runs'])} runs{span}")
-    print_block(page, "")
-    table = bare_table("metric", "score", "version", "measured", *(["noise"] if several else []))
-    for metric in facts["metrics"]:
-        if not metric["measured"]:
-            continue
-        score = "-" if metric["score"] is None else f"{metric['score']:.3f}"
-        cells = [metric["metric"], score, str(metric["version"]), f"{metric['measured']:,}"]
-        if several:
-            share = metric["noise_share"]
-            cells.append("-" if share is None else f"{share:.0%}")
-        table.add_row(*(styled(cell) for cell in cells))
-    print_block(page, table)
+        yield f"the mean of {len(facts['runs'])} runs{span}"
+    yield ""
+    columns = ["metric", "score", "version", "measured", *(["noise"] if several else [])]
+    measured = [metric for metric in facts["metrics"] if metric["measured"]]
+    yield table(columns, (_cells(metric)[: len(columns)] for metric in measured))
     silent = ", ".join(metric["metric"] for metric in facts["metrics"] if not metric["measured"])
     if silent:
-        print_block(page, "")
-        print_block(page, f"not measured: {silent}")
+        yield f"\nnot measured: {silent}"
     if several:
-        print_block(page, "")
-        print_block(page, "noise: share of the variance of a case's mean that more runs remove")
+        yield "\nnoise: share of the variance of a case's mean that more runs remove"
         unstable = facts["unstable"]
         more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
         names = f": {', '.join(unstable[:_NAMED])}{more}" if unstable else ""
-        print_block(page, f"unstable: {len(unstable):,} of {facts['cases']:,} cases{names}")
+        yield f"unstable: {len(unstable):,} of {facts['cases']:,} cases{names}"
+
+
+def _cells(metric: Mapping[str, Any]) -> list[str]:
+    score, share = metric["score"], metric["noise_share"]
+    return [
+        metric["metric"],
+        "-" if score is None else f"{score:.3f}",
+        str(metric["version"]),
+        f"{metric['measured']:,}",
+        "-" if share is None else f"{share:.0%}",
+    ]
 
 
 def _size(baseline: Baseline) -> str:

@@ -22,9 +22,8 @@ app = typer.Typer(
 _CacheOption = Annotated[
     Path | None,
     option(
-        "--cache",
+        "FILE",
         help="The cache's file. By default RAGBENCH_LLM_CACHE, or reports/llm-cache.sqlite.",
-        metavar="FILE",
     ),
 ]
 
@@ -80,12 +79,7 @@ def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
     """
     from ragbench.llm.cache import ResponseCache
 
-    if (
-        asked.max_mb is None
-        and asked.unused_days is None
-        and asked.model is None
-        and not asked.everything
-    ):
+    if asked == PruneAsked():
         from ragbench.errors import ConfigError
 
         raise ConfigError("say what to remove: --max-mb, --unused-days, --model or --all")

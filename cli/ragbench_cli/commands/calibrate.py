@@ -13,7 +13,6 @@ from ragbench_cli import console
 from ragbench_cli.options import (
     MEASURED,
     OUTPUT,
-    EngineOption,
     JsonOption,
     argument,
     option,
@@ -21,8 +20,8 @@ from ragbench_cli.options import (
 )
 from ragbench_cli.validator_options import (
     DumpChoice,
+    OnProcesses,
     ValidatorChoice,
-    WorkersOption,
     judging,
     validator_name,
 )
@@ -50,8 +49,7 @@ class Given:
     guaranteed for queries like the labelled ones (conformal)."""
     seed: Annotated[int, option(rare=True)] = 7
     """Seed of the folds."""
-    engine: EngineOption = "processes"
-    workers: WorkersOption = None
+    on: OnProcesses
     quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
     """Show no progress and no hints."""
 
@@ -83,9 +81,9 @@ def command(
         precision=given.precision,
         error=given.error,
         seed=given.seed,
-        workers=given.workers,
+        workers=given.on.workers,
     )
-    with judging(judge, given.labels, choice, given.engine, quiet=given.quiet) as at:
+    with judging(judge, given.labels, choice, given.on.engine, quiet=given.quiet) as at:
         advance = None if at.bars is None else partial(_advance, at.bars)
         found = work(at.source, at.make, engine=at.engine, stopped=at.stopped, advance=advance)
         for problem in at.source.problems:

@@ -2,80 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ragbench_cli.options import (
-    OUTPUT,
-    HtmlFolderOption,
-    HtmlOption,
-    JsonOption,
-    argument,
-    check_stdout,
-    option,
-    show,
-)
+from ragbench_cli.options import Output, argument, option, takes_records
 
 
-def command(
-    runs: Annotated[
-        list[Path],
-        argument(
-            metavar="RUN RUN...",
-            help="Two or more run folders or baseline files. The others are "
-            "compared with the first.",
-        ),
-    ],
-    metrics: Annotated[
-        str | None,
-        option(
-            "--metrics",
-            "-m",
-            help="Metrics to compare, separated by commas; by default all. Fewer metrics make "
-            "stronger tests.",
-            metavar="LIST",
-        ),
-    ] = None,
-    main: Annotated[
-        str | None,
-        option(
-            "--main",
-            help="Metrics that decide whether a case passes, separated by commas. By default "
-            "one per group: recall, answer_correct, abstention_accuracy.",
-            metavar="LIST",
-        ),
-    ] = None,
-    only_common_cases: Annotated[
-        bool,
-        option(
-            "--only-common-cases",
-            help="If the datasets differ, compare only the cases that are the same.",
-            rare=True,
-        ),
-    ] = False,
-    cases: Annotated[
-        int | None,
-        option(
-            "--cases",
-            help="How many cases of each kind are spelled out; by default none on the screen and "
-            "20 in Markdown.",
-            metavar="N",
-            min=0,
-        ),
-    ] = None,
-    md: Annotated[
-        str | None,
-        option(
-            "--md",
-            help="Write the comparison as Markdown; - prints it.",
-            metavar="FILE",
-            panel=OUTPUT,
-        ),
-    ] = None,
-    html: HtmlOption = None,
-    html_folder: HtmlFolderOption = None,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    runs: Annotated[list[Path], argument("RUN RUN...")]
+    """Two or more run folders or baseline files. The others are compared with the first."""
+    metrics: Annotated[str | None, option("LIST", "--metrics", "-m")] = None
+    """Metrics to compare, separated by commas; by default all. Fewer metrics make stronger
+    tests."""
+    main: Annotated[str | None, option("LIST")] = None
+    """Metrics that decide whether a case passes, separated by commas. By default one per group:
+    recall, answer_correct, abstention_accuracy."""
+    only_common_cases: Annotated[bool, option(rare=True)] = False
+    """If the datasets differ, compare only the cases that are the same."""
+    cases: Annotated[int | None, option(min=0)] = None
+    """How many cases of each kind are spelled out; by default none on the screen and 20 in
+    Markdown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown(Output):
+    md: Annotated[str | None, option("FILE")] = None
+    """Write the comparison as Markdown; - prints it."""
+
+
+@takes_records
+def command(asked: Asked, shown: Shown) -> None:
     """Compare runs of the same cases.
 
     Prints what is better or worse beyond chance, then the main metrics and those that differ, and
@@ -96,18 +54,15 @@ def command(
     from ragbench.views.documents import comparison_document
     from ragbench_cli.comparison_tables import print_comparison
 
-    check_stdout(json=json, md=md)
     comparison = compare(
-        [read_run(run) for run in runs],
-        metrics=None if metrics is None else split_metrics(metrics),
-        main=None if main is None else split_metrics(main),
-        only_common_cases=only_common_cases,
+        [read_run(run) for run in asked.runs],
+        metrics=None if asked.metrics is None else split_metrics(asked.metrics),
+        main=None if asked.main is None else split_metrics(asked.main),
+        only_common_cases=asked.only_common_cases,
     )
-    show(
+    named, cases = asked.metrics is not None, asked.cases
+    shown.show(
         lambda: comparison_document(comparison, cases=20 if cases is None else cases),
-        data=(lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)}) if json else None,
-        screen=lambda: print_comparison(comparison, named=metrics is not None, cases=cases or 0),
-        md=md,
-        html=html,
-        html_folder=html_folder,
+        data=lambda: {"schema_version": 2, **msgspec.to_builtins(comparison)},
+        screen=lambda: print_comparison(comparison, named=named, cases=cases or 0),
     )

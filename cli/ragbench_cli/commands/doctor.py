@@ -10,7 +10,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.models import DEFAULT_CONFIG, LLMChoice
+from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import JsonOption, option, takes_records
 
 
@@ -32,10 +32,10 @@ class Asked:
     """With --dataset: its documents; those beside it when not given."""
     llm: bool = False
     """Also call the language model: two small calls, which may be billed."""
-    fix: bool = False
+    probe: bool = False
     """With --llm: try out what the endpoint takes and follows, how long a prompt it reads (some
-    60,000 tokens, which it may bill) and how many calls at once, and write the section llm of
-    ragbench.yaml, or of --config."""
+    60,000 tokens, which it may bill) and how many calls at once, and print what to put into the
+    section llm of ragbench.yaml."""
 
 
 @takes_records
@@ -53,43 +53,30 @@ def command(asked: Asked, model: LLMChoice, json: JsonOption = False) -> None:
       ragbench doctor --pipeline rag.yaml
       ragbench doctor --dataset cases.jsonl --corpus docs
       ragbench doctor --llm --llm-base-url http://localhost:8000/v1 --llm-model qwen3
-      ragbench doctor --llm --llm-model anthropic/claude-sonnet-5 --fix
+      ragbench doctor --llm --llm-model anthropic/claude-sonnet-5 --probe
     """
     from ragbench.errors import ConfigError
-    from ragbench_cli.checks import DoctorCheck, check_installation, installation_in_short
+    from ragbench_cli import checks
     from ragbench_cli.tables import entry
 
-    checks: list[DoctorCheck] = []
-    if asked.rag is not None:
-        from ragbench_cli.checks import check_rag
-
-        with console.users_code():
-            checks += check_rag(asked.rag, asked.rag_args, asked.question)
-    if asked.pipeline is not None:
-        from ragbench_cli.checks import check_pipeline
-
-        with console.users_code():
-            checks += check_pipeline(asked.pipeline, asked.question)
+    found: list[checks.DoctorCheck] = []
     if asked.corpus is not None and asked.dataset is None:
         raise ConfigError("--corpus goes with --dataset")
+    with console.users_code():
+        if asked.rag is not None:
+            found += checks.check_rag(asked.rag, asked.rag_args, asked.question)
+        if asked.pipeline is not None:
+            found += checks.check_pipeline(asked.pipeline, asked.question)
     if asked.dataset is not None:
-        from ragbench_cli.checks import check_dataset
-
-        checks += check_dataset(asked.dataset, asked.corpus)
-    if asked.llm or asked.fix or model.model is not None or model.base_url is not None:
-        from ragbench_cli.checks import check_llm
-
-        checks += check_llm(
-            model.settings,
-            model.embeddings,
-            fix=(model.config or DEFAULT_CONFIG) if asked.fix else None,
-        )
-    installed = check_installation()
+        found += checks.check_dataset(asked.dataset, asked.corpus)
+    if asked.llm or asked.probe or model.model is not None or model.base_url is not None:
+        found += checks.check_llm(model.settings, model.embeddings, is_probed=asked.probe)
+    installed = checks.check_installation()
     if json:
-        console.print_json([*checks, *installed])
+        console.print_json([*found, *installed])
     else:
-        for check in (*checks, *installation_in_short(installed)):
+        for check in (*found, *checks.installation_in_short(installed)):
             line = entry(check.name, check.detail, width=17, indent=8)
             typer.echo(f"{check.state:<8}{line.lstrip()}")
-    if any(check.state == "failed" for check in (*checks, *installed)):
+    if any(check.state == "failed" for check in (*found, *installed)):
         raise typer.Exit(ExitCode.CANNOT_RUN)

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.console import ExitCode, Invocation, invocation_of
-from ragbench_cli.eval_options import Asking, Keeping, Measuring, SystemChoice
-from ragbench_cli.eval_source import SourceChoice
-from ragbench_cli.models import ModelChoice
-from ragbench_cli.options import OUTPUT, JsonOption, option, takes_records
+from ragbench_cli.console import ExitCode, Invocation
+from ragbench_cli.eval_options import EvalOptions
+from ragbench_cli.options import JsonOption, takes_records
 
 if TYPE_CHECKING:
-    from ragbench.core.report import CaseRow, Report
+    from ragbench.core.report import Report
     from ragbench_cli.evaluation import Evaluated
 
 
 @takes_records
-def command(
-    context: typer.Context,
-    system: SystemChoice,
-    cases: SourceChoice,
-    measuring: Measuring,
-    asking: Asking,
-    models: ModelChoice,
-    keeping: Keeping,
-    quiet: Annotated[
-        bool, option("--quiet", "-q", help="Show no progress and no hints.", panel=OUTPUT)
-    ] = False,
-    json: JsonOption = False,
-) -> None:
+def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False) -> None:
     """Evaluate a RAG on a dataset, or recorded answers.
 
     Asks the RAG every question, scores the answers and writes a report. Recorded answers are not
@@ -49,59 +34,93 @@ def command(
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
-    from ragbench_cli.evaluation import evaluated
-
-    asking.check(system, dry_run=models.dry_run)
-    done = evaluated(cases, system, models, measuring, asking, keeping, quiet=quiet)
-    _show(done, invocation_of(context), as_json=json, quiet=quiet)
-    _end(done, 1.0 if asking.max_error_rate is None else asking.max_error_rate)
-
-
-def _show(done: Evaluated, invocation: Invocation, *, as_json: bool, quiet: bool) -> None:
-    """Writes a run's reports and prints what came of it; of a dry run what judging would take."""
     from ragbench.views.write import write_reports
-    from ragbench_cli.costs import estimate_object, print_estimate
+    from ragbench_cli.evaluation import evaluated
     from ragbench_cli.report_tables import print_report
 
+    _check(asked)
+    done = evaluated(asked)
     if done.estimate is not None:
-        estimate, cases = done.estimate.estimate(), done.estimate.cases
-        if as_json:
-            console.print_json(estimate_object(estimate, cases))
-        else:
-            print_estimate(estimate, cases)
+        from ragbench_cli.costs import show_estimate
+
+        show_estimate(done.estimate.estimate(), done.estimate.cases, as_json=json)
         return
-    write_reports(done.report, done.folder)
-    if as_json:
-        console.print_file(done.folder / "report.json")
+    report, folder = done.report, done.folder
+    write_reports(report, folder)
+    if json:
+        console.print_file(folder / "report.json")
     else:
-        print_report(done.report, is_full=False)
-    if not quiet:
+        print_report(report, is_full=False)
+    is_empty = all(stage.measured + stage.abstained == 0 for stage in report.stages)
+    if not asked.quiet:
         console.say("")
-        console.say(
-            f"report  {done.folder / 'report.html'} (also report.md, report.json, cases.csv)"
+        console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
+        if (report.failures and done.is_asked) or not is_empty:
+            _say_next(done, context.find_object(Invocation) or Invocation())
+    if is_empty:
+        console.say("Error: no call succeeded, so nothing was measured.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    _end(report, asked.asking.max_error_rate)
+
+
+def _check(asked: EvalOptions) -> None:
+    """Refuses what cannot be, before anything is read."""
+    from ragbench.errors import ConfigError
+
+    system, asking, measuring = asked.system, asked.asking, asked.measuring
+    refusals = [
+        f"{name} and --pipeline cannot be combined: the file describes the whole system"
+        for name, value in (
+            ("--rag", system.rag),
+            ("--rag-args", system.rag_args),
+            ("--post-retrieval", system.operators),
         )
-        for line in _next(done, invocation):
-            console.say(line)
+        if value is not None and system.pipeline is not None
+    ]
+    if asking.timeout is not None and not asking.timeout > 0:
+        refusals.append(f"--timeout must be more than 0 seconds, not {asking.timeout:g}")
+    share = asking.max_error_rate
+    if share is not None and not 0 <= share <= 1:
+        refusals.append(f"--max-error-rate must be between 0 and 1, not {share:g}")
+    if asking.on.engine == "local" and asking.on.workers is not None:
+        refusals.append("--workers needs --engine processes or --engine ray")
+    if measuring.validate is None:
+        refusals += [
+            f"{name} is for a validator: name one with --validate"
+            for name, value in (
+                ("--calibration", measuring.calibration),
+                ("--validator-args", measuring.validator_args),
+            )
+            if value is not None
+        ]
+    if asking.repeats > 1 and system.rag is None:
+        refusals.append(
+            "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
+            "the cached answers of a pipeline's models"
+        )
+    elif asking.repeats > 1 and asked.models.dry_run:
+        refusals.append(
+            "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
+        )
+    if refusals:
+        raise ConfigError(refusals[0])
 
 
-def _next(done: Evaluated, invocation: Invocation) -> Iterator[str]:
+def _say_next(done: Evaluated, invocation: Invocation) -> None:
     """The one command that says most now."""
     report, place = done.report, shlex.quote(str(done.folder))
     again = partial(invocation.with_options, without=("--fresh",))
     if report.failures and done.is_asked:
-        yield f"retry   {invocation.again('--retry-failed', without=('--fresh',))}"
-    elif _nothing_succeeded(report):
-        return
+        console.say(f"retry   {invocation.again('--retry-failed', without=('--fresh',))}")
     elif _lacks_gold(report):
-        yield "Nothing to compare with: no case has a reference answer or relevant contexts."
-        if report.validation is None:
-            yield f"next    {again('--validate', 'lexical')}"
-        else:
-            yield f"next    {again('-m', 'support', '--llm-model', 'MODEL', '--dry-run')}"
+        console.say("Nothing to compare with: no case has a reference answer or relevant contexts.")
+        supported = ("-m", "support", "--llm-model", "MODEL", "--dry-run")
+        options = ("--validate", "lexical") if report.validation is None else supported
+        console.say(f"next    {again(*options)}")
     elif any(count.cause.is_loss for count in report.causes):
-        yield f"next    ragbench explain {place}"
+        console.say(f"next    ragbench explain {place}")
     else:
-        yield f"next    ragbench report {place}"
+        console.say(f"next    ragbench report {place}")
 
 
 def _lacks_gold(report: Report) -> bool:
@@ -116,28 +135,22 @@ def _lacks_gold(report: Report) -> bool:
     wanted = [one for one in report.summaries if not one.metric.definition.needs <= free]
     if not wanted or any(one.measured for one in wanted):
         return False
-    cases = report.find([case.id for case in report.index(None, None)])
-    return not any(map(_has_gold, cases))
+    return not any(
+        row.reference is not None
+        or row.reference_ids
+        or (row.story is not None and (row.story.gold_ids or row.story.gold_texts))
+        for row in report.find([case.id for case in report.index(None, None)])
+    )
 
 
-def _has_gold(row: CaseRow) -> bool:
-    story = row.story
-    ids = row.reference_ids or (story is not None and story.gold_ids)
-    return row.reference is not None or bool(ids) or bool(story is not None and story.gold_texts)
-
-
-def _end(done: Evaluated, most: float) -> None:
+def _end(report: Report, most: float | None) -> None:
     """Ends with the exit code that says how far the numbers can be used.
 
     Args:
         most: the largest share of cases in which a stage may fail.
     """
-    if done.estimate is not None:
-        return
-    report = done.report
-    if _nothing_succeeded(report):
-        console.say("Error: no call succeeded, so nothing was measured.")
-        raise typer.Exit(ExitCode.CANNOT_RUN)
+    from ragbench.metrics.matching import NOT_COMPARABLE
+
     dead = [
         one.stage
         for one in report.stages
@@ -147,22 +160,12 @@ def _end(done: Evaluated, most: float) -> None:
         console.say(f"Error: no call of {' and '.join(dead)} succeeded.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
     cases = report.manifest["dataset"]["cases"]
-    failing = [one for one in report.stages if one.failed > most * cases]
+    failing = [one for one in report.stages if most is not None and one.failed > most * cases]
     if failing:
         counts = ", ".join(f"{one.stage} {one.failed:,} of {cases:,}" for one in failing)
         console.say(f"Error: too many cases failed: {counts} (--max-error-rate {most:g}).")
         raise typer.Exit(ExitCode.FAILED)
-    if not report.is_comparable and _lacks_a_comparison(report):
+    # A metric that was asked for needed the gold contexts, and could not be computed.
+    reasons = {reason for summary in report.summaries for reason, _ in summary.reasons}
+    if not report.is_comparable and NOT_COMPARABLE in reasons:
         raise typer.Exit(ExitCode.INCONCLUSIVE)
-
-
-def _lacks_a_comparison(report: Report) -> bool:
-    """Whether a metric that was asked for needed the gold contexts, and could not be computed."""
-    from ragbench.metrics.matching import NOT_COMPARABLE
-
-    reasons = (reason for summary in report.summaries for reason, _ in summary.reasons)
-    return NOT_COMPARABLE in reasons
-
-
-def _nothing_succeeded(report: Report) -> bool:
-    return all(stage.measured + stage.abstained == 0 for stage in report.stages)

@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.console import invocation_of
-from ragbench_cli.options import JsonOption, RunArgument, argument, option
+from ragbench_cli.console import Invocation
+from ragbench_cli.options import JsonOption, RunArgument, argument, option, takes_records
 
 if TYPE_CHECKING:
     from ragbench.core.report import CaseRow, Report
 
 
-def command(
-    context: typer.Context,
-    run: RunArgument,
-    case: Annotated[
-        str | None, argument(metavar="[CASE]", help="Id of one case; all of them by default.")
-    ] = None,
-    each: Annotated[
-        int,
-        option(
-            "--cases",
-            help="How many cases are listed per cause.",
-            metavar="N",
-            min=0,
-            show_default=True,
-        ),
-    ] = 1,
-    full: Annotated[
-        bool,
-        option("--full", help="Of a case: every hop, chunk and score, and what the judges said."),
-    ] = False,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    run: RunArgument
+    case: Annotated[str | None, argument("[CASE]")] = None
+    """Id of one case; all of them by default."""
+    each: Annotated[int, option("--cases", min=0, envvar="RAGBENCH_EXPLAIN_EACH")] = 1
+    """How many cases are listed per cause."""
+    full: bool = False
+    """Of a case: every hop, chunk and score, and what the judges said."""
+
+
+@takes_records
+def command(context: typer.Context, asked: Asked, json: JsonOption = False) -> None:
     """Show which stage lost the answer.
 
     For a run: how its cases ended (not in the corpus, not retrieved, dropped by an operator, shown
@@ -54,24 +46,26 @@ def command(
     from ragbench.verbs.report import report_of
     from ragbench.views.explain import case_story_object
 
-    report = report_of(run_around(run))
-    if case is None:
-        _run(report, each, as_json=json)
+    report = report_of(run_around(asked.run))
+    if asked.case is None:
+        _run(report, asked.each, as_json=json)
         return
-    row = find_case(report, case)
+    row = find_case(report, asked.case)
     if json:
         console.print_json(case_story_object(row, report.metrics))
     else:
-        _case(row, report, is_full=full)
-        if not full:
-            console.say(f"more: {invocation_of(context).again('--full')}")
+        _case(row, report, is_full=asked.full)
+        if not asked.full:
+            console.say(
+                f"more: {(context.find_object(Invocation) or Invocation()).again('--full')}"
+            )
 
 
 def _run(report: Report, each: int, *, as_json: bool) -> None:
     import msgspec
 
     from ragbench.verbs.cases import worst_by_cause
-    from ragbench_cli.tables import causes_table, paragraph, print_block
+    from ragbench_cli.tables import causes_table, draw, paragraph
 
     worst = dict(worst_by_cause(report, each))
     if as_json:
@@ -80,11 +74,9 @@ def _run(report: Report, each: int, *, as_json: bool) -> None:
         console.print_json({"schema_version": 1, "causes": counts, "worst": listed})
         return
     page = console.data_console()
-    print_block(page, causes_table(report.causes))
+    draw(page, [causes_table(report.causes)])
     for cause, rows in worst.items():
-        lines = [line for row in rows for line in _short(row)]
-        for block in paragraph(cause.label, lines):
-            print_block(page, block)
+        draw(page, paragraph(cause.label, (line for row in rows for line in _short(row))))
 
 
 def _short(row: CaseRow) -> Iterator[tuple[str, str]]:
@@ -100,10 +92,9 @@ def _case(row: CaseRow, report: Report, *, is_full: bool) -> None:
 
     from ragbench.safe_text import shown_line
     from ragbench.views.explain import case_story_lines, short_story_lines
-    from ragbench_cli.tables import print_block, styled
+    from ragbench_cli.tables import draw, styled
 
     page = console.data_console()
-    print_block(page, styled((shown_line(row.id), "bold")))
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
@@ -116,4 +107,4 @@ def _case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     for label, line in lines:
         table.add_row(styled("" if label == before else label), styled(line))
         before = label
-    print_block(page, table)
+    draw(page, [styled((shown_line(row.id), "bold")), table])

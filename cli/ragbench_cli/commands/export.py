@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, RunArgument, option
+from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
 
 
 def _names(typed: str) -> list[str]:
@@ -17,29 +18,17 @@ def _names(typed: str) -> list[str]:
     return [name for name in EXPORTS.targets() if name.startswith(typed)]
 
 
-def command(
-    run: RunArgument,
-    to: Annotated[
-        str,
-        option(
-            "--to",
-            help="Format: ragas, jsonl, trec, csv, parquet or hf. See: ragbench show exports.",
-            metavar="FORMAT",
-            show_default=True,
-            complete=_names,
-        ),
-    ] = "ragas",
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "-o",
-            help="File or folder to write. By default in the run's folder.",
-            metavar="PATH",
-        ),
-    ] = None,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    run: RunArgument
+    to: Annotated[str, option("FORMAT", complete=_names)] = "ragas"
+    """Format: ragas, jsonl, trec, csv, parquet or hf. See: ragbench show exports."""
+    out: Annotated[Path | None, option("PATH", "--out", "-o")] = None
+    """File or folder to write. By default in the run's folder."""
+
+
+@takes_records
+def command(asked: Asked, json: JsonOption = False) -> None:
     """Write a stored run in another tool's format.
 
     Standard output names the files that were written.
@@ -52,11 +41,11 @@ def command(
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.export import export_run
 
-    done = export_run(run_around(run), to, out)
+    done = export_run(run_around(asked.run), asked.to, asked.out)
     if json:
         console.print_json(
             {
-                "format": to,
+                "format": asked.to,
                 "paths": [str(path) for path in done.paths],
                 "written": done.written,
                 "left_out": dict(done.left_out),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,178 +14,76 @@ from ragbench_cli.console import ExitCode
 from ragbench_cli.options import (
     ASKING,
     DEMANDED,
-    OUTPUT,
-    HtmlFolderOption,
-    HtmlOption,
-    JsonOption,
-    argument,
-    check_stdout,
+    Output,
+    RunArgument,
+    one_of,
     option,
-    show,
+    takes_records,
 )
 
 if TYPE_CHECKING:
     from ragbench.core.comparison import Against
     from ragbench.core.gate_result import GateResult
-    from ragbench.gate.config import GateConfig
 
 
-Limits = list[str] | None
+Limits = Annotated[list[str] | None, option("METRIC=NUMBER", panel=DEMANDED)]
+Budgets = Annotated[list[str] | None, option("EXTENT=NUMBER", panel=DEMANDED, rare=True)]
 
 
-def command(
-    run: Annotated[Path, argument(metavar="RUN", help="Folder of a run.")],
-    baseline: Annotated[
-        str | None,
-        option(
-            "--baseline",
-            "-b",
-            help="What to compare it with: a run folder, a baseline file, or "
-            "auto for the best earlier run.",
-            metavar="PATH",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        option(
-            "--config",
-            "-c",
-            help="YAML file with a section gate. By default ragbench.yaml, where there is one.",
-            metavar="FILE",
-        ),
-    ] = None,
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    run: RunArgument
+    baseline: Annotated[str | None, option("PATH", "--baseline", "-b")] = None
+    """What to compare it with: a run folder, a baseline file, or auto for the best earlier run."""
+    config: Annotated[Path | None, option("--config", "-c")] = None
+    """YAML file with a section gate. By default ragbench.yaml, where there is one."""
     minimum: Annotated[
-        Limits,
-        option(
-            "--min",
-            help="Smallest allowed value of a metric; repeatable.",
-            metavar="METRIC=NUMBER",
-            panel=DEMANDED,
-        ),
-    ] = None,
+        list[str] | None,
+        option("METRIC=NUMBER", "--min", panel=DEMANDED, envvar="RAGBENCH_GATE_MINIMUM"),
+    ] = None
+    """Smallest allowed value of a metric; repeatable."""
     maximum: Annotated[
-        Limits,
-        option(
-            "--max",
-            help="Largest allowed value of a metric; repeatable.",
-            metavar="METRIC=NUMBER",
-            panel=DEMANDED,
-        ),
-    ] = None,
-    max_drop: Annotated[
-        Limits,
-        option(
-            "--max-drop",
-            help="Largest tolerated loss against the baseline; repeatable.",
-            metavar="METRIC=NUMBER",
-            panel=DEMANDED,
-        ),
-    ] = None,
+        list[str] | None,
+        option("METRIC=NUMBER", "--max", panel=DEMANDED, envvar="RAGBENCH_GATE_MAXIMUM"),
+    ] = None
+    """Largest allowed value of a metric; repeatable."""
+    max_drop: Limits = None
+    """Largest tolerated loss against the baseline; repeatable."""
     max_latency: Annotated[
-        Limits,
-        option(
-            "--max-latency",
-            help="Time limit of a stage in seconds, such as generate:p95=2.5; repeatable.",
-            metavar="STAGE:FIGURE=SECONDS",
-            panel=DEMANDED,
-            rare=True,
-        ),
-    ] = None,
-    max_cost: Annotated[
-        Limits,
-        option(
-            "--max-cost",
-            help="Budget for what judging cost: case=NUMBER for the mean of a case, all=NUMBER "
-            "for the run; repeatable.",
-            metavar="EXTENT=NUMBER",
-            panel=DEMANDED,
-            rare=True,
-        ),
-    ] = None,
-    max_tokens: Annotated[
-        Limits,
-        option(
-            "--max-tokens",
-            help="Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, "
-            "all=NUMBER; repeatable.",
-            metavar="EXTENT=NUMBER",
-            panel=DEMANDED,
-            rare=True,
-        ),
-    ] = None,
-    strict: Annotated[
-        bool,
-        option(
-            "--strict",
-            help="Block what is undecided, too (exit 3): for releases.",
-            panel=DEMANDED,
-        ),
-    ] = False,
-    settle: Annotated[
-        bool,
-        option(
-            "--settle",
-            help="Ask both systems again about what is undecided, the baseline's from its commit, "
-            "until a test that may be stopped at any time decides. The level is shared: half for "
-            "the gate's test, half for that one.",
-            panel=ASKING,
-        ),
-    ] = False,
-    ask: Annotated[
-        str | None,
-        option(
-            "--ask",
-            help="With --settle: the options of ragbench eval that ask the system, such as "
-            "'--pipeline rag.yaml'. By default those that the run keeps.",
-            metavar="OPTIONS",
-            panel=ASKING,
-            rare=True,
-        ),
-    ] = None,
-    max_asked: Annotated[
-        int | None,
-        option(
-            "--max-asked",
-            help="With --settle: how often both systems may be asked. By default ten times per "
-            "case.",
-            metavar="N",
-            min=1,
-            panel=ASKING,
-            rare=True,
-        ),
-    ] = None,
-    md: Annotated[
-        str | None,
-        option(
-            "--md",
-            help="Write the verdict as Markdown; - prints it.",
-            metavar="FILE",
-            panel=OUTPUT,
-        ),
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        option(
-            "--junit",
-            help="Write the verdict as JUnit XML.",
-            metavar="FILE",
-            panel=OUTPUT,
-        ),
-    ] = None,
-    html: HtmlOption = None,
-    html_folder: HtmlFolderOption = None,
-    annotations: Annotated[
-        str | None,
-        option(
-            "--annotations",
-            help="Also print annotations for a code host: github.",
-            metavar="FORGE",
-            panel=OUTPUT,
-            rare=True,
-        ),
-    ] = None,
-    json: JsonOption = False,
-) -> None:
+        list[str] | None, option("STAGE:FIGURE=SECONDS", panel=DEMANDED, rare=True)
+    ] = None
+    """Time limit of a stage in seconds, such as generate:p95=2.5; repeatable."""
+    max_cost: Budgets = None
+    """Budget for what judging cost: case=NUMBER for the mean of a case, all=NUMBER for the run;
+    repeatable."""
+    max_tokens: Budgets = None
+    """Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, all=NUMBER;
+    repeatable."""
+    strict: Annotated[bool, option(panel=DEMANDED)] = False
+    """Block what is undecided, too (exit 3): for releases."""
+    settle: Annotated[bool, option(panel=ASKING)] = False
+    """Ask both systems again about what is undecided, the baseline's from its commit, until a test
+    that may be stopped at any time decides. The level is shared: half for the gate's test, half for
+    that one."""
+    ask: Annotated[str | None, option("OPTIONS", panel=ASKING, rare=True)] = None
+    """With --settle: the options of ragbench eval that ask the system, such as '--pipeline
+    rag.yaml'. By default those that the run keeps."""
+    max_asked: Annotated[int | None, option(min=1, panel=ASKING, rare=True)] = None
+    """With --settle: how often both systems may be asked. By default ten times per case."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown(Output):
+    md: Annotated[str | None, option("FILE")] = None
+    """Write the verdict as Markdown; - prints it."""
+    junit: Path | None = None
+    """Write the verdict as JUnit XML."""
+    annotations: Annotated[str | None, option("FORGE", rare=True)] = None
+    """Also print annotations for a code host: github."""
+
+
+@takes_records
+def command(asked: Asked, shown: Shown) -> None:
     """Decide whether a run may pass.
 
     Checks absolute limits, regressions against a baseline, failed cases and latency. A
@@ -212,49 +111,42 @@ def command(
     from ragbench.views.documents import comment_marker, gate_document
     from ragbench.views.gate import github_annotations, junit_report, verdict_object
     from ragbench_cli.gate_tables import print_verdict
-    from ragbench_cli.options import one_of
 
-    if annotations is not None:
-        one_of(annotations, ["github"], "--annotations")
-    check_stdout(json=json, md=md)
-    if not settle and (ask is not None or max_asked is not None):
+    if shown.annotations is not None:
+        one_of(shown.annotations, ["github"], "--annotations")
+    if not asked.settle and (asked.ask is not None or asked.max_asked is not None):
         raise ConfigError("--ask and --max-asked belong to --settle")
     wanted = with_options(
-        demanded(config, baseline=baseline, strict=strict),
-        minimum=minimum or (), maximum=maximum or (), max_drop=max_drop or (),
-        max_latency=max_latency or (), max_cost=max_cost or (), max_tokens=max_tokens or (),
-    )  # fmt: skip
-    verdict = _settled(run, wanted, ask, max_asked) if settle else gate_run(run, wanted)
-    if junit is not None:
-        with written_whole(junit) as file:
+        demanded(asked.config, baseline=asked.baseline, strict=asked.strict),
+        minimum=asked.minimum or (),
+        maximum=asked.maximum or (),
+        max_drop=asked.max_drop or (),
+        max_latency=asked.max_latency or (),
+        max_cost=asked.max_cost or (),
+        max_tokens=asked.max_tokens or (),
+    )
+    if asked.settle:
+        from ragbench_cli.settle import settled_gate
+
+        verdict = settled_gate(asked.run, wanted, ask=asked.ask, max_asked=asked.max_asked)
+    else:
+        verdict = gate_run(asked.run, wanted)
+    if shown.junit is not None:
+        with written_whole(shown.junit) as file:
             file.write(junit_report(verdict))
-    show(
+    shown.show(
         lambda: gate_document(
             verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
         ),
-        data=partial(verdict_object, verdict) if json else None,
+        data=partial(verdict_object, verdict),
         screen=partial(print_verdict, verdict),
-        md=md,
-        html=html,
-        html_folder=html_folder,
         marker=f"{comment_marker(verdict)}\n\n",
     )
-    if annotations is not None:
+    if shown.annotations is not None:
         # GitHub reads commands from both streams; standard output may be the user's JSON.
         console.say(github_annotations(verdict).rstrip("\n"))
     if verdict.outcome.exit_code:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
-
-
-def _settled(run: Path, wanted: GateConfig, ask: str | None, max_asked: int | None) -> GateResult:
-    """The gate's result with what was undecided asked again; each test has half of the level."""
-    from dataclasses import replace
-
-    from ragbench.verbs.gate import gate_run
-    from ragbench_cli.settle import settled_gate
-
-    wanted = replace(wanted, alpha=wanted.alpha / 2.0)
-    return settled_gate(gate_run(run, wanted), run, wanted, ask=ask, max_asked=max_asked)
 
 
 def _against(verdict: GateResult) -> Against | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ragbench.core.history import History, MetricHistory
+    from ragbench_cli.tables import Cell
 
 _STYLES = {"worse": "red", "better": "green", "other": "yellow", "": ""}
 
 
 def command(
-    baseline: Annotated[Path, argument(metavar="BASELINE", help="A baseline file.")] = Path(
+    baseline: Annotated[Path, argument("BASELINE", help="A baseline file.")] = Path(
         "ragbench-baseline.json"
     ),
     json: JsonOption = False,
@@ -43,11 +44,10 @@ def command(
     if json:
         console.print_json(history_object(history))
         return
-    from ragbench_cli.tables import print_block
+    from ragbench_cli.tables import draw
 
     page = console.data_console()
-    for block in _blocks(history, page):
-        print_block(page, block)
+    draw(page, _blocks(history, page))
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
@@ -69,51 +69,40 @@ def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
         yield ""
         yield "No change is shown: runs of one system differ as much."
     silent = ", ".join(metric.metric for metric in history.metrics if not _is_measured(metric))
-    yield from paragraph("never measured", ((text, "") for text in ([silent] if silent else [])))
-    yield from paragraph("notes", ((text, "") for text in remarks(history)))
+    yield from paragraph("never measured", [silent] if silent else [])
+    yield from paragraph("notes", remarks(history))
 
 
 def _table(history: History, page: Console) -> Table:
-    from ragbench_cli.tables import bare_table, styled
+    from ragbench.views.history import sparkline
+    from ragbench_cli.tables import can_show, table
 
-    table = bare_table("metric", "first", "last", "change", "", "runs")
-    table.columns[-1].justify = "left"
     shown = [metric for metric in history.metrics if _is_measured(metric)]
     longest = max((len(metric.metric) for metric in shown), default=0)
-    room = max(10, page.width - longest - 3 * 9 - 10)
+    rows: list[Sequence[Cell]] = []
     for metric in shown:
-        table.add_row(*(styled(cell) for cell in _cells(metric, history, room, page)))
-    return table
+        since = [figure for figure in metric.figures[history.start :] if figure is not None]
+        line = sparkline(
+            metric.figures,
+            scale=metric.scale,
+            breaks=[one.at for one in history.breaks],
+            width=max(10, page.width - longest - 3 * 9 - 10),
+            plain=not can_show(page, "▁"),
+        )
+        rows.append(
+            (
+                metric.metric,
+                f"{since[0]:.3f}" if since else "-",
+                f"{since[-1]:.3f}" if since else "-",
+                f"{since[-1] - since[0]:+.3f}" if len(since) > 1 else "-",
+                (metric.way, _STYLES[metric.way]),
+                line,
+            )
+        )
+    found = table(("metric", "first", "last", "change", "", "runs"), rows)
+    found.columns[-1].justify = "left"
+    return found
 
 
 def _is_measured(metric: MetricHistory) -> bool:
     return any(figure is not None for figure in metric.figures)
-
-
-def _cells(
-    metric: MetricHistory, history: History, room: int, page: Console
-) -> Iterator[str | tuple[str, str]]:
-    from ragbench.views.history import sparkline
-
-    since = [figure for figure in metric.figures[history.start :] if figure is not None]
-    yield metric.metric
-    yield f"{since[0]:.3f}" if since else "-"
-    yield f"{since[-1]:.3f}" if since else "-"
-    yield f"{since[-1] - since[0]:+.3f}" if len(since) > 1 else "-"
-    yield (metric.way, _STYLES[metric.way])
-    yield sparkline(
-        metric.figures,
-        scale=metric.scale,
-        breaks=[one.at for one in history.breaks],
-        width=room,
-        plain=not _has_blocks(page),
-    )
-
-
-def _has_blocks(page: Console) -> bool:
-    """Whether the terminal's encoding has the signs of a sparkline."""
-    try:
-        "▁".encode(page.encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +15,13 @@ from ragbench_cli.options import (
     CASES,
     OUTPUT,
     EncodingOption,
-    EngineOption,
-    EngineWorkersOption,
     JsonOption,
+    OnEngine,
     argument,
     option,
     takes_records,
 )
-from ragbench_cli.stores import (
-    CollectionOption,
-    EmbedderOption,
-    EmbedderSettingOption,
-    StoreOption,
-    settings_of,
-)
+from ragbench_cli.stores import StoredIn, StoreOption, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -49,9 +43,7 @@ class Asked:
     corpus: Annotated[str | None, argument("[CORPUS]")] = None
     """File or folder with documents: text, Markdown, PDF, HTML, Word, JSONL, CSV, BEIR and
     others."""
-    collection: CollectionOption = None
-    embedder: EmbedderOption = None
-    embedder_setting: EmbedderSettingOption = None
+    stored: StoredIn
     chunker: Annotated[str, option(complete=_chunkers)] = "auto"
     """How documents are split: auto (Markdown by structure, the rest by tokens), tokens, sentences,
     markdown or whole."""
@@ -69,8 +61,7 @@ class Asked:
     field: Annotated[list[str] | None, option("TARGET=SOURCE", panel=CASES, rare=True)] = None
     """Where a field of the documents is found, such as text=body; repeatable."""
     encoding: EncodingOption = None
-    engine: EngineOption = "local"
-    workers: EngineWorkersOption = None
+    on: OnEngine
     list_: Annotated[bool, option("--list", envvar="RAGBENCH_INDEX_LIST_")] = False
     """Say which collections the store has; index nothing."""
     check: bool = False
@@ -105,7 +96,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     from ragbench.pipeline.index import index
     from ragbench.text.token_counter import token_counter
     from ragbench_cli.options import mapping
-    from ragbench_cli.systems import collection_name
 
     if sum((asked.corpus is not None, asked.list_, asked.check, asked.drop is not None)) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
@@ -126,15 +116,15 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         result = index(
             asked.corpus,
             asked.store,
-            asked.collection or collection_name(asked.corpus),
-            embedder=asked.embedder or DEFAULT_EMBEDDER,
-            embedder_settings=settings_of(asked.embedder_setting, "--embedder-setting"),
+            asked.stored.collection or _collection_name(asked.corpus),
+            embedder=asked.stored.embedder or DEFAULT_EMBEDDER,
+            embedder_settings=settings_of(asked.stored.embedder_setting, "--embedder-setting"),
             chunker=make_chunker(asked.chunker, size),
             format=asked.format,
             encoding=encoding,
             fields=mapping(asked.field, "--field"),
-            engine=asked.engine,
-            workers=asked.workers,
+            engine=asked.on.engine,
+            workers=asked.on.workers,
             words=None if asked.words is None else _place(asked.words),
             progress=progress,
             counted=counted,
@@ -176,6 +166,16 @@ def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], 
         ) from None
 
 
+def _collection_name(source: str) -> str:
+    """A name for a collection that every store takes, from how the user names the corpus."""
+    path = Path(source)
+    name = path.name.split(".")[0] or path.resolve().name
+    if name in ("corpus", "documents"):
+        name = path.resolve().parent.name
+    cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    return cleaned if cleaned[:1].isalpha() else f"corpus_{cleaned}".rstrip("_")
+
+
 def _place(words: str) -> WordsPlace:
     from ragbench.pipeline.documents import WordsPlace
     from ragbench_cli.options import one_of
@@ -208,7 +208,7 @@ def _look(asked: Asked, *, json: bool) -> None:
         if asked.drop is not None:
             _drop(database, asked.drop)
         elif asked.check:
-            _check(database, asked.collection, json=json)
+            _check(database, asked.stored.collection, json=json)
         else:
             _list(database, json=json)
 

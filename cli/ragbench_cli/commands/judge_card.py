@@ -100,8 +100,7 @@ def _judged(
     card_of: Callable[..., JudgeCard], metric: Metric, choice: ModelChoice, *, quiet: bool
 ) -> JudgeCard:
     from ragbench.errors import ConfigError
-    from ragbench_cli.costs import say_receipt
-    from ragbench_cli.models import models_in_use
+    from ragbench_cli.models import models_in_use, say_receipt
 
     with console.stop_on_signal() as stopped, models_in_use(choice, [metric]) as models:
         if models.judging is None:

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from ragbench_cli import console
-from ragbench_cli.options import (
-    HtmlFolderOption,
-    HtmlOption,
-    JsonOption,
-    RunArgument,
-    option,
-    write_page,
-)
+from ragbench_cli.options import JsonOption, Page, RunArgument, option, takes_records
 
 
-def command(
-    run: RunArgument,
-    against: Annotated[
-        Path | None,
-        option(
-            "--against",
-            help="Show each case of the page beside the same one of another run, those that went "
-            "another way first: a run folder or a baseline file.",
-            metavar="RUN",
-        ),
-    ] = None,
-    html: HtmlOption = None,
-    html_folder: HtmlFolderOption = None,
-    json: JsonOption = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    run: RunArgument
+    against: Annotated[Path | None, option("RUN")] = None
+    """Show each case of the page beside the same one of another run, those that went another way
+    first: a run folder or a baseline file."""
+
+
+@takes_records
+def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     """Print the report of a stored run.
 
     Nothing is recomputed. report.json, report.md, report.html, cases.csv and timings.json are
@@ -51,16 +40,15 @@ def command(
     from ragbench.views.write import write_reports
     from ragbench_cli.report_tables import print_report
 
-    has_page = html is not None or html_folder is not None
-    if against is not None and not has_page:
+    if asked.against is not None and not page.is_wanted:
         raise ConfigError("--against shows cases in a page: name it with --html FILE")
-    run = run_around(run)
+    run = run_around(asked.run)
     report = report_of(run)
     write_reports(report, run)
-    if has_page:
-        earlier = None if against is None else cases_beside(read_run(run), read_run(against))
-        page = run_page(report, earlier)
-        write_page(page.body(), page.title, html=html, html_folder=html_folder)
+    if page.is_wanted:
+        against = None if asked.against is None else read_run(asked.against)
+        made = run_page(report, None if against is None else cases_beside(read_run(run), against))
+        page.write(made.body(), made.title)
     if json:
         console.print_file(run / "report.json")
     else:

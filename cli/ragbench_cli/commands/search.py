@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -17,7 +19,7 @@ from ragbench_cli.stores import CollectionChoice, StoreOption
 if TYPE_CHECKING:
     from ragbench.core.chunk import Chunk
     from ragbench.pipeline.strategies import RetrievalSettings
-    from ragbench_cli.stores import Ask, SearchQuestion
+    from ragbench_cli.stores import Ask
 
 _SNIPPET = 300
 """Characters of a chunk that are shown."""
@@ -87,6 +89,46 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
             _answer(questions, ask, dump=asked.dump, json=json, single=asked.query is not None)
 
 
+class _Question(NamedTuple):
+    id: str
+    text: str
+
+
+def _read_questions(source: str) -> list[_Question]:
+    from ragbench.io.read import read_cases
+
+    if source == "-":
+        return _lines(sys.stdin.read(), "<stdin>")
+    if source.endswith(".txt") and Path(source).is_file():
+        return _lines(Path(source).read_text("utf-8-sig", errors="replace"), source)
+    return [_Question(case.id, case.query) for case in read_cases(source)]
+
+
+def _lines(text: str, name: str) -> list[_Question]:
+    """A question per line: as it is, or a JSON object with it."""
+    from ragbench.errors import DataError, Problem
+
+    problems: list[Problem] = []
+    found: list[_Question] = []
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        row: dict[str, Any] = {"query": line}
+        if line.startswith("{"):
+            row = {}
+            with suppress(ValueError):
+                row = json.loads(line)
+        if isinstance(query := row.get("query"), str):
+            id_ = row.get("id", row.get("query_id", number))
+            found += [_Question(str(id_), query)] if line else []
+        else:
+            message = (
+                "expected a question, or a JSON object with the texts 'query' and perhaps 'id'"
+            )
+            problems.append(Problem(message=message, path=name, line=number))
+    if problems:
+        raise DataError(problems)
+    return found
+
+
 def _explaining(ask: Ask, settings: RetrievalSettings) -> Ask:
     """Says, once, why a question may find nothing."""
     reasons: list[str] = []
@@ -128,23 +170,22 @@ def _settings(
     return replace(RetrievalSettings.from_environment(os.environ), **cast("Any", options))
 
 
-def _asked(query: str | None, questions: str | None) -> list[SearchQuestion] | None:
+def _asked(query: str | None, questions: str | None) -> list[_Question] | None:
     from ragbench.errors import ConfigError
-    from ragbench_cli.stores import SearchQuestion, read_questions
 
     if query is not None and questions is not None:
         raise ConfigError("give a question or --questions, not both")
     if query is not None:
-        return [SearchQuestion("1", query)]
+        return [_Question("1", query)]
     if questions is not None:
-        return read_questions(questions)
+        return _read_questions(questions)
     if not sys.stdin.isatty():
         raise ConfigError("there is no question: give one, or --questions FILE ('-' for lines)")
     return None
 
 
 def _answer(
-    asked: Sequence[SearchQuestion], ask: Ask, *, dump: Path | None, json: bool, single: bool
+    asked: Sequence[_Question], ask: Ask, *, dump: Path | None, json: bool, single: bool
 ) -> None:
     """Asks all questions in batches; what is found goes to a file, to standard output, or both."""
     from ragbench.io.dumps.read import write_retrieval_dump
@@ -162,7 +203,7 @@ _BATCH = 64
 
 
 def _rows(
-    asked: Sequence[SearchQuestion], ask: Ask, *, json: bool, shown: bool
+    asked: Sequence[_Question], ask: Ask, *, json: bool, shown: bool
 ) -> Iterator[dict[str, Any]]:
     from ragbench.io.dumps.read import dump_row
 

@@ -75,35 +75,31 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
 
 def _print(found: Tuning) -> None:
-    from ragbench_cli.tables import bare_table, print_block
+    from ragbench_cli.tables import draw, table
 
-    screen = console.data_console()
     heading = f"{found.measure} over {found.questions:,} questions"
     if found.skipped:
         heading += f" ({found.skipped:,} more have no gold that can be compared)"
-    typer.echo(heading)
-    typer.echo()
-    table = bare_table("setting", "score", "95% interval", "from the best", "of exact", "p50", "")
-    for one in found.settings:
-        marks = [
-            word
-            for word, name in (("best", found.best), ("now", found.present), ("take", found.chosen))
-            if one.name == name
-        ]
-        table.add_row(
+    typer.echo(f"{heading}\n")
+    places = (("best", found.best), ("now", found.present), ("take", found.chosen))
+    rows = (
+        (
             one.name,
             _number(one.score.mean),
             _range(one.score),
             "" if one.name == found.best else _range(one.difference, sign=True),
             "" if one.overlap is None else _number(one.overlap.mean),
             f"{one.p50_ms:.1f} ms",
-            ", ".join(marks),
+            ", ".join(word for word, name in places if one.name == name),
         )
-    print_block(screen, table)
-    typer.echo()
+        for one in found.settings
+    )
+    columns = ("setting", "score", "95% interval", "from the best", "of exact", "p50", "")
+    draw(console.data_console(), [table(columns, rows)])
     typer.echo(
-        f"Take '{found.chosen}': the cheapest that surely loses less than {found.margin:g} against "
-        f"'{found.best}'. It was chosen by these questions: others will score it a little lower."
+        f"\nTake '{found.chosen}': the cheapest that surely loses less than {found.margin:g} "
+        f"against '{found.best}'. It was chosen by these questions: others will score it a little "
+        "lower."
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -18,21 +17,18 @@ from ragbench_cli.options import (
     DEMANDED,
     MEASURED,
     OUTPUT,
-    EngineOption,
-    HtmlFolderOption,
-    HtmlOption,
+    Page,
     argument,
     option,
     takes_records,
-    write_page,
 )
 from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,
     CalibratedChoice,
     DumpChoice,
+    OnProcesses,
     ValidatorChoice,
-    WorkersOption,
     judging,
     validator_maker,
     validator_name,
@@ -41,7 +37,6 @@ from ragbench_cli.validator_options import (
 if TYPE_CHECKING:
     from ragbench.core.validation import DumpSummary, RetrievalQuality
     from ragbench.io.dumps.read import OpenDump
-    from ragbench.stages.stage import Progress
     from ragbench.verbs.validate import Demands, ValidatedQuery
     from ragbench.views.html.dump_page import DumpPage
     from ragbench_cli.console import StageAdvance
@@ -57,8 +52,7 @@ class Given:
     """File for the verdicts, one JSON line per query. It appears when it is complete. FILE.journal
     next to it keeps each verdict: after an interruption the same command continues, and when the
     dump changes, only the changed queries are judged."""
-    html: HtmlOption = None
-    html_folder: HtmlFolderOption = None
+    page: Page
     json: Annotated[bool, option(panel=OUTPUT)] = False
     """Print one JSON line per query to standard output instead of text."""
     summary: Annotated[Path | None, option(panel=OUTPUT, rare=True)] = None
@@ -79,8 +73,7 @@ class Given:
     """Refuse a dump with a record that cannot be read."""
     limit: Annotated[int | None, option(min=1, panel=CASES)] = None
     """Judge only the first N queries."""
-    engine: EngineOption = "processes"
-    workers: WorkersOption = None
+    on: OnProcesses
     fresh: Annotated[bool, option(panel=MEASURED)] = False
     """Judge everything again: reuse no verdict of an earlier command."""
     self_test: Annotated[bool, option(panel=MEASURED, rare=True)] = False
@@ -114,26 +107,29 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
         return
     if str(given.out) == "-":
         given = replace(given, out=None, json=True)
-    _check_out(given.out, given.dump)
-    if asked.name == DEFAULT_VALIDATOR and judge.name == "local" and not given.quiet:
+    out, quiet, on = given.out, given.quiet, given.on
+    if out is not None:
+        _check_out(out, given.dump)
+    if asked.name == DEFAULT_VALIDATOR and judge.name == "local" and not quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    page = _page(given)
-    work = partial(
-        validate_dump,
-        out=given.out, emit=_emitter(page, json=given.json, text=given.out is None),
-        demands=_demands(given), against=given.against, workers=given.workers, limit=given.limit,
-        strict=given.strict, fresh=given.fresh,
-    )  # fmt: skip
-    found = _validated(work, judge, (given.dump, choice), given.engine, quiet=given.quiet)
-    summary = given.summary
-    if summary is None and given.out is not None:
-        summary = given.out.with_name(f"{given.out.name.split('.')[0]}.summary.json")
-    _report(found, summary, quiet=given.quiet, out=given.out)
+    page = _page(given.against) if given.page.is_wanted else None
+    emit, demands = _emitter(page, json=given.json, text=out is None), _demands(given)
+    with judging(judge, given.dump, choice, on.engine, quiet=quiet) as at:
+        if not quiet and at.engine != "local" and at.source.whole:
+            console.say(f"read by this command, not by the workers: {at.source.whole}")
+        found = validate_dump(
+            at.source, at.make, out=out, emit=emit, demands=demands, against=given.against,
+            engine=at.engine, workers=on.workers, limit=given.limit, strict=given.strict,
+            threads=1 if at.may_be_many else on.workers or CALLS, fresh=given.fresh,
+            stopped=at.stopped,
+            advance=None if at.bars is None else _advance(at.bars, given, at.source),
+        )  # fmt: skip
+    _report(found, given)
     if page is not None:
         made = page.page(found)
-        write_page(made.body, made.title, html=given.html, html_folder=given.html_folder)
+        given.page.write(made.body, made.title)
     if not found.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
@@ -141,45 +137,19 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _check_out(out: Path | None, dump: str) -> None:
+def _check_out(out: Path, dump: str) -> None:
     """Refuses to write the verdicts over the dump."""
     from ragbench.errors import ConfigError
 
-    if out is None or dump == "-":
-        return
-    if out.exists() and Path(dump).exists() and out.samefile(dump):
+    if dump != "-" and out.exists() and Path(dump).exists() and out.samefile(dump):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
 
 
-def _validated(
-    work: partial[DumpSummary],
-    judge: ValidatorChoice,
-    read: tuple[str, DumpChoice],
-    engine: str,
-    *,
-    quiet: bool,
-) -> DumpSummary:
-    given = work.keywords
-    with judging(judge, *read, engine, quiet=quiet) as at:
-        if not quiet and at.engine != "local" and at.source.whole:
-            console.say(f"read by this command, not by the workers: {at.source.whole}")
-        return work(
-            at.source,
-            at.make,
-            engine=at.engine,
-            threads=1 if at.may_be_many else given["workers"] or CALLS,
-            stopped=at.stopped,
-            advance=_advance(at.bars, _total(read[0], at.source, given["limit"])),
-        )
-
-
-def _page(given: Given) -> DumpPage | None:
-    if given.html is None and given.html_folder is None:
-        return None
+def _page(against: Path | None) -> DumpPage:
     from ragbench.stages.doctor import earlier_retrievals
     from ragbench.views.html.dump_page import DumpPage
 
-    return DumpPage({} if given.against is None else earlier_retrievals(given.against))
+    return DumpPage({} if against is None else earlier_retrievals(against))
 
 
 _SELF_TEST = 40
@@ -221,34 +191,34 @@ def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[Vali
     return emit
 
 
-def _total(path: str, dump: OpenDump, limit: int | None) -> int | None:
-    """About how many queries there are; None where only reading all would show it."""
+def _advance(bars: StageAdvance, given: Given, dump: OpenDump) -> StageAdvance:
+    """Shows progress, with about how many queries there are where a look at the file tells it."""
     from ragbench.io.dumps.form import Layout
     from ragbench.io.dumps.pieces import count_lines
 
-    known = count_lines(path) if dump.mapping.layout is Layout.QUERIES else None
-    return known if limit is None or known is None else min(limit, known)
+    total = count_lines(given.dump) if dump.mapping.layout is Layout.QUERIES else None
+    if total is not None and given.limit is not None:
+        total = min(given.limit, total)
+    return lambda event: bars(event._replace(cases=total))
 
 
-def _advance(bars: StageAdvance | None, total: int | None) -> Callable[[Progress], None] | None:
-    return None if bars is None else lambda event: bars(event._replace(cases=total))
-
-
-def _report(found: DumpSummary, path: Path | None, *, quiet: bool, out: Path | None) -> None:
+def _report(found: DumpSummary, given: Given) -> None:
     import orjson
 
     from ragbench.io.atomic import written_whole
     from ragbench.views.validation import summary_lines, summary_object
 
+    path, out = given.summary, given.out
+    if path is None and out is not None:
+        path = out.with_name(f"{out.name.split('.')[0]}.summary.json")
     if path is not None:
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         with written_whole(path) as file:
             file.write(orjson.dumps(summary_object(found), option=options))
     # What is excluded from every figure is said in any case.
-    lines = summary_lines(found, troubles_only=quiet)
-    for line in lines:
+    for line in summary_lines(found, troubles_only=given.quiet):
         console.say(line)
-    if out is not None and not quiet:
+    if out is not None and not given.quiet:
         console.say(f"verdicts  {out} (summary in {path})")
 
 

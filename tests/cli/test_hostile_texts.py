@@ -1,0 +1,367 @@
+"""Credentials, and letters that act, planted wherever a text may come from: every command.
+
+On a terminal no such letter acts, and neither it nor any file that is written shows a credential.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from ragbench_cli.main import COMMANDS, main
+from tests.cli.runs import lines
+from tests.llm_server import FaultServer, Payload, said_by_default
+
+if sys.platform == "win32":
+    pytest.skip("no pseudo-terminals", allow_module_level=True)
+
+PLANTED = {
+    "OPENAI_API_KEY": "sk-proj-0a1b2c3d4e5f6g7h8i9j",
+    "ANTHROPIC_API_KEY": "sk-ant-api03-zYxWvUtSrQpO",
+    "GEMINI_API_KEY": "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "OPENROUTER_API_KEY": "sk-or-v1-fedcba9876543210",
+    "HF_TOKEN": "hf_abcdefghijklmnopqrstuv",
+    "GITHUB_TOKEN": "ghp_abcdefghijklmnopqrstuvwxyz012345",
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "AZURE_OPENAI_AD_TOKEN": "eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDB9.c2lnbmVkMTIz",
+    "PGPASSWORD": "s3cr3t_pw!",
+    "SMTP_PASSWORD": "quo\"te\\back`slash<&>'x1",
+    "VAULT_PASSPHRASE": "correcthorsebatterystaple",
+    "MY_SERVICE_SECRET": "Grüße-aus-Köln-42",
+    "SLACK_BOT_TOKEN": "xoxb-1234567890-abcdefghij",
+    "GATEWAY_KEY": "gw_live_key_77777",
+    "SESSION_COOKIE": "sess-a1b2c3d4",
+    "DEPLOY_CREDENTIALS": "user=x;pass=Zq9Zq9Zq9",
+    "RAGBENCH_LLM_API_KEY": "sk-judge-11112222333344445555",
+}
+URL_PASSWORD = "Tr0ub4dor&3x"
+IN_ARGUMENTS = "argument-token-90210"
+IN_FILE = "file-key-0123456789abcdef"
+SECRETS = (*PLANTED.values(), URL_PASSWORD, IN_ARGUMENTS, IN_FILE)
+ATTACKS = (
+    "\x1b[2J\x1b[H", "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\", "\x1b]0;owned\x07",
+    "\x1b[8mhidden", "\x9b31m", "\x1bP1;2|x\x1b\\", "real\rPASSED", "ab\x08\x08ok", "\u202eevil",
+    "\u2066iso\u2069", "\x7fdel", "\u2028line",
+)  # fmt: skip
+EVIL = "".join(ATTACKS)
+ACTS = re.compile("\x1b|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[2K|\x1b\[1A|\x1b\[\?25[lh]|\r\n|\r")
+"""Colours, and how rich draws bars. A terminal makes a carriage return of each line's end."""
+BAD = f"{' '.join(SECRETS)} {EVIL}"
+
+RAG = f'''
+import json, os, sys
+from ragbench import RAGInterface, GenerationResult, RetrievalResult
+
+EVIL = {EVIL!r}
+NAMES = {sorted(PLANTED)!r}
+GIVEN = []
+
+
+def told():
+    return [*map(os.environ.__getitem__, NAMES), os.environ["DATABASE_URL"], *GIVEN]
+
+
+class Leaky(RAGInterface):
+    """Puts every credential that it knows of everywhere, with letters that act."""
+
+    answer = "27 days"
+
+    def __init__(self, config=None, **options):
+        GIVEN[:] = [json.dumps(options), options["nested"]["api_key"]]
+        self.options = options
+        print("made with", *told())
+        print("made with", *told(), file=sys.stderr)
+
+    def retrieve(self, query, top_k=None):
+        if "desk" in query:
+            try:
+                raise ConnectionError(" ".join(told()))
+            except ConnectionError as error:
+                raise RuntimeError(f"auth failed for {{told()}} {{EVIL}}") from error
+        said = ["", *told()]
+        return RetrievalResult(
+            [f"Everyone has 27 days. {{secret}} {{EVIL}}" for secret in said],
+            context_ids=[f"d{{n}} {{s}} {{EVIL}}" for n, s in enumerate(said)],
+            context_metadata=[{{"source": s, s: EVIL}} for s in said],
+        )
+
+    def generate(self, query, contexts):
+        said = [self.answer, *told(), EVIL]
+        return GenerationResult(" ".join(said), metadata={{"used": told()}})
+
+
+class Worse(Leaky):
+    answer = "no idea"
+'''
+CASES = [
+    {"id": f"leave {EVIL}", "query": f"How many days? {EVIL}", "reference": f"27 days {EVIL}",
+     "reference_context_ids": [f"d0  {EVIL}"], "tags": [f"t{EVIL}"], "cluster": EVIL},
+    {"id": "desk", "query": f"When is the desk open? {EVIL}", "reference": "8"},
+    {"id": "again", "query": "How many days are there?", "reference": "27 days"},
+]  # fmt: skip
+CHUNKS = [
+    {"id": f"d{n} {EVIL}", "text": f"27 days of leave {s} {EVIL}"} for n, s in enumerate(SECRETS)
+]
+ROWS: dict[str, list[Any]] = {
+    "cases.jsonl": CASES,
+    "documents.jsonl": [{"id": f"d {BAD}", "text": "27 days of leave", "title": BAD}],
+    "answers.jsonl": [{"id": CASES[0]["id"], "query": CASES[0]["query"], "response": BAD}],
+    "dump.jsonl": [{"query_id": EVIL, "query": f"How? {SECRETS[0]} {EVIL}", "chunks": CHUNKS}],
+    "verdict-labels.jsonl": [{"query": BAD, "chunks": [BAD], "label": BAD}],
+    "labels.jsonl": [{"claim": f"27 {EVIL}", "evidence": [BAD], "label": True, "id": EVIL}],
+}
+FILES = {
+    "variants.yaml": f"variants: [{{name: {json.dumps(f'first {EVIL}')}, operators: "
+    "[{action: filter, type: top_k, k: 1}]}]",
+    "ragbench.yaml": "llm: {headers: {X-Gateway-Key: '${GATEWAY_KEY}'}, price_input: 1,"
+    " price_output: 2}",
+    "rag.yaml": "indexing:\n  corpus: documents.jsonl\ngeneration: extractive\n",
+    f"bad{EVIL[:6]}.yaml": f"x: [{EVIL!r}",
+    "key.txt": IN_FILE,
+    "leaky.py": RAG,
+}
+# Exit code, command; what a word in capitals stands for is in `WORDS`.
+JUDGED = """
+0 eval RAG --out a MODEL METRICS --validate llm --seed 1
+0 eval cases.jsonl --rag leaky.py:Worse --rag-args ARGUMENTS --out b MODEL METRICS
+0 eval RAG --out a MODEL METRICS --json
+0 eval RAG --out a MODEL METRICS --retry-failed
+0 eval RAG --out c MODEL METRICS --llm-api-key-file key.txt
+0 eval RAG --out d MODEL -m support --dry-run
+0 eval RAG --out g MODEL -m support --panel PANEL --canaries 2
+0 doctor --llm MODEL --rag leaky.py:Leaky --rag-args ARGUMENTS
+2 doctor --llm MODEL --rag leaky.py:Leaky --rag-args ARGUMENTS --question DESK
+0 judge-card labels.jsonl MODEL
+0 judge-card labels.jsonl MODEL --json
+1 validate dump.jsonl
+1 validate dump.jsonl --json
+1 validate dump.jsonl --out verdicts.jsonl
+1 validate dump.jsonl --validator llm MODEL
+2 calibrate verdict-labels.jsonl --validator llm MODEL
+"""
+REFUSED = """
+2 eval RAG --out e MODEL -m support
+2 --traceback eval RAG --out e MODEL -m support
+2 eval cases.jsonl --config BAD_FILE -m support
+"""
+PLAIN = """
+0 eval answers.jsonl --out r
+0 eval cases.jsonl --answers answers.jsonl --out j
+0 eval cases.jsonl --pipeline rag.yaml --out h -m token_f1
+0 doctor --pipeline rag.yaml
+0 report a
+0 report a --json
+0 cases a
+0 cases a --tag TAG --worst token_f1
+0 explain a
+0 explain a --json
+0 explain a ID
+2 explain a EVIL
+0 compare a b
+0 compare a b --json
+0 compare a b --md compare.md
+0 ablate a --variants variants.yaml -m recall@1
+0 ablate a --variants variants.yaml -m recall@1 --json
+0 eval a --out i -m token_f1
+2 eval export.jsonl --out k
+1 validate a --out run-verdicts.jsonl
+0 export a --to jsonl --out export.jsonl
+0 export a --to csv --out export.csv
+0 export a --to ragas --out export.ragas
+0 export a --to parquet --out export.parquet
+0 export a --to hf --out export.hf
+0 baseline set a --out baseline.json
+1 gate b --baseline a --md gate.md --junit gate.xml
+1 gate b --baseline baseline.json --json
+0 baseline show baseline.json
+0 baseline add a --out main.json
+0 baseline add c --out main.json
+0 history main.json
+0 history main.json --json
+0 report b --against a --html against.html
+0 eval RAG --out l -m token_f1 --rag-repeats 2
+0 cache stats
+0 cache prune --unused-days 1
+0 init project
+0 init EVIL/x
+0 index documents.jsonl --store memory:store
+0 search LEAVE --store memory:store --strategy sparse
+0 search LEAVE --store memory:store --json
+2 tune memory:store --questions cases.jsonl
+0 show metrics
+2 show EVIL
+2 index documents.jsonl --store POSTGRES
+2 search q --store QDRANT
+2 eval cases.jsonl --rag HTTP --out f
+2 eval cases.jsonl --rag leaky.py:Nothing --rag-args ARGUMENTS
+2 --traceback eval cases.jsonl --rag leaky.py:EVIL
+2 eval missingEVIL.jsonl
+2 EVIL
+"""
+ARGUMENTS = json.dumps({"nested": {"api_key": IN_ARGUMENTS, "x": PLANTED["OPENAI_API_KEY"]}})
+WORDS = {
+    "RAG": ["cases.jsonl", "--rag", "leaky.py:Leaky", "--rag-args", ARGUMENTS],
+    "ARGUMENTS": [ARGUMENTS],
+    "METRICS": ["-m", "token_f1,recall@3,support"],
+    "PANEL": [f"p{EVIL[:3]}"],
+    "DESK": [f"desk {EVIL}"],
+    "TAG": [f"t{EVIL}"],
+    "ID": [f"leave {EVIL}"],
+    "LEAVE": [f"leave {SECRETS[0]} {EVIL}"],
+    "BAD_FILE": [f"bad{EVIL[:6]}.yaml"],
+    "POSTGRES": [f"postgres://bob:{URL_PASSWORD}@127.0.0.1:1/x"],
+    "QDRANT": [f"qdrant:http://bob:{URL_PASSWORD}@127.0.0.1:1"],
+    "HTTP": [f"http://bob:{URL_PASSWORD}@127.0.0.1:1/"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+        monkeypatch.delenv(name)
+    for name, value in PLANTED.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("DATABASE_URL", f"postgres://bob:{quote(URL_PASSWORD)}@db.example/rag")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for file, rows in ROWS.items():
+        lines(file, rows)
+    with Path("dump.jsonl").open("a", encoding="utf-8") as dump:
+        dump.write(f"{EVIL}\n")
+    for file, text in FILES.items():
+        Path(file).write_text(text, "utf-8")
+
+
+@pytest.fixture
+def terminal(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Calls a command on a terminal and gives its exit code, and what that was sent."""
+
+    def call(*arguments: str) -> tuple[int, str]:
+        primary, secondary = os.openpty()
+        sent: list[bytes] = []
+
+        def read() -> None:
+            try:
+                while block := os.read(primary, 65_536):
+                    sent.append(block)
+            except OSError:  # how Linux says that the other side is closed
+                return
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with (
+            open(secondary, "w", encoding="utf-8", errors="backslashreplace") as screen,  # noqa: PTH123
+            monkeypatch.context() as patch,
+        ):
+            patch.setattr(sys, "stdout", screen)
+            patch.setattr(sys, "stderr", screen)
+            assert screen.isatty()
+            code = main(arguments)
+            screen.flush()
+        reader.join()
+        os.close(primary)
+        return code, b"".join(sent).decode("utf-8", "replace")
+
+    return call
+
+
+def echo(payload: Payload) -> str:
+    """A judge that repeats all it has read, credentials included."""
+    text = said_by_default(payload)
+    if not text.startswith("{"):
+        return f"ready {' '.join(PLANTED.values())} {EVIL}"
+    answer = json.loads(text)
+    if "reason" in answer:
+        answer["reason"] = f"{EVIL} {payload['messages'][-1]['content'][:6_000]}"
+    return json.dumps(answer)
+
+
+def leaks(data: bytes) -> list[str]:
+    """The credentials that data hold, in any form in which a writer may have put them down."""
+    found: list[str] = []
+    for secret in SECRETS:
+        texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+        texts |= {repr(secret)[1:-1], quote(secret, safe=""), quote(secret)}
+        texts |= {secret.replace('"', '""')}
+        found += [secret] if any(text.encode() in data for text in texts) else []
+    return found
+
+
+def texts_of(path: Path) -> Iterator[bytes]:
+    """The bytes of a file; of a compressed table its cells, too."""
+    yield path.read_bytes()
+    if path.suffix in (".parquet", ".arrow"):
+        pa: Any = pytest.importorskip("pyarrow")
+        if path.suffix == ".parquet":
+            table = pytest.importorskip("pyarrow.parquet").read_table(path)
+        else:
+            with pa.memory_map(str(path)) as source:
+                table = pa.ipc.open_stream(source).read_all()
+        yield repr(table.to_pydict()).encode()
+
+
+@pytest.mark.extra("llm")
+@pytest.mark.extra("hf")
+def test_no_text_acts_on_a_terminal_and_no_credential_is_shown_or_written(
+    terminal: Callable[..., tuple[int, str]], workplace: Path
+) -> None:
+    given = {path for path in workplace.rglob("*") if path.is_file()}
+    screens: dict[str, str] = {}
+    wrong: dict[str, tuple[int, str]] = {}
+
+    def call(table: str, url: str = "") -> None:
+        model = ["--llm-base-url", url, "--llm-model", f"m{EVIL[:3]}"]
+        for line in table.strip().splitlines():
+            expected, *spelled = line.split()
+            words = [[word.replace("EVIL", EVIL)] for word in spelled]
+            for at, word in enumerate(spelled):
+                words[at] = {**WORDS, "MODEL": model}.get(word, words[at])
+            code, screens[line] = terminal(*(word for part in words for word in part))
+            if code != int(expected):
+                wrong[line] = (int(code), screens[line][-500:])
+
+    with FaultServer(say=echo) as server:
+        call(JUDGED, server.url)
+    with FaultServer(key="another", say=echo) as server:  # refuses the key and quotes it
+        call(REFUSED, server.url)
+    call(PLAIN)
+
+    assert not wrong, "\n".join(map(repr, wrong.items()))
+    # A new command comes into the tables above.
+    assert {line.split()[1] for line in screens} >= set(COMMANDS)
+    acting = {
+        line: sorted({ascii(sign) for sign in ACTS.findall(OURS.sub("", screen))})
+        for line, screen in screens.items()
+        if ACTS.search(OURS.sub("", screen)) or "\rPASSED" in screen or "\x1b[8m" in screen
+    }
+    assert acting == {}
+    shown = {line: leaks(screen.encode("utf-8", "replace")) for line, screen in screens.items()}
+    written = [path for path in workplace.rglob("*") if path.is_file() and path not in given]
+    # A store of chunks is the user's documents, as they are.
+    own = {"__pycache__", "store"}
+    written = [path for path in written if own.isdisjoint(path.relative_to(workplace).parts)]
+    found = {str(path): leaks(data) for path in written for data in texts_of(path) if leaks(data)}
+    assert (found, {line: seen for line, seen in shown.items() if seen}) == ({}, {})
+    # Otherwise nothing was tried: most commands had such a text to show, and showed it spelled.
+    spelled = [line for line, text in screens.items() if "\\u001b" in text or "\\x1b" in text]
+    assert len(spelled) >= 20, spelled
+    assert any("\x1b[" in screen for screen in screens.values())  # colours are still there
+    assert len(SECRETS) == 20 and len(screens) >= 60 and len(written) >= 30
+    marks = (b"***", rb"\*\*\*")
+    masked = [path for path in written if any(mark in path.read_bytes() for mark in marks)]
+    assert {path.name for path in masked} >= {
+        "journal.sqlite", "report.json", "report.md", "cases.csv", "judgements.jsonl",
+        "manifest.json", "export.jsonl", "export.csv", "export.ragas", "llm-cache.sqlite",
+    }  # fmt: skip
