@@ -23,11 +23,10 @@ from ragbench.views.comparison import (
     kinds_text,
     p_text,
     result_lines,
-    span_text,
     what_changed,
 )
 from ragbench.views.document import Section
-from ragbench.views.gate import change_lines, number_text
+from ragbench.views.gate import change_lines, number_text, range_text
 from ragbench.views.run_words import flow_text, operator_remarks
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
@@ -217,7 +216,7 @@ def _cell(metric: MetricComparison, column: str) -> str:
     found = metric.differences[0]
     return {
         "change": number_text(found.difference, metric.unit, sign=True),
-        "interval": span_text(found, metric.unit),
+        "interval": range_text(found.low, found.high, metric.unit),
         "p": p_text(found),
         "cases": f"{found.cases:,}",
     }[column]

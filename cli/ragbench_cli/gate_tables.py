@@ -18,12 +18,9 @@ from ragbench.core.gate_result import (
 from ragbench.views.gate import (
     after_text,
     change_lines,
-    change_text,
     change_title,
-    interval_text,
-    limit_text,
+    check_cells,
     number_text,
-    observed_text,
 )
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, printable, styled
@@ -90,9 +87,9 @@ def _run(run: JudgedRun) -> str:
 def _passed(checks: Sequence[GateCheck]) -> str:
     metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
     shown = [
-        f"{check.name} {observed_text(check)}"
-        + (f" ({change_text(check.drop, check.unit)})" if check.drop is not None else "")
+        f"{check.name} {now}{'' if check.drop is None else f' ({change})'}"
         for check in metrics[:_PASSED]
+        for now, change, *_ in [check_cells(check)]
     ]
     rest = len(checks) - len(shown)
     more = f"{rest:,} {'more' if shown else 'checks of how many cases failed or were measured'}"
@@ -142,7 +139,7 @@ def _checks(checks: Sequence[GateCheck], console: Console) -> Table:
     """Columns that say nothing here are left out, and in a narrow terminal those least missed."""
     from rich.measure import Measurement
 
-    rows = [dict(zip(_COLUMNS, _cells(check), strict=True)) for check in checks]
+    rows = [dict(zip(_COLUMNS, check_cells(check), strict=True)) for check in checks]
     columns = [name for name in _COLUMNS if any(row[name] != "-" for row in rows)]
     table = _table(checks, rows, columns)
     wide = console.options.update_width(10_000)
@@ -164,13 +161,3 @@ def _table(
             styled(check.name), styled((word, style)), *(styled(row[name]) for name in columns)
         )
     return table
-
-
-def _cells(check: GateCheck) -> Sequence[str]:
-    return (
-        observed_text(check),
-        change_text(check.drop, check.unit),
-        interval_text(check),
-        limit_text(check),
-        f"{check.cases:,}",
-    )

@@ -59,7 +59,7 @@ def _screen(report: Report, console: Console) -> Iterator[RenderableType]:
             yield f"  {remark}"
     yield from _middle(report, console)
     if not has_default_metrics(report):
-        yield from paragraph("not measured", _lines(unmeasured_text(report, timed=True)))
+        yield from paragraph("not measured", _lines(unmeasured_text(report)))
     yield from _problems(report)
     yield from paragraph("notes", ((note, "") for note in notes))
 
@@ -68,13 +68,13 @@ def _full(report: Report, console: Console) -> Iterator[RenderableType]:
     notes = list(report.notes)
     yield from _not_comparable(report, notes)
     yield from _head(report, report.stages)
-    measured = measured_metrics(report, timed=True)
+    measured = measured_metrics(report)
     rows = [summary for summary in measured if not _is_latency(summary)]
     if rows:
         yield ""
         yield _metrics(rows, console)
     yield from _middle(report, console)
-    yield from paragraph("not measured", _lines(unmeasured_text(report, timed=True)))
+    yield from paragraph("not measured", _lines(unmeasured_text(report)))
     yield from _problems(report)
     if report.latencies:
         yield ""

@@ -55,11 +55,16 @@ def ids_text(change: IdChange | None) -> str:
         return "unknown"
     if change.is_none:
         return "the same"
-    lost = [f"{_id(id_)} ({rank})" for id_, rank in change.lost]
-    gained = [f"{_id(id_)} ({rank})" for id_, rank in change.gained]
-    moved = [f"{_id(id_)} ({old} -> {new})" for id_, old, new in change.moved]
-    kinds = (("lost", lost), ("gained", gained), ("moved", moved))
-    return "; ".join(f"{kind} {_as_line(names, _IDS)}" for kind, names in kinds if names)
+    kinds = {
+        "lost": [(id_, str(rank)) for id_, rank in change.lost],
+        "gained": [(id_, str(rank)) for id_, rank in change.gained],
+        "moved": [(id_, f"{old} -> {new}") for id_, old, new in change.moved],
+    }
+    named = {
+        kind: [f"{shown_line(id_, longest=_LONGEST_ID)} ({ranks})" for id_, ranks in found]
+        for kind, found in kinds.items()
+    }
+    return "; ".join(f"{kind} {_as_line(names, _IDS)}" for kind, names in named.items() if names)
 
 
 def response_text(response: str | None, generated: Status | None) -> str:
@@ -97,12 +102,6 @@ def p_text(found: Difference) -> str:
     return f"<{least:.3f}" if p_value < least or p_value <= found.resolution else f"{p_value:.3f}"
 
 
-def span_text(found: Difference, unit: str) -> str:
-    if found.low is None or found.high is None:
-        return "-"
-    return " .. ".join(number_text(end, unit, sign=True) for end in (found.low, found.high))
-
-
 _NAMED = 4
 """How many metrics of a kind a result names."""
 
@@ -118,7 +117,9 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
                 if (one.first, one.second) == (first, run.mark) and one.is_significant:
                     change = number_text(one.difference, metric.unit, sign=True)
                     name = f"{shown_line(metric.name)} ({change})"
-                    ways[_way(metric.direction, one.difference or 0.0)].append(name)
+                    is_up = (one.difference or 0.0) > 0.0
+                    way = "better" if is_up is (metric.direction is Direction.HIGHER) else "worse"
+                    ways["different" if metric.direction is Direction.NEITHER else way].append(name)
         found = [f"{way} on {_as_line(names)}" for way, names in ways.items() if names]
         if found:
             yield f"{run.mark} against {first}: {'; '.join(found)}"
@@ -128,12 +129,6 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
         tested = sum(bool(metric.differences) for metric in comparison.metrics)
         metrics = "1 metric" if tested == 1 else f"{tested:,} metrics"
         yield f"{', '.join(alike)} against {first}: no difference beyond chance in {metrics}"
-
-
-def _way(direction: Direction, difference: float) -> str:
-    if direction is Direction.NEITHER:
-        return "different"
-    return "better" if (difference > 0.0) is (direction is Direction.HIGHER) else "worse"
 
 
 def _as_line(names: Sequence[str], most: int = _NAMED) -> str:
@@ -157,7 +152,3 @@ def family_text(comparison: Comparison) -> str:
 
 def _state(value: float | None, status: Status) -> str:
     return number_text(value) if value is not None else status.value
-
-
-def _id(id_: str) -> str:
-    return shown_line(id_, longest=_LONGEST_ID)

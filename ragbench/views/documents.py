@@ -9,21 +9,20 @@ from markupsafe import Markup
 
 from ragbench.core.attribution import CauseCount
 from ragbench.core.comparison import Against, ComparedRun, Comparison, MetricComparison
-from ragbench.core.gate_result import CaseChange, GateCheck, GateOutcome, GateResult, JudgedRun
+from ragbench.core.gate_result import GateCheck, GateOutcome, GateResult, JudgedRun
 from ragbench.core.origin import SystemChange
 from ragbench.safe_text import shown_line
-from ragbench.views.comparison import counts_text, family_text, p_text, result_lines, span_text
+from ragbench.views.comparison import counts_text, family_text, p_text, result_lines
 from ragbench.views.document import Document, Section, changes_of, flows_section
 from ragbench.views.gate import (
+    CHECK_COLUMNS,
     after_text,
     change_lines,
-    change_text,
     change_title,
-    detectable_text,
-    interval_text,
-    limit_text,
+    check_cells,
     number_text,
-    observed_text,
+    range_text,
+    refusal_text,
 )
 from ragbench.views.html import charts
 from ragbench.views.run_words import causes_section
@@ -53,27 +52,27 @@ def gate_document(
 ) -> Document:
     word, tone = _TONES[verdict.outcome]
     changed = changes_of([against.pair], against.changed) if against is not None else ()
+    runs = [f"run {_source(verdict.run)}"]
+    if verdict.baseline is not None:
+        runs.append(f"baseline {_source(verdict.baseline)}")
+    settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
     return Document(
         kind="ragbench gate",
         title=f"{word} ({verdict.run.rag} on {verdict.run.dataset})",
         headline=verdict.headline,
         tone=tone,
         sections=(
-            Section(title="Not compared", lines=list(_refusals(verdict))),
+            Section(
+                title="Not compared",
+                lines=[f"{one.what}: {refusal_text(one)}" for one in verdict.refusals],
+            ),
             Section(
                 title="Checks",
-                columns=(
-                    *("check", "outcome", "now", "change", "interval", "limit", "cases"),
-                    *("detectable", "why"),
-                ),
+                columns=("check", "outcome", *CHECK_COLUMNS, "detectable", "why"),
                 rows=list(map(_check, verdict.checks)),
                 most=_CHECKS,
             ),
-            *(
-                []
-                if verdict.system is None
-                else [_system("the baseline", "this run", verdict.system)]
-            ),
+            _system("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
             Section(
@@ -85,57 +84,41 @@ def gate_document(
             Section(
                 title=f"Cases that lost ({len(verdict.lost_cases):,})",
                 columns=("case", "metric", "before", "now", "question"),
-                rows=[] if changed else list(map(_lost, verdict.lost_cases)),
+                rows=[]
+                if changed
+                else [
+                    (
+                        shown_line(one.id, longest=_LONGEST),
+                        one.metric,
+                        number_text(one.before),
+                        shown_line(after_text(one), longest=_LONGEST),
+                        shown_line(one.query or "", longest=_LONGEST),
+                    )
+                    for one in verdict.lost_cases
+                ],
                 most=_LOST,
             ),
         ),
         notes=verdict.notes,
-        foot=_origin(verdict),
+        foot=f"{'; '.join(runs)}. {settings}.",
     )
-
-
-def _refusals(verdict: GateResult) -> Iterator[str]:
-    for refusal in verdict.refusals:
-        yield f"{refusal.what}: {refusal.reason}. To go on, {refusal.remedy}"
 
 
 def _check(check: GateCheck) -> Sequence[str]:
+    drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
     return (
         check.name,
         check.outcome.value,
-        observed_text(check),
-        change_text(check.drop, check.unit),
-        interval_text(check),
-        limit_text(check),
-        f"{check.cases:,}",
-        detectable_text(check),
-        "" if check.outcome is GateOutcome.PASSED else check.reason,
+        *check_cells(check),
+        # The smallest true loss that these cases would have shown.
+        "-" if drop is None else number_text(drop.detectable_drop, check.unit),
+        "" if is_passed else check.reason,
     )
 
 
-def _lost(change: CaseChange) -> Sequence[str]:
-    before, after = number_text(change.before), _short(after_text(change))
-    return (_short(change.id), change.metric, before, after, _short(change.query or ""))
-
-
-def _short(text: str) -> str:
-    return shown_line(text, longest=_LONGEST)
-
-
-def _origin(verdict: GateResult) -> str:
-    runs = [f"run {_run(verdict.run)}"]
-    if verdict.baseline is not None:
-        runs.append(f"baseline {_run(verdict.baseline)}")
-    settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
-    return f"{'; '.join(runs)}. {settings}."
-
-
-def _run(run: JudgedRun) -> str:
-    return f"{run.source}{_commit(run.commit, run.dirty)}"
-
-
-def _commit(commit: str | None, dirty: bool | None) -> str:
-    return "" if commit is None else f" at {commit[:12]}{' with changes' if dirty else ''}"
+def _source(run: JudgedRun | ComparedRun) -> str:
+    commit = "" if run.commit is None else f" at {run.commit[:12]}"
+    return f"{run.source}{commit}{' with changes' if commit and run.dirty else ''}"
 
 
 def _system(before: str, now: str, change: SystemChange | None) -> Section:
@@ -159,7 +142,10 @@ def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Do
             Section(
                 title="Runs",
                 columns=("run", "system", "dataset", "read from", "cases"),
-                rows=list(map(_compared, comparison.runs)),
+                rows=[
+                    (run.mark, run.rag, run.dataset, _source(run), f"{run.cases:,}")
+                    for run in comparison.runs
+                ],
             ),
             Section(
                 title="Metrics",
@@ -183,11 +169,6 @@ def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Do
     )
 
 
-def _compared(run: ComparedRun) -> Sequence[str]:
-    source = f"{run.source}{_commit(run.commit, run.dirty)}"
-    return (run.mark, run.rag, run.dataset, source, f"{run.cases:,}")
-
-
 def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
     figures = [
         " ".join((number_text(figure.score, metric.unit), *(f"^{r}" for r in figure.better_than)))
@@ -203,7 +184,7 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
             f"{found.second} - {found.first}",
             number_text(found.difference, metric.unit, sign=True),
             forest,
-            span_text(found, metric.unit),
+            range_text(found.low, found.high, metric.unit),
             p_text(found) + (" *" if found.is_significant else ""),
             f"{found.cases:,}",
         )

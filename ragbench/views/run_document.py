@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ragbench.core.attribution import Cause
 from ragbench.core.matched import GoldCause
-from ragbench.core.report import Report, Slice
+from ragbench.core.report import JudgeReport, Report, Summary
+from ragbench.core.validation import ValidationTable
 from ragbench.views.document import Document, Section
 from ragbench.views.run_words import (
     OPERATOR_COLUMNS,
     VERDICT_COLUMNS,
     causes_section,
-    failure_rows,
     interval_text,
-    judge_facts,
     judge_remarks,
-    judge_table,
-    measured_metrics,
     number_text,
     operator_remarks,
     operator_rows,
     quality_text,
-    sliced_metrics,
-    stage_text,
+    stage_counts,
     verdict_rows,
     why_not_measured,
 )
@@ -35,17 +32,22 @@ _LONGEST_TABLE = 50
 
 
 def run_document(report: Report) -> Document:
-    manifest = report.manifest
-    notes = list(report.notes)
+    dataset, notes = report.manifest["dataset"], list(report.notes)
+    cases = "1 case" if dataset["cases"] == 1 else f"{dataset['cases']:,} cases"
+    if dataset["sample"] is not None:
+        cases += f", drawn at random (seed {dataset['seed']})"
+    elif dataset["limit"] is not None:
+        cases += f", the first {dataset['limit']}"
+    counts = [(stage.stage, stage_counts(stage)) for stage in report.stages]
+    lines = [f"{name}: {', '.join(f'{n:,} {word}' for n, word in found)}" for name, found in counts]
     wrong = [] if report.is_comparable else [f"Not comparable: {notes.pop(0)}"]
     return Document(
         kind="ragbench evaluation",
-        title=f"{manifest['rag']['name']} on {manifest['dataset']['name']}",
+        title=f"{report.manifest['rag']['name']} on {dataset['name']}",
         headline=headline(report),
         sections=(
-            Section(title="Cases", lines=[*wrong, _drawn(manifest["dataset"]), *_stages(report)]),
-            _metrics(report),
-            _not_measured(report),
+            Section(title="Cases", lines=[*wrong, cases, *lines]),
+            *_metrics([one for one in report.summaries if one.metric.definition.deterministic]),
             causes_section(report.causes),
             *detail_sections(report),
         ),
@@ -73,37 +75,51 @@ def headline(report: Report) -> str:
     return f"{text} {lost:,} are lost, {most} as “{worst.cause.label}”: {share}."
 
 
-def detail_sections(report: Report) -> tuple[Section, ...]:
+def detail_sections(report: Report) -> Iterator[Section]:
     """What stands below the metrics and the causes, on the page too."""
-    return (
-        _gold(report),
-        _operators(report),
-        _validation(report),
-        _judging(report),
-        _steadiness(report),
-        _slices(report),
-        _failures(report),
-        _origin(report),
+    if report.gold:
+        total = sum(report.gold.values())
+        yield Section(
+            title="Where the gold was",
+            columns=("the gold is", "cases", "share"),
+            rows=[(_CAUSES[at], f"{n:,}", number_text(n / total)) for at, n in report.gold.items()],
+            hint="Of each case the gold context that came nearest to generation.",
+        )
+    if report.operators is not None:
+        yield Section(
+            title="Post-retrieval",
+            lines=list(operator_remarks(report.operators)),
+            columns=OPERATOR_COLUMNS,
+            rows=list(operator_rows(report.operators)),
+        )
+    if report.validation is not None:
+        yield _validation(report.validation)
+    if report.judging is not None:
+        yield from _judging(report.judging)
+    yield _slices(report)
+    failures = report.failures[:100]
+    yield Section(
+        title="Failures",
+        columns=("stage", "error", "cases", "for example"),
+        rows=[
+            (
+                group.stage,
+                f"{group.type}: {group.message}"[:1000],
+                f"{group.count:,}",
+                ", ".join(group.examples[:3]),
+            )
+            for group in failures
+        ],
+        most=_LONGEST_TABLE,
     )
+    yield _origin(report.manifest)
 
 
-def _stages(report: Report) -> Iterator[str]:
-    for stage in report.stages:
-        yield f"{stage.stage}: {stage_text(stage)}"
-
-
-def _drawn(dataset: dict[str, object]) -> str:
-    cases = "1 case" if dataset["cases"] == 1 else f"{dataset['cases']:,} cases"
-    if dataset["sample"] is not None:
-        return f"{cases}, drawn at random (seed {dataset['seed']})"
-    return f"{cases}, the first {dataset['limit']}" if dataset["limit"] is not None else cases
-
-
-def _metrics(report: Report) -> Section:
+def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
     # Only a judge that has to quote can leave a cell unproved.
-    unproved = ("unproved",) if any(summary.unproved for summary in report.summaries) else ()
+    unproved = ("unproved",) if any(summary.unproved for summary in summaries) else ()
     counts = ("abstained", "skipped", "failed", *unproved)
-    return Section(
+    yield Section(
         title="Metrics",
         columns=("metric", "group", "score", "95% interval", "measured", *counts),
         rows=[
@@ -113,21 +129,21 @@ def _metrics(report: Report) -> Section:
                 number_text(summary.score),
                 interval_text(summary.interval),
                 f"{summary.measured:,} of {summary.total:,}",
-                *(_count(getattr(summary, name)) for name in counts),
+                *(f"{count:,}" if (count := getattr(summary, name)) else "-" for name in counts),
             )
-            for summary in measured_metrics(report, timed=False)
+            for summary in summaries
+            if summary.measured
         ],
     )
-
-
-def _not_measured(report: Report) -> Section:
-    shown = [one for one in report.summaries if one.metric.definition.deterministic]
-    rows = [
-        ("" if position else ", ".join(names), reason, _count(count))
-        for names, reasons in why_not_measured(shown)
-        for position, (reason, count) in enumerate(reasons)
-    ]
-    return Section(title="Not measured", columns=("metric", "why", "cases"), rows=rows)
+    yield Section(
+        title="Not measured",
+        columns=("metric", "why", "cases"),
+        rows=[
+            ("" if position else ", ".join(names), reason, f"{count:,}" if count else "-")
+            for names, reasons in why_not_measured(summaries)
+            for position, (reason, count) in enumerate(reasons)
+        ],
+    )
 
 
 _CAUSES = {
@@ -143,31 +159,7 @@ _CAUSES = {
 }
 
 
-def _gold(report: Report) -> Section:
-    gold = report.gold or {}
-    total = sum(gold.values())
-    return Section(
-        title="Where the gold was",
-        columns=("the gold is", "cases", "share"),
-        rows=[(_CAUSES[at], f"{n:,}", number_text(n / total)) for at, n in gold.items()],
-        hint="Of each case the gold context that came nearest to generation.",
-    )
-
-
-def _operators(report: Report) -> Section:
-    table = report.operators
-    return Section(
-        title="Post-retrieval",
-        lines=[] if table is None else list(operator_remarks(table)),
-        columns=OPERATOR_COLUMNS,
-        rows=[] if table is None else list(operator_rows(table)),
-    )
-
-
-def _validation(report: Report) -> Section:
-    table = report.validation
-    if table is None:
-        return Section(title="Validation")
+def _validation(table: ValidationTable) -> Section:
     shown = f"{table.answer_present.count:,} ({number_text(table.answer_present.share)})"
     lines = [
         f"By {table.validator}: the answer is shown to be in the chunks of {shown} of "
@@ -179,11 +171,64 @@ def _validation(report: Report) -> Section:
     return Section(title="Validation", lines=lines, columns=VERDICT_COLUMNS, rows=rows)
 
 
+def _judging(judging: JudgeReport) -> Iterator[Section]:
+    """What the answers took that the judged scores rest on, and how far repeated ones agree."""
+    judge, currency = judging.judge, f" ({judging.currency})" if judging.currency else ""
+    models = (("judge", judge["chat"]), ("embeddings", judge["embeddings"]))
+    yield Section(
+        title="Judging",
+        lines=[
+            *(f"{what}: {one['model']} at {one['base_url']}" for what, one in models if one),
+            f"price: {judging.price_origin or 'unknown'}",
+            f"fingerprint {judge['fingerprint']}",
+            *judge_remarks(judging),
+        ],
+        columns=("metric", "answers", "tokens in", "tokens out", f"cost{currency}"),
+        rows=[
+            (
+                line.metric,
+                f"{line.answers:,}",
+                f"{line.prompt_tokens:,}",
+                f"{line.completion_tokens:,}",
+                "unknown" if line.cost is None else f"{line.cost:.4f}",
+            )
+            for line in judging.lines
+        ],
+    )
+    yield Section(
+        title=f"Judgements repeated {judge['repeats']} times",
+        columns=(
+            *("metric", "cases", "deviation within a case", "cases that changed"),
+            "error of the mean",
+        ),
+        rows=[
+            (
+                line.metric,
+                f"{one.cases:,}",
+                f"{one.deviation:.3f}",
+                f"{one.changed:,}",
+                f"{one.error:.4f}",
+            )
+            for line in judging.lines
+            if (one := line.steadiness) is not None
+        ],
+    )
+
+
 def _slices(report: Report) -> Section:
-    chosen = sliced_metrics(report, _SLICED)
+    known = (one for one in report.summaries if one.metric.definition.deterministic)
+    chosen = [one for one in known if any(part.measured for part in one.slices)][:_SLICED]
     # Every summary has the same slices in the same order.
     rows = [
-        (f"{parts[0].by}: {parts[0].value}", f"{parts[0].total:,}", *map(_sliced, parts))
+        (
+            f"{parts[0].by}: {parts[0].value}",
+            f"{parts[0].total:,}",
+            *(
+                number_text(part.score)
+                + (f" ({at.low:.2f} .. {at.high:.2f})" if (at := part.interval) else "")
+                for part in parts
+            ),
+        )
         for parts in zip(*(summary.slices for summary in chosen), strict=True)
     ]
     return Section(
@@ -197,66 +242,13 @@ def _slices(report: Report) -> Section:
     )
 
 
-def _sliced(part: Slice) -> str:
-    score, interval = number_text(part.score), part.interval
-    return score if interval is None else f"{score} ({interval.low:.2f} .. {interval.high:.2f})"
-
-
-def _judging(report: Report) -> Section:
-    """What the answers took that the judged scores rest on, whenever they were paid for."""
-    judging = report.judging
-    if judging is None:
-        return Section(title="Judging")
-    columns, rows = judge_table(judging)
-    lines = [f"{what}: {known}" for what, known in judge_facts(judging)]
-    mark = f"fingerprint {judging.judge['fingerprint']}"
-    remarks = judge_remarks(judging)
-    return Section(title="Judging", lines=[*lines, mark, *remarks], columns=columns, rows=rows)
-
-
-def _steadiness(report: Report) -> Section:
-    """How far repeated judgings of a case agree; nothing where each was judged once."""
-    lines = () if report.judging is None else report.judging.lines
-    steady = [(line.metric, line.steadiness) for line in lines if line.steadiness]
-    repeats = 1 if report.judging is None else report.judging.judge["repeats"]
-    return Section(
-        title=f"Judgements repeated {repeats} times",
-        columns=(
-            *("metric", "cases", "deviation within a case", "cases that changed"),
-            "error of the mean",
-        ),
-        rows=[
-            (
-                metric,
-                f"{one.cases:,}",
-                f"{one.deviation:.3f}",
-                f"{one.changed:,}",
-                f"{one.error:.4f}",
-            )
-            for metric, one in steady
-        ],
-    )
-
-
-def _failures(report: Report) -> Section:
-    rows = list(failure_rows(report.failures[:100]))
-    columns = ("stage", "error", "cases", "for example")
-    return Section(title="Failures", columns=columns, rows=rows, most=_LONGEST_TABLE)
-
-
-def _origin(report: Report) -> Section:
-    manifest = report.manifest
+def _origin(manifest: Mapping[str, Any]) -> Section:
     dataset, git = manifest["dataset"], manifest["git"]
     lines = [f"dataset: {dataset['source'] or dataset['name']}"]
     lines += [f"fingerprint of {part}: {mark}" for part, mark in manifest["fingerprints"].items()]
     if git is not None:
-        lines.append(
-            f"commit: {git['commit']}{' with uncommitted changes' if git['dirty'] else ''}"
-        )
+        changes = " with uncommitted changes" if git["dirty"] else ""
+        lines.append(f"commit: {git['commit']}{changes}")
     versions = ", ".join(f"{name} {version}" for name, version in manifest["packages"].items())
     lines.append(f"packages: {versions}")
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
-
-
-def _count(count: int) -> str:
-    return f"{count:,}" if count else "-"

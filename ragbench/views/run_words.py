@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ragbench.core.attribution import Cause, CauseCount, CauseFlow
-from ragbench.core.biography import OperatorEffect, OperatorTable
+from ragbench.core.biography import OperatorTable
 from ragbench.core.report import (
-    FailureGroup,
     Interval,
     JudgeLine,
     JudgeReport,
@@ -18,7 +17,7 @@ from ragbench.core.report import (
 )
 from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import default_metrics
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Section
 
@@ -29,10 +28,9 @@ _HEADLINE = (
 """Of the default metrics, those that a short screen shows."""
 
 
-def measured_metrics(report: Report, *, timed: bool) -> list[Summary]:
+def measured_metrics(report: Report) -> list[Summary]:
     """The metrics that have a figure."""
-    known = (one for one in report.summaries if timed or one.metric.definition.deterministic)
-    return [one for one in known if one.measured]
+    return [one for one in report.summaries if one.measured]
 
 
 def has_default_metrics(report: Report) -> bool:
@@ -46,18 +44,16 @@ def headline_metrics(report: Report) -> list[Summary]:
     rest: set[str] = set()
     if has_default_metrics(report):
         rest = {metric.name for metric in default_metrics()}.difference(_HEADLINE)
-    return [one for one in measured_metrics(report, timed=True) if one.metric.name not in rest]
+    return [one for one in measured_metrics(report) if one.metric.name not in rest]
 
 
-def unmeasured_text(report: Report, *, timed: bool) -> str | None:
+def unmeasured_text(report: Report) -> str | None:
     """The metrics without a figure, each reason with its count; None without any."""
-    known = (one for one in report.summaries if timed or one.metric.definition.deterministic)
-    groups = why_not_measured(one for one in known if not one.measured)
-    return "; ".join(f"{', '.join(names)}: {_reasons(why)}" for names, why in groups) or None
-
-
-def _reasons(reasons: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{reason} ({count:,})" if count else reason for reason, count in reasons)
+    groups = [
+        (names, [f"{why} ({count:,})" if count else why for why, count in reasons])
+        for names, reasons in why_not_measured(one for one in report.summaries if not one.measured)
+    ]
+    return "; ".join(f"{', '.join(names)}: {', '.join(why)}" for names, why in groups) or None
 
 
 def why_not_measured(
@@ -73,7 +69,6 @@ def why_not_measured(
 
 
 _STAGES = 3
-_FLOWS = 10
 
 
 class Fall(NamedTuple):
@@ -91,24 +86,18 @@ class Fall(NamedTuple):
 
 def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
     """The causes in order, with what each leaves of the cases."""
-    total = sum(count.cases for count in causes)
-    left = total
+    total = left = sum(count.cases for count in causes)
     found: list[Fall] = []
     for count in causes:
         left -= count.cases
-        found.append(Fall(count.cause, count.cases, left, count.cases / total, _note(count)))
+        notes = [f"{count.estimated:,} estimated"] if count.estimated else []
+        if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
+            rest = len(count.stages) - _STAGES
+            named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages[:_STAGES]]
+            notes.insert(0, ", ".join(named) + (f" and {rest} more" if rest > 0 else ""))
+        note = "; ".join(notes)
+        found.append(Fall(count.cause, count.cases, left, count.cases / total, note))
     return tuple(found)
-
-
-def _note(count: CauseCount) -> str:
-    parts: list[str] = []
-    if count.cause in (Cause.DROPPED, Cause.FAILED):
-        named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages[:_STAGES]]
-        rest = len(count.stages) - _STAGES
-        parts.append(", ".join(named) + (f" and {rest} more" if rest > 0 else ""))
-    if count.estimated:
-        parts.append(f"{count.estimated:,} estimated")
-    return "; ".join(part for part in parts if part)
 
 
 def causes_section(causes: Sequence[CauseCount]) -> Section:
@@ -124,25 +113,22 @@ def flow_text(flow: CauseFlow) -> str:
     return f"{flow.before.label} -> {flow.after.label}: {flow.cases:,}"
 
 
-def judge_remarks(judging: JudgeReport) -> tuple[str, ...]:
+def judge_remarks(judging: JudgeReport) -> Iterator[str]:
     """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
-    remarks = [sentence for line in judging.lines for sentence in _of(line)]
+    for line in judging.lines:
+        yield from _of(line)
     for metric in dict.fromkeys(line.metric for line in judging.canaries):
-        remarks.append(_of_canaries(judging, metric))
-    return tuple(remarks)
-
-
-def _of_canaries(judging: JudgeReport, metric: str) -> str:
-    lines = [line for line in judging.canaries if line.metric == metric]
-    judged, wrong = sum(line.judged for line in lines), sum(line.wrong for line in lines)
-    if not judged:
-        return f"{metric}: no canary got a verdict"
-    low, high = proportion_interval(wrong, judged)
-    kinds = ", ".join(f"{line.kind} {line.wrong:,} of {line.judged:,}" for line in lines)
-    return (
-        f"{metric}: the judge is wrong about {wrong:,} of {judged:,} canaries "
-        f"({wrong / judged:.1%}, {low:.1%} .. {high:.1%}): {kinds}"
-    )
+        lines = [line for line in judging.canaries if line.metric == metric]
+        judged, wrong = sum(line.judged for line in lines), sum(line.wrong for line in lines)
+        if not judged:
+            yield f"{metric}: no canary got a verdict"
+            continue
+        low, high = proportion_interval(wrong, judged)
+        kinds = ", ".join(f"{line.kind} {line.wrong:,} of {line.judged:,}" for line in lines)
+        yield (
+            f"{metric}: the judge is wrong about {wrong:,} of {judged:,} canaries "
+            f"({wrong / judged:.1%}, {low:.1%} .. {high:.1%}): {kinds}"
+        )
 
 
 def _of(line: JudgeLine) -> Iterator[str]:
@@ -191,33 +177,23 @@ def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
 def operator_remarks(table: OperatorTable) -> Iterator[str]:
     """What a reader should know of the operators, a sentence each: the losses first."""
     for one in table.losers:
-        examples = ", ".join(one.examples[:3])
-        yield (
-            f"{one.operator} lost {_golds(one.lost_for_good)} that generation was not given "
-            f"(as in {examples})."
-        )
+        lost, examples = counted(one.lost_for_good, "gold context"), ", ".join(one.examples[:3])
+        yield f"{one.operator} lost {lost} that generation was not given (as in {examples})."
     if table.gold:
         missing = table.gold - table.found
-        never = f" {_golds(missing)} never found." if missing else ""
-        yield (
-            f"Of {_golds(table.found)} that were found, generation was given {table.kept:,}.{never}"
-        )
+        never = f" {counted(missing, 'gold context')} never found." if missing else ""
+        found = counted(table.found, "gold context")
+        yield f"Of {found} that were found, generation was given {table.kept:,}.{never}"
     for reason, cases in table.no_gold:
         yield f"Nothing is said of the gold of {cases:,} cases: {reason}."
     for one in table.operators:
+        notes = one.notes[:_NOTES]
         if not one.acted:
-            yield f"{one.operator} did not act in any of {one.cases:,} cases.{_why(one)}"
+            why = " ".join(f" It said: {note} ({cases:,} cases)." for note, cases in notes)
+            yield f"{one.operator} did not act in any of {one.cases:,} cases.{why}"
         else:
-            for note, cases in one.notes[:_NOTES]:
+            for note, cases in notes:
                 yield f"{one.operator}: {note} ({cases:,} of {one.cases:,} cases)."
-
-
-def _why(effect: OperatorEffect) -> str:
-    return " ".join(f" It said: {note} ({cases:,} cases)." for note, cases in effect.notes[:_NOTES])
-
-
-def _golds(count: int) -> str:
-    return "1 gold context" if count == 1 else f"{count:,} gold contexts"
 
 
 VERDICT_COLUMNS = (
@@ -244,43 +220,6 @@ def quality_text(table: ValidationTable) -> str:
     return f"Retrieval quality: {counts}."
 
 
-def judge_facts(judging: JudgeReport) -> Iterator[tuple[str, str]]:
-    """Who judged, and at what price."""
-    judge = judging.judge
-    for what, known in (("judge", judge["chat"]), ("embeddings", judge["embeddings"])):
-        if known is not None:
-            yield what, f"{known['model']} at {known['base_url']}"
-    yield "price", judging.price_origin or "unknown"
-
-
-def judge_table(judging: JudgeReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Columns and rows: what each judged metric took."""
-    currency = "" if judging.currency is None else f" ({judging.currency})"
-    rows: list[tuple[str, ...]] = [
-        (
-            line.metric,
-            f"{line.answers:,}",
-            f"{line.prompt_tokens:,}",
-            f"{line.completion_tokens:,}",
-            "unknown" if line.cost is None else f"{line.cost:.4f}",
-        )
-        for line in judging.lines
-    ]
-    return ("metric", "answers", "tokens in", "tokens out", f"cost{currency}"), rows
-
-
-def failure_rows(failures: Iterable[FailureGroup]) -> Iterator[tuple[str, ...]]:
-    for group in failures:
-        examples = ", ".join(group.examples[:3])
-        yield group.stage, f"{group.type}: {group.message}"[:1000], f"{group.count:,}", examples
-
-
-def sliced_metrics(report: Report, most: int) -> list[Summary]:
-    """The metrics that a table of slices has a column for."""
-    known = (one for one in report.summaries if one.metric.definition.deterministic)
-    return [one for one in known if any(part.measured for part in one.slices)][:most]
-
-
 def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
     """How a stage ended, and where from its outcomes are; what there is of it."""
     counts = (
@@ -292,10 +231,6 @@ def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
         (stage.recorded, "recorded"),
     )
     return [(count, word) for count, word in counts if count]
-
-
-def stage_text(stage: StageCount) -> str:
-    return ", ".join(f"{count:,} {word}" for count, word in stage_counts(stage))
 
 
 def number_text(value: float | None) -> str:

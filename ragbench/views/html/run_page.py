@@ -172,8 +172,8 @@ def _head(
         "notes": [*_reuse(report), *report.notes],
         "falls": fall_values(report),
         "total": manifest["dataset"]["cases"],
-        "groups": _groups(report, measured_metrics(report, timed=True), values, bins),
-        "unmeasured": unmeasured_text(report, timed=True),
+        "groups": _groups(report, measured_metrics(report), values, bins),
+        "unmeasured": unmeasured_text(report),
         "names": [
             {"name": each.name, "lower": each.definition.direction is Direction.LOWER}
             for each in report.metrics
