@@ -36,7 +36,7 @@ def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _values(record: object, names: str) -> dict[str, Any]:
+def values_of(record: object, names: str) -> dict[str, Any]:
     """Some fields of a record under their own names."""
     return {name: getattr(record, name) for name in names.split()}
 
@@ -46,10 +46,10 @@ _CASE = "id query language cluster tags reference reference_ids retrieved_ids re
 
 def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str, Any]:
     found = {
-        **_values(row, f"{_CASE} stages"),
+        **values_of(row, f"{_CASE} stages"),
         "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
         # A traceback stays in the journal.
-        "failures": [_values(failure, "stage type message cause") for failure in row.failures],
+        "failures": [values_of(failure, "stage type message cause") for failure in row.failures],
     }
     if row.repeats:
         found["repeats"] = {
@@ -66,12 +66,12 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
         found["post_retrieval"] = {
             "no_gold": row.biography.no_gold,
             "gold": [
-                {**_values(fate, "gold chunk ranks"), "lost_by": row.biography.lost_by(fate)}
+                {**values_of(fate, "gold chunk ranks"), "lost_by": row.biography.lost_by(fate)}
                 for fate in row.biography.gold
             ],
         }
     if row.location is not None:
-        found["gold"] = _values(row.location, "cause golds retrieved depth")
+        found["gold"] = values_of(row.location, "cause golds retrieved depth")
     return found
 
 
@@ -87,7 +87,7 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
 def metric_object(metric: Metric) -> dict[str, Any]:
     """What a reader of a score must know of its metric."""
     shown = "version digest group direction low high unit aggregate"
-    return {"metric": metric.name, **_values(metric.definition, shown)}
+    return {"metric": metric.name, **values_of(metric.definition, shown)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,7 +167,7 @@ def timings_json(report: Report) -> bytes:
         "latencies": report.latencies,
         "reused_from": report.reused_from,
         "summaries": [
-            {**metric_object(summary.metric), **_values(summary, "score interval measured total")}
+            {**metric_object(summary.metric), **values_of(summary, "score interval measured total")}
             for summary in report.summaries
             if not summary.metric.definition.deterministic
         ],
