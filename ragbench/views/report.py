@@ -77,7 +77,7 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
 
 def _cell_object(cell: Cell) -> dict[str, Any]:
     """A cell: a value when measured, else why there is none."""
-    found = {"status": cell.status, "value": cell.value}
+    found: dict[str, Any] = {"status": cell.status, "value": cell.value}
     if cell.status is not Status.MEASURED:
         found["value"] = None
         found["reason"] = cell.reason if cell.failure is None else str(cell.failure)
