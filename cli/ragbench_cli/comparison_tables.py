@@ -27,7 +27,7 @@ from ragbench.views.comparison import (
 )
 from ragbench.views.document import Section
 from ragbench.views.gate import change_lines, number_text, range_text
-from ragbench.views.run_words import flow_text, operator_remarks
+from ragbench.views.run_document import flow_text, operator_remarks
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
 

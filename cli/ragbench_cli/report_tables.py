@@ -7,7 +7,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from ragbench.views.report import sharing_remark
-from ragbench.views.run_words import (
+from ragbench.views.run_document import (
     OPERATOR_COLUMNS,
     VERDICT_COLUMNS,
     has_default_metrics,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.report import Report
 from ragbench.core.trace import Entry
-from ragbench.errors import InterfaceError, InterruptedRunError, RunError
+from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
+from ragbench.io.decoder import EntryDecoder
 from ragbench.io.read import Selection
-from ragbench.ledger.folder import RunFolder, path_of
+from ragbench.io.source import Problems, Row
+from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import read_manifest
 from ragbench.ledger.watch import STARTED, Watch
@@ -24,6 +26,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.post.stage import PostRetrieval
+from ragbench.rag.adapt import as_rag
 from ragbench.stages.begin import (
     Draw,
     Evaluation,
@@ -43,13 +46,17 @@ from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, RunC
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.system import system_of
 from ragbench.validators.validator import Validator, build_validator
-from ragbench.verbs.given import GivenCases, cases_of, checked, rag_of
-from ragbench.verbs.report import ReportBuilder, RunCases
+from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 
 if TYPE_CHECKING:
     from ragbench.stages.judge import Judging
     from ragbench.stages.on_workers import Workers
 
+GivenCases = str | Path | Iterable[Case | Entry | Mapping[str, object]]
+"""A path, an address, or records: cases, cases with what is known of them, dicts."""
+
+_MOST_REPEATS = 20
+"""A baseline keeps no more."""
 _SLOTS = 256
 """Cases in flight that the file of them has room for at first."""
 
@@ -395,3 +402,124 @@ def _event_loop() -> Generator[InLoop]:
             "evaluate() runs an async RAG in an event loop of its own and was called inside of "
             "one: call it as 'await asyncio.to_thread(evaluate, ...)'"
         )
+
+
+# --- what people give
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dataset:
+    """Cases with what is known of where they come from."""
+
+    entries: Iterable[Case | Entry]
+    name: str = "dataset"
+    path: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def cases_of(given: object, stack: ExitStack) -> Dataset:
+    """The cases of a path or of records; what is opened for them is closed with the stack."""
+    if isinstance(given, (str, Path)):
+        from ragbench.io.sources import open_source
+
+        source = stack.enter_context(open_source(given))
+        name = dataset_name(str(given))
+        return Dataset(entries=source, name=name, path=str(given), notes=source.info.notes)
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise ConfigError(
+            "cases are a path, or a list of cases or dicts, and not "
+            f"{_kind(cast('Any', given))}: give "
+            '[{"query": ..., "reference": ...}], or the path of a dataset'
+        )
+    return Dataset(entries=_entries(cast("Iterable[object]", given)))
+
+
+def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
+    """Records as they are, dicts as lines of a dataset; what is wrong is raised at the end."""
+    problems = Problems()
+    decoder = EntryDecoder(problems=problems, fields={})
+    for number, record in enumerate(records, 1):
+        if isinstance(record, (Case, Entry)):
+            yield record
+        elif isinstance(record, Mapping):
+            values = {str(k): v for k, v in cast("Mapping[object, object]", record).items()}
+            if (entry := decoder.decode(Row("cases", number, values))) is not None:
+                yield entry
+        else:
+            raise ConfigError(
+                f"case {number} is {_kind(record)}: a case is a dict such as "
+                '{"query": ..., "reference": ...}, or a ragbench.Case'
+            )
+    problems.raise_if_any()
+
+
+_GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
+"""File names that say nothing: the folder's name says more."""
+
+
+def dataset_name(source: str) -> str:
+    """The name that a dataset gets in reports."""
+    if source == "-":
+        return "stdin"
+    if source.startswith("hf:"):
+        return source[3:]
+    path = Path(source)
+    name = path.name.split(".")[0]
+    if name in _GENERIC or not name:
+        name = path.resolve().parent.name if name else path.resolve().name
+    return name or "dataset"
+
+
+def checked(call: str, **given: tuple[object, type]) -> None:
+    """Refuses arguments of a wrong type, each given with the right one; None is always right.
+
+    Raises:
+        ConfigError: one is of another type.
+    """
+    for name, (value, kind) in given.items():
+        if value is not None and not isinstance(value, kind):
+            raise ConfigError(f"{call}({name}=...) takes {kind.__name__}, and not {_kind(value)}")
+
+
+def rag_of(given: object) -> RAG | None:
+    """A system from all that ``--rag`` and `as_rag` take; None for none."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        from ragbench.rag.load import load_rag
+
+        return load_rag(given)
+    return as_rag(given)
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__name__} {str(value)[:60]!r}"
+
+
+# --- the same cases asked several times
+
+
+def evaluate_repeatedly(
+    evaluate: Callable[[Iterable[Case | Entry], Path], Report],
+    cases: Iterable[Case | Entry],
+    out: Path,
+    repeats: int,
+) -> Report:
+    """Asks a system several times, retrieval and generation, and reports the mean of each case.
+
+    Each time has a run folder of its own below the run's: an interrupted one goes on, and what one
+    was answered is no answer of another. The second time and on take the cases from the first, and
+    ask all of them, whatever the source recorded.
+    """
+    if not 1 <= repeats <= _MOST_REPEATS:
+        raise ConfigError(f"the number of repeats is {repeats}: give 1 to {_MOST_REPEATS}")
+    forget_repeats(out)
+    report = evaluate(cases, out)
+    if repeats == 1:
+        return report
+    with Journal(RunFolder(path=out).journal) as journal:
+        asked = [stored.case for window in journal.cases() for stored in window]
+    for number in range(2, repeats + 1):
+        evaluate(asked, repeat_folder(out, number))
+    keep_repeats(out, repeats)
+    return report_of(out)

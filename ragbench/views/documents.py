@@ -25,7 +25,7 @@ from ragbench.views.gate import (
     refusal_text,
 )
 from ragbench.views.html import charts
-from ragbench.views.run_words import causes_section
+from ragbench.views.run_document import causes_section
 
 _CHECKS, _LOST, _CHANGED, _COMPARED = 60, 20, 5, 20
 """Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""

@@ -21,8 +21,7 @@ from ragbench.views.html.case import CaseBlocks
 from ragbench.views.html.chunks import Chunks
 from ragbench.views.html.page import render
 from ragbench.views.report import sharing_remark
-from ragbench.views.run_document import detail_sections, headline
-from ragbench.views.run_words import unmeasured_text, waterfall
+from ragbench.views.run_document import detail_sections, headline, unmeasured_text, waterfall
 
 MOST_CASES = 1_000
 """Cases that a page holds; of a larger run it shows the worst of every cause."""

@@ -20,7 +20,7 @@ from ragbench.llm.settings import resolve_panel
 from ragbench.metrics.judging import INJECTION
 from ragbench.metrics.registry import parse_metric
 from ragbench.verbs.judge_card import probes_named
-from ragbench.views.run_words import judge_remarks
+from ragbench.views.run_document import judge_remarks
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import judged_by, model
 
