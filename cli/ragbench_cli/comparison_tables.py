@@ -19,14 +19,13 @@ from ragbench.core.comparison import (
 from ragbench.safe_text import shown_line
 from ragbench.views.ablation import ablation_notes, answer_table, cost_table, metric_table
 from ragbench.views.comparison import (
+    change_lines,
     counts_text,
     kinds_text,
     p_text,
     result_lines,
-    what_changed,
 )
-from ragbench.views.document import Section
-from ragbench.views.gate import change_lines, number_text, range_text
+from ragbench.views.document import Section, number_text, range_text, what_changed
 from ragbench.views.run_document import flow_text, operator_remarks
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
@@ -216,7 +215,7 @@ def _cell(metric: MetricComparison, column: str) -> str:
     found = metric.differences[0]
     return {
         "change": number_text(found.difference, metric.unit, sign=True),
-        "interval": range_text(found.low, found.high, metric.unit),
+        "interval": range_text(found, metric.unit, sign=True),
         "p": p_text(found),
         "cases": f"{found.cases:,}",
     }[column]

@@ -15,13 +15,9 @@ from ragbench.core.gate_result import (
     GateResult,
     JudgedRun,
 )
-from ragbench.views.gate import (
-    after_text,
-    change_lines,
-    change_title,
-    check_cells,
-    number_text,
-)
+from ragbench.views.comparison import change_lines, change_title
+from ragbench.views.document import number_text
+from ragbench.views.gate import after_text, check_cells
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, printable, styled
 

@@ -9,8 +9,7 @@ import msgspec
 from markupsafe import Markup
 
 from ragbench.core.ablation import Ablation, VariantEffect
-from ragbench.views.document import Document, Section
-from ragbench.views.gate import number_text, range_text
+from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.html import charts
 from ragbench.views.report import values_of
 
@@ -88,7 +87,7 @@ def _effect_cells(change: VariantEffect, forest: Markup, *, acted: bool) -> tupl
         score,
         number_text(change.difference, sign=True),
         forest,
-        range_text(change.low, change.high),
+        range_text(change, sign=True),
         "<0.001" if p_value is not None and p_value < 0.001 else number_text(p_value),
         f"{change.gained:,}",
         f"{change.lost:,}",

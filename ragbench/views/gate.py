@@ -1,14 +1,16 @@
-"""A gate's result as words and numbers, JSON, JUnit, annotations."""
+"""A gate's result as a document, as JSON, JUnit and annotations."""
 
 from __future__ import annotations
 
-import math
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from ragbench.core.attribution import CauseCount
+from ragbench.core.comparison import Against
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,
@@ -17,8 +19,17 @@ from ragbench.core.gate_result import (
     GateResult,
     Refusal,
 )
-from ragbench.core.origin import SystemChange
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
+from ragbench.views.comparison import counts_text, source_text, system_section
+from ragbench.views.document import (
+    Document,
+    Section,
+    changes_of,
+    flows_section,
+    number_text,
+    range_text,
+)
+from ragbench.views.run_document import causes_section
 
 _LEVELS = {
     GateOutcome.PASSED: "notice",
@@ -27,6 +38,93 @@ _LEVELS = {
 }
 _MOST = 9
 """GitHub shows ten of a level a step; the first one is the verdict's own."""
+_CHECKS, _LOST, _CHANGED = 60, 20, 5
+"""Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
+_LONGEST = 160
+_TONES = {
+    GateOutcome.PASSED: ("passed", "passes"),
+    GateOutcome.FAILED: ("failed", "fails"),
+    GateOutcome.INCONCLUSIVE: ("cannot tell", "undecided"),
+}
+
+
+def comment_marker(verdict: GateResult) -> str:
+    """The hidden first line: a comment that starts with it is replaced instead of repeated.
+
+    It is the same for every run of one system on one dataset.
+    """
+    names = (verdict.run.dataset, verdict.run.rag)
+    slugs = [re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") for name in names]
+    return f"<!-- ragbench-gate {'/'.join(slugs)} -->"
+
+
+def gate_document(
+    verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
+) -> Document:
+    word, tone = _TONES[verdict.outcome]
+    changed = changes_of([against.pair], against.changed) if against is not None else ()
+    runs = [f"run {source_text(verdict.run)}"]
+    if verdict.baseline is not None:
+        runs.append(f"baseline {source_text(verdict.baseline)}")
+    settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
+    return Document(
+        kind="ragbench gate",
+        title=f"{word} ({verdict.run.rag} on {verdict.run.dataset})",
+        headline=verdict.headline,
+        tone=tone,
+        sections=(
+            Section(
+                title="Not compared",
+                lines=[f"{one.what}: {refusal_text(one)}" for one in verdict.refusals],
+            ),
+            Section(
+                title="Checks",
+                columns=("check", "outcome", *CHECK_COLUMNS, "detectable", "why"),
+                rows=list(map(_check, verdict.checks)),
+                most=_CHECKS,
+            ),
+            system_section("the baseline", "this run", verdict.system),
+            causes_section(causes),
+            flows_section(() if against is None else against.flows),
+            Section(
+                title="Cases that went another way",
+                lines=[f"{counts_text(against.pair)} cases"] if against and changed else (),
+                changes=changed,
+                most=_CHANGED,
+            ),
+            Section(
+                title=f"Cases that lost ({len(verdict.lost_cases):,})",
+                columns=("case", "metric", "before", "now", "question"),
+                rows=[]
+                if changed
+                else [
+                    (
+                        shown_line(one.id, longest=_LONGEST),
+                        one.metric,
+                        number_text(one.before),
+                        shown_line(after_text(one), longest=_LONGEST),
+                        shown_line(one.query or "", longest=_LONGEST),
+                    )
+                    for one in verdict.lost_cases
+                ],
+                most=_LOST,
+            ),
+        ),
+        notes=verdict.notes,
+        foot=f"{'; '.join(runs)}. {settings}.",
+    )
+
+
+def _check(check: GateCheck) -> Sequence[str]:
+    drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
+    return (
+        check.name,
+        check.outcome.value,
+        *check_cells(check),
+        # The smallest true loss that these cases would have shown.
+        "-" if drop is None else number_text(drop.detectable_drop, check.unit),
+        "" if is_passed else check.reason,
+    )
 
 
 def github_annotations(verdict: GateResult) -> str:
@@ -53,24 +151,6 @@ def refusal_text(refusal: Refusal) -> str:
     return f"{refusal.reason}. To go on, {refusal.remedy}"
 
 
-def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:
-    """A number in as many places as its size needs; ``-`` where there is none."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    plus = "+" if sign else ""
-    if unit == "share":
-        return f"{value:{plus}.1%}"
-    if unit == "s":
-        return f"{value * 1e3:{plus}.1f} ms" if abs(value) < 1 else f"{value:{plus}.2f} s"
-    return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus},.1f}"
-
-
-def range_text(low: float | None, high: float | None, unit: str = "", *, sign: bool = True) -> str:
-    if low is None or high is None:
-        return "-"
-    return " .. ".join(number_text(end, unit, sign=sign) for end in (low, high))
-
-
 CHECK_COLUMNS = ("now", "change", "interval", "limit", "cases")
 
 
@@ -83,9 +163,7 @@ def check_cells(check: GateCheck) -> tuple[str, ...]:
     return (
         number_text(check.observed, check.unit),
         "-" if drop is None else number_text(drop.difference, check.unit, sign=True),
-        "-"
-        if known is None
-        else range_text(known.low, known.high, check.unit, sign=drop is not None),
+        range_text(known, check.unit, sign=drop is not None),
         limit_text(check),
         f"{check.cases:,}",
     )
@@ -104,36 +182,6 @@ def after_text(change: CaseChange) -> str:
         return number_text(change.after)
     has_reason = change.status == "failed" and change.reason
     return f"{change.status}: {change.reason}" if has_reason else change.status
-
-
-_CHANGES = 8
-"""How many changes of a system are named."""
-_LONGEST = 200
-
-
-def change_title(before: str, now: str) -> str:
-    return f"what changed between {before} and {now}"
-
-
-def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]:
-    """A line for each thing that differs, or one that says that nothing does, or is unknown."""
-    if change.unknown:
-        yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
-        return
-    if change.is_ruled_out:
-        yield (
-            "nothing that was imported, read or set: where scores of the same cases differ, it is "
-            "noise"
-        )
-    for sentence in change.changes[:most]:
-        yield shown_line(sentence, longest=_LONGEST)
-    if len(change.changes) > most:
-        yield f"and {len(change.changes) - most:,} more: see --json"
-    if change.unseen:
-        first, *others = change.unseen
-        more = f" (and {len(others):,} more)" if others else ""
-        begin = "" if change.changes else "nothing that ragbench can see; "
-        yield f"{begin}it cannot see into all: {shown_line(first, longest=_LONGEST)}{more}"
 
 
 def junit_report(verdict: GateResult) -> bytes:

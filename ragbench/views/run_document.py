@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from ragbench.core.attribution import Cause, CauseCount, CauseFlow
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
-from ragbench.core.report import Interval, JudgeLine, JudgeReport, Report, StageCount, Summary
+from ragbench.core.report import JudgeLine, JudgeReport, Report, StageCount, Summary
 from ragbench.core.validation import ValidationTable
 from ragbench.metrics.registry import default_metrics
 from ragbench.safe_text import counted, shown_line
 from ragbench.stats.mean import proportion_interval
-from ragbench.views.document import Document, Section
+from ragbench.views.document import Document, Section, number_text, range_text
 
 _SLICED = 8
 """Metrics that the table of slices has a column for."""
@@ -120,7 +120,7 @@ def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
                 summary.metric.name,
                 summary.metric.definition.group.value,
                 number_text(summary.score),
-                interval_text(summary.interval),
+                range_text(summary.interval),
                 f"{summary.measured:,} of {summary.total:,}",
                 *(f"{count:,}" if (count := getattr(summary, name)) else "-" for name in counts),
             )
@@ -430,13 +430,12 @@ VERDICT_COLUMNS = (
 def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
     """What the system made of what a validator found, under `VERDICT_COLUMNS`."""
     for cell in table.matrix:
-        low, high = cell.rate.low, cell.rate.high
         yield (
             "yes" if cell.answer_present else "not shown",
             "answered" if cell.answered else "abstained",
             f"{cell.rate.count:,} of {cell.rate.total:,}",
             number_text(cell.rate.share),
-            "-" if low is None or high is None else f"{low:.3f} .. {high:.3f}",
+            range_text(cell.rate),
             cell.meaning,
         )
 
@@ -457,11 +456,3 @@ def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
         (stage.recorded, "recorded"),
     )
     return [(count, word) for count, word in counts if count]
-
-
-def number_text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def interval_text(interval: Interval | None) -> str:
-    return "-" if interval is None else f"{interval.low:.3f} .. {interval.high:.3f}"

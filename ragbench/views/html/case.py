@@ -17,7 +17,7 @@ from ragbench.core.report import CaseRow
 from ragbench.core.story import CaseStory
 from ragbench.core.validation import Verdict
 from ragbench.ledger.codec import judgement_object
-from ragbench.views.comparison import ids_text
+from ragbench.views.document import ids_text
 from ragbench.views.explain import hop_text
 from ragbench.views.html.chunks import LONGEST, Chunks, compared_texts, cut, safe
 from ragbench.views.html.page import render

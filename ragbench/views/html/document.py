@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragbench.core.comparison import CaseDifference, CaseKind
-from ragbench.views.comparison import flip_text, ids_text
-from ragbench.views.document import KIND_TITLES, Changes, Document
+from ragbench.views.document import KIND_TITLES, Changes, Document, flip_text, ids_text
 from ragbench.views.html.case import anchor
 from ragbench.views.html.chunks import compared_texts
 from ragbench.views.html.page import Page, render

@@ -22,8 +22,13 @@ from ragbench.gate.compare import cases_beside
 from ragbench.gate.gate import gate
 from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
 from ragbench.views.document import markdown
-from ragbench.views.documents import comment_marker, gate_document
-from ragbench.views.gate import github_annotations, junit_report, verdict_object
+from ragbench.views.gate import (
+    comment_marker,
+    gate_document,
+    github_annotations,
+    junit_report,
+    verdict_object,
+)
 from tests.unit.gate.builders import column, run, run_of
 
 NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
