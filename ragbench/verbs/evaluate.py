@@ -97,8 +97,8 @@ class EvalSettings:
     """Compute again what failed in an earlier run."""
 
     def __post_init__(self) -> None:
-        checked("EvalSettings", limits=(self.limits, CallSettings), top_k=(self.top_k, int))
-        checked("EvalSettings", selection=(self.selection, Selection))
+        _checked("EvalSettings", limits=(self.limits, CallSettings), top_k=(self.top_k, int))
+        _checked("EvalSettings", selection=(self.selection, Selection))
 
 
 def evaluate(
@@ -164,24 +164,19 @@ def evaluate(
         RunLockedError: another process works on the folder.
         LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
-    checked("evaluate", post_retrieval=(post_retrieval, PostRetrieval), version=(version, str))
-    checked("evaluate", settings=(settings, EvalSettings))
+    _checked("evaluate", post_retrieval=(post_retrieval, PostRetrieval), version=(version, str))
+    _checked("evaluate", settings=(settings, EvalSettings))
     with ExitStack() as stack:
-        dataset = cases_of(cases, stack)
+        entries, settings = _cases_of(cases, settings, stack)
         return evaluate_entries(
-            dataset.entries,
-            rag_of(rag),
+            entries,
+            _rag_of(rag),
             out=path_of(out),
             metrics=metrics,
             post_retrieval=post_retrieval,
             validator=None if validator is None else build_validator(validator),
             judging=judging,
-            settings=replace(
-                settings,
-                name=settings.name or dataset.name,
-                source=dataset.path if settings.source is None else settings.source,
-                notes=(*settings.notes, *dataset.notes),
-            ),
+            settings=settings,
             workers=workers,
             version=version,
             fresh=fresh,
@@ -219,7 +214,7 @@ def evaluate_entries(
         from ragbench.stages.judge import Judging
         from ragbench.stages.on_workers import Workers
 
-        checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
+        _checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     # A metric that cannot be computed is reported before anything runs.
     Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
@@ -407,31 +402,30 @@ def _event_loop() -> Generator[InLoop]:
 # --- what people give
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dataset:
-    """Cases with what is known of where they come from."""
+def _cases_of(
+    given: object, settings: EvalSettings, stack: ExitStack
+) -> tuple[Iterable[Case | Entry], EvalSettings]:
+    """The cases of a path or of records; settings with what is known of where they come from.
 
-    entries: Iterable[Case | Entry]
-    name: str = "dataset"
-    path: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def cases_of(given: object, stack: ExitStack) -> Dataset:
-    """The cases of a path or of records; what is opened for them is closed with the stack."""
+    What is opened for them is closed with the stack.
+    """
     if isinstance(given, (str, Path)):
         from ragbench.io.sources import open_source
 
-        source = stack.enter_context(open_source(given))
-        name = dataset_name(str(given))
-        return Dataset(entries=source, name=name, path=str(given), notes=source.info.notes)
+        opened = stack.enter_context(open_source(given))
+        return opened, replace(
+            settings,
+            name=settings.name or dataset_name(str(given)),
+            source=str(given) if settings.source is None else settings.source,
+            notes=(*settings.notes, *opened.info.notes),
+        )
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise ConfigError(
             "cases are a path, or a list of cases or dicts, and not "
             f"{_kind(cast('Any', given))}: give "
             '[{"query": ..., "reference": ...}], or the path of a dataset'
         )
-    return Dataset(entries=_entries(cast("Iterable[object]", given)))
+    return _entries(cast("Iterable[object]", given)), settings
 
 
 def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
@@ -470,7 +464,7 @@ def dataset_name(source: str) -> str:
     return name or "dataset"
 
 
-def checked(call: str, **given: tuple[object, type]) -> None:
+def _checked(call: str, **given: tuple[object, type]) -> None:
     """Refuses arguments of a wrong type, each given with the right one; None is always right.
 
     Raises:
@@ -481,7 +475,7 @@ def checked(call: str, **given: tuple[object, type]) -> None:
             raise ConfigError(f"{call}({name}=...) takes {kind.__name__}, and not {_kind(value)}")
 
 
-def rag_of(given: object) -> RAG | None:
+def _rag_of(given: object) -> RAG | None:
     """A system from all that ``--rag`` and `as_rag` take; None for none."""
     if given is None:
         return None

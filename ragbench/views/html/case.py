@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote as percent_encoded
 
@@ -27,15 +27,11 @@ def anchor(case: str) -> str:
     return f"case={percent_encoded(case, safe='-_.~:@/,+()')}"
 
 
-@dataclass(slots=True)
 class CaseBlocks:
-    metrics: Sequence[Metric]
-    chunks: Chunks
-    against: Against | None = None
-    _names: list[str] = field(default_factory=list[str])
-
-    def __post_init__(self) -> None:
-        self._names = [safe(metric.name) for metric in self.metrics]
+    def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
+        self.metrics, self.against = metrics, against
+        self.chunks = Chunks()
+        self._names = [safe(metric.name) for metric in metrics]
 
     def block(self, row: CaseRow) -> str:
         attribution, verdict = row.attribution, row.validation

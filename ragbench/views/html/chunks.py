@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
@@ -41,7 +40,6 @@ class Shelved(NamedTuple):
     text: str
 
 
-@dataclass(slots=True)
 class Chunks:
     """Every chunk text once, and the rows that link to it.
 
@@ -49,8 +47,9 @@ class Chunks:
     what repeats is escaped once.
     """
 
-    _shelf: dict[tuple[str, str], Shelved] = field(default_factory=dict[tuple[str, str], Shelved])
-    _letters: int = 0
+    def __init__(self) -> None:
+        self._shelf: dict[tuple[str, str], Shelved] = {}
+        self._letters = 0
 
     def rows(self, chunks: Sequence[ChunkStory]) -> Markup:
         return Markup("\n".join(map(self._row, chunks)))

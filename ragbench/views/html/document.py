@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ragbench.core.comparison import CaseDifference, CaseKind
@@ -26,31 +25,25 @@ def _group(group: Changes) -> dict[str, Any]:
     more = len(group.cases) - _MOST
     return {
         "title": group.title,
-        "cases": [_case(case, KIND_TITLES[group.kind]) for case in group.cases[:_MOST]],
+        "word": KIND_TITLES[group.kind],
+        "tone": _TONES[group.kind],
+        "cases": list(map(_case, group.cases[:_MOST])),
         "more": f"... and {more:,} more" if more > 0 else "",
     }
 
 
-def _case(case: CaseDifference, word: str) -> dict[str, Any]:
+def _case(case: CaseDifference) -> dict[str, Any]:
     before, after = compared_texts(case.response_before, case.response_after)
     return {
         "id": case.id,
         "anchor": anchor(case.id),
-        "kind": _TONES[case.kind],
-        "word": word,
         "query": case.query or "",
         "flips": [
             f"{'fails' if flip.newly_fails else 'passes'}: {flip_text(flip)}" for flip in case.flips
         ],
-        "first": f"Answer in {case.first}",
-        "second": f"Answer in {case.second}",
-        "before": before,
-        "after": after,
-        "before_status": _status(case.stages_before),
-        "after_status": _status(case.stages_after),
+        "sides": (
+            (case.first, before, case.stages_before.get("generate", "unknown")),
+            (case.second, after, case.stages_after.get("generate", "unknown")),
+        ),
         "ids": ids_text(case.ids),
     }
-
-
-def _status(stages: Mapping[str, Any]) -> str:
-    return str(stages.get("generate", "unknown"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 from ragbench.core.outcome import Outcome
@@ -30,21 +30,22 @@ _Shown = tuple[float, dict[str, Any]]
 """What decides which are shown, the least first; and the item."""
 
 
-@dataclass(slots=True)
 class DumpPage:
-    """Collects the verdicts on a dump, then renders its page."""
+    """Collects the verdicts on a dump, then renders its page.
 
-    earlier: Mapping[str, EarlierRetrieval] = field(default_factory=dict[str, EarlierRetrieval])
-    """What another retriever's chunks came to, by query id: queries whose answer was won or lost
-    against it stand first."""
-    _ranks: list[int | None] = field(default_factory=list[int | None])
-    _earlier_ranks: list[int | None] = field(default_factory=list[int | None])
-    _longest: int = 0
-    _worst: list[_Shown] = field(default_factory=list[_Shown])
-    _changed: dict[bool, list[_Shown]] = field(
-        default_factory=lambda: {False: list[_Shown](), True: list[_Shown]()}
-    )
-    """By whether the answer is present now."""
+    Args:
+        earlier: what another retriever's chunks came to, by query id: queries whose answer was won
+            or lost against it stand first.
+    """
+
+    def __init__(self, earlier: Mapping[str, EarlierRetrieval] = MappingProxyType({})) -> None:
+        self.earlier = earlier
+        self._ranks: list[int | None] = []
+        self._earlier_ranks: list[int | None] = []
+        self._longest = 0
+        self._worst: list[_Shown] = []
+        self._changed: dict[bool, list[_Shown]] = {False: [], True: []}
+        """By whether the answer is present now."""
 
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
         verdict, before = outcome.value, self.earlier.get(query_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
@@ -18,7 +17,6 @@ from ragbench.views.comparison import counts_text
 from ragbench.views.document import flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
-from ragbench.views.html.chunks import Chunks
 from ragbench.views.html.page import render
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_document import detail_sections, headline, unmeasured_text, waterfall
@@ -34,29 +32,26 @@ _Placed = tuple[tuple[bool, float], int, str]
 """How bad a case is, its place in the run, its id."""
 
 
-@dataclass(slots=True)
 class RunPage:
-    """Collects the cases of a report, then renders the page."""
+    """Collects the cases of a report, then renders the page.
 
-    report: Report
-    against: Against | None = None
-    """The run that each case is held against: those that went another way stand first."""
-    _changed: dict[CaseKind, list[str]] = field(default_factory=dict[CaseKind, list[str]])
-    """Ids of the cases that went another way than in the other run."""
-    _worst: dict[Cause, list[_Placed]] = field(default_factory=dict[Cause, "list[_Placed]"])
-    """Of each cause the worst of those that are left, in no order."""
-    _room: dict[Cause, int] = field(default_factory=dict[Cause, int])
-    _count: int = 0
-    _main: int | None = None
-    _values: list[array[float]] = field(default_factory=list["array[float]"])
-    _matrix: Counter[tuple[bool, Answer]] = field(default_factory=Counter[tuple[bool, Answer]])
-    _confidences: list[tuple[float, bool]] = field(default_factory=list[tuple[float, bool]])
-    _cases: CaseBlocks = field(init=False)
+    Args:
+        against: the run that each case is held against: those that went another way stand first.
+    """
 
-    def __post_init__(self) -> None:
-        self._room, self._main = _room(self.report.causes), self.report.main_metric
-        self._values = [array("d") for _ in self.report.metrics]
-        self._cases = CaseBlocks(self.report.metrics, Chunks(), self.against)
+    def __init__(self, report: Report, against: Against | None = None) -> None:
+        self.report, self.against = report, against
+        self._main = report.main_metric
+        self._room = _room(report.causes)
+        self._count = 0
+        self._changed: dict[CaseKind, list[str]] = {}
+        """Ids of the cases that went another way than in the other run."""
+        self._worst: dict[Cause, list[_Placed]] = {}
+        """Of each cause the worst of those that are left, in no order."""
+        self._values = [array("d") for _ in report.metrics]
+        self._matrix: Counter[tuple[bool, Answer]] = Counter()
+        self._confidences: list[tuple[float, bool]] = []
+        self._cases = CaseBlocks(report.metrics, against)
 
     def case(self, row: CaseRow) -> None:
         for at, cell in enumerate(row.cells):
