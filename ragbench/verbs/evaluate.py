@@ -61,6 +61,21 @@ _SLOTS = 256
 """Cases in flight that the file of them has room for at first."""
 
 
+def _checked(call: str, **given: tuple[object, type]) -> None:
+    """Refuses arguments of a wrong type, each given with the right one; None is always right.
+
+    Raises:
+        ConfigError: one is of another type.
+    """
+    for name, (value, kind) in given.items():
+        if value is not None and not isinstance(value, kind):
+            raise ConfigError(f"{call}({name}=...) takes {kind.__name__}, and not {_kind(value)}")
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__name__} {str(value)[:60]!r}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvalSettings:
     """How a RAG is evaluated, beyond what nearly every call of `evaluate` says."""
@@ -464,17 +479,6 @@ def dataset_name(source: str) -> str:
     return name or "dataset"
 
 
-def _checked(call: str, **given: tuple[object, type]) -> None:
-    """Refuses arguments of a wrong type, each given with the right one; None is always right.
-
-    Raises:
-        ConfigError: one is of another type.
-    """
-    for name, (value, kind) in given.items():
-        if value is not None and not isinstance(value, kind):
-            raise ConfigError(f"{call}({name}=...) takes {kind.__name__}, and not {_kind(value)}")
-
-
 def _rag_of(given: object) -> RAG | None:
     """A system from all that ``--rag`` and `as_rag` take; None for none."""
     if given is None:
@@ -484,10 +488,6 @@ def _rag_of(given: object) -> RAG | None:
 
         return load_rag(given)
     return as_rag(given)
-
-
-def _kind(value: Any) -> str:
-    return f"{type(value).__name__} {str(value)[:60]!r}"
 
 
 # --- the same cases asked several times

@@ -250,7 +250,7 @@ def test_their_agreement_stands_in_the_report(tmp_path: Path) -> None:
     # Each judge agrees with itself: what differs between them is no unsteadiness.
     assert line.steadiness is not None
     assert (line.steadiness.changed, line.steadiness.deviation, line.steadiness.cases) == (0, 0, 12)
-    shown = judge_remarks(report.judging)
+    shown = list(judge_remarks(report.judging))
     assert "support by kind: 1.000 over 4 cases" in shown
     assert "support: strict and odd say the same of 50% of 4 cases, kappa 0.00" in shown
     judges = [judgement.judge for judgement in next(iter(report.rows())).judgements[0]]
