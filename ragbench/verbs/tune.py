@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Measure: TypeAlias = Literal["ndcg", "recall", "mrr"]
-_MEASURES: Mapping[Measure, Callable[..., float | Skip]] = {
-    "ndcg": ndcg,
-    "recall": recall,
-    "mrr": reciprocal_rank,
+_MEASURES: Mapping[Measure, tuple[str, Callable[..., float | Skip]]] = {
+    "ndcg": ("nDCG", ndcg),
+    "recall": ("recall", recall),
+    "mrr": ("MRR", reciprocal_rank),
 }
-_SHOWN: Mapping[Measure, str] = {"ndcg": "nDCG", "recall": "recall", "mrr": "MRR"}
 _EFS = (16, 40, 100, 200, 400)
 _WEIGHTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 _FEWEST = 10
@@ -166,12 +165,13 @@ def tune(
             f"k must be at least 1, the margin between 0 and 1, the measure one of "
             f"{', '.join(get_args(Measure))}; found {k}, {margin}, {measure}"
         )
+    shown, formula = _MEASURES[measure]
     asked = [case for case in cases if case.query.strip()]
     depth = max(k, _CANDIDATES)
     legs = _legs(collection, asked, depth, advance)
     tried = {one: _combined(one, legs, depth) for one in _settings(legs, collection.present)}
     rankings = {setting: found.rankings for setting, found in tried.items()}
-    scores = _scores(asked, rankings, k=k, measure=measure, matching=matching)
+    scores = _scores(asked, rankings, k=k, measure=formula, matching=matching)
     kept = [at for at in range(len(asked)) if all(one[at] is not None for one in scores.values())]
     if len(kept) < _FEWEST:
         message = (
@@ -205,7 +205,7 @@ def tune(
             )
         )
     return Tuning(
-        measure=f"{_SHOWN[measure]}@{k}",
+        measure=f"{shown}@{k}",
         k=k,
         margin=margin,
         questions=len(kept),
@@ -311,7 +311,7 @@ def _scores(
     rankings: Mapping[SearchSetting, Sequence[Sequence[Chunk]]],
     *,
     k: int,
-    measure: Measure,
+    measure: Callable[..., float | Skip],
     matching: Matching,
 ) -> dict[SearchSetting, list[float | None]]:
     nothing: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing is generated")
@@ -334,7 +334,7 @@ def _scores(
         matched = Skip("nothing") if result is None else match(trace.case, result, matching)
         if isinstance(matched, Skip):
             return None
-        value = _MEASURES[measure](ranking_of(matched), k=k)
+        value = measure(ranking_of(matched), k=k)
         return None if isinstance(value, Skip) else value
 
     return {setting: [*map(score, each)] for setting, each in traces.items()}

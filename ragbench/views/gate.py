@@ -31,21 +31,17 @@ from ragbench.views.document import (
 )
 from ragbench.views.run_document import causes_section
 
-_LEVELS = {
-    GateOutcome.PASSED: "notice",
-    GateOutcome.FAILED: "error",
-    GateOutcome.INCONCLUSIVE: "warning",
-}
 _MOST = 9
 """GitHub shows ten of a level a step; the first one is the verdict's own."""
 _CHECKS, _LOST, _CHANGED = 60, 20, 5
 """Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
 _LONGEST = 160
-_TONES = {
-    GateOutcome.PASSED: ("passed", "passes"),
-    GateOutcome.FAILED: ("failed", "fails"),
-    GateOutcome.INCONCLUSIVE: ("cannot tell", "undecided"),
+_WORDS = {
+    GateOutcome.PASSED: ("passed", "passes", "notice"),
+    GateOutcome.FAILED: ("failed", "fails", "error"),
+    GateOutcome.INCONCLUSIVE: ("cannot tell", "undecided", "warning"),
 }
+"""In a title, as a tone, as a level of annotations."""
 
 
 def comment_marker(verdict: GateResult) -> str:
@@ -61,7 +57,7 @@ def comment_marker(verdict: GateResult) -> str:
 def gate_document(
     verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
 ) -> Document:
-    word, tone = _TONES[verdict.outcome]
+    word, tone, _ = _WORDS[verdict.outcome]
     changed = changes_of([against.pair], against.changed) if against is not None else ()
     runs = [f"run {source_text(verdict.run)}"]
     if verdict.baseline is not None:
@@ -140,7 +136,7 @@ def github_annotations(verdict: GateResult) -> str:
             checks = [one for one in checks if one.kind is not CheckKind.SLICE]
         groups.append([(outcome, one.name, one.reason) for one in checks])
     return "".join(
-        f"::{_LEVELS[outcome]} title={annotation_property(f'ragbench {name}')}"
+        f"::{_WORDS[outcome][2]} title={annotation_property(f'ragbench {name}')}"
         f"::{annotation_message(message)}\n"
         for group in groups
         for outcome, name, message in group[:_MOST]

@@ -90,7 +90,6 @@ def detail_sections(report: Report) -> Iterator[Section]:
     if report.judging is not None:
         yield from _judging(report.judging)
     yield _slices(report)
-    failures = report.failures[:100]
     yield Section(
         title="Failures",
         columns=("stage", "error", "cases", "for example"),
@@ -101,7 +100,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
                 f"{group.count:,}",
                 ", ".join(group.examples[:3]),
             )
-            for group in failures
+            for group in report.failures[:100]
         ],
         most=_LONGEST_TABLE,
     )
@@ -180,9 +179,7 @@ def _judging(judging: JudgeReport) -> Iterator[Section]:
         rows=[
             (
                 line.metric,
-                f"{line.answers:,}",
-                f"{line.prompt_tokens:,}",
-                f"{line.completion_tokens:,}",
+                *(f"{n:,}" for n in (line.answers, line.prompt_tokens, line.completion_tokens)),
                 "unknown" if line.cost is None else f"{line.cost:.4f}",
             )
             for line in judging.lines
@@ -445,14 +442,11 @@ def quality_text(table: ValidationTable) -> str:
     return f"Retrieval quality: {counts}."
 
 
+_ENDS = ("abstained", "skipped", "failed", "reused", "recorded")
+
+
 def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
     """How a stage ended, and where from its outcomes are; what there is of it."""
-    counts = (
-        (stage.measured, "answered" if stage.stage == "generate" else "done"),
-        (stage.abstained, "abstained"),
-        (stage.skipped, "skipped"),
-        (stage.failed, "failed"),
-        (stage.reused, "reused"),
-        (stage.recorded, "recorded"),
-    )
-    return [(count, word) for count, word in counts if count]
+    done = "answered" if stage.stage == "generate" else "done"
+    words = {"measured": done} | {name: name for name in _ENDS}
+    return [(count, word) for name, word in words.items() if (count := getattr(stage, name))]

@@ -40,7 +40,8 @@ class RunPage:
     """
 
     def __init__(self, report: Report, against: Against | None = None) -> None:
-        self.report, self.against = report, against
+        self.report, self.against, manifest = report, against, report.manifest
+        self.title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
         self._main = report.main_metric
         self._room = _room(report.causes)
         self._count = 0
@@ -134,7 +135,7 @@ class RunPage:
                 [label, *(f"{self._matrix[is_there, answer]:,}" for answer in _ANSWERS)]
                 for is_there, label in _THERE
             ],
-            "calibration": _calibration(self._confidences),
+            "calibration": _calibration(self._confidences) if len(self._confidences) > 9 else None,
             "calibrated": len(self._confidences),
             "times": list(_times(report.latencies)),
             "sharing": sharing_remark(report.latencies),
@@ -143,11 +144,6 @@ class RunPage:
             ],
             "sections": [each for each in detail_sections(report) if not each.is_empty],
         }
-
-    @property
-    def title(self) -> str:
-        manifest = self.report.manifest
-        return f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
 
 
 def run_page(report: Report, against: Against | None = None) -> RunPage:
@@ -212,9 +208,7 @@ def _metric(summary: Summary, measured: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup | None:
-    if len(confidences) < 10:
-        return None
+def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup:
     bins: dict[int, list[tuple[float, bool]]] = {}
     for said, is_right in confidences:
         bins.setdefault(min(int(said * 10), 9), []).append((said, is_right))
