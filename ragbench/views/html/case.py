@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote as percent_encoded
 
@@ -39,18 +38,10 @@ class CaseBlocks:
         reference, response = compared_texts(row.reference, row.response)
         before = None if self.against is None else self.against.cases.get(row.id)
         values = {
-            "id": row.id,
+            "row": row,
+            "cause": attribution,
             "anchor": anchor(row.id),
-            "cause": attribution.cause.value,
-            "label": attribution.cause.label,
-            "stage": attribution.stage,
-            "answer": attribution.answer.value,
-            "detail": attribution.detail,
-            "estimated": attribution.basis.is_estimate,
-            "query": row.query,
             "main": _main(row, self.metrics),
-            "tags": [*row.tags, *([f"language:{row.language}"] if row.language else [])],
-            "failures": [str(failure) for failure in row.failures],
             "reference": reference,
             "response": response,
             "scores": _scores(row, self._names),
@@ -70,7 +61,7 @@ class CaseBlocks:
         hops = ((hop.stage, hop_text(hop).removeprefix("measured, ")) for hop in story.hops)
         return {
             "others": story.references[1:],
-            "supported": [asdict(answer) for answer in story.supported],
+            "supported": story.supported,
             "sent": story.sent,
             "candidates": [text for text in story.candidates if text != response],
             "chunks": self.chunks.rows(story.chunks),

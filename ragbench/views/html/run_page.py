@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from ragbench.core.attribution import Answer, Cause, CauseCount
 from ragbench.core.comparison import Against, CaseKind
-from ragbench.core.metric import Direction
 from ragbench.core.report import CaseRow, Latency, Report, StageCount, Summary
 from ragbench.views.comparison import counts_text
 from ragbench.views.document import flows_section
@@ -104,33 +103,27 @@ class RunPage:
         yield render("chunks.html.jinja", {"chunks": self._cases.chunks.listed()})
 
     def _head(self) -> dict[str, Any]:
-        report, manifest = self.report, self.report.manifest
+        report = self.report
         reused = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
         notes = [*report.notes]
         if reused:
             since = (report.reused_from or "").replace("T", " ")[:16]
             notes.insert(0, f"Reused from the run of {since}: {', '.join(reused)}.")
-        groups: dict[str, list[dict[str, Any]]] = {}
+        groups: dict[str, list[tuple[Summary, *tuple[str, ...]]]] = {}
         for summary, measured in zip(report.summaries, self._values, strict=True):
             if summary.measured:
                 group = summary.metric.definition.group.value
-                groups.setdefault(group, []).append(_metric(summary, measured))
+                groups.setdefault(group, []).append((summary, *_drawn(summary, measured)))
         falls = waterfall(report.causes)
         total = falls[0].cases + falls[0].left if falls else 1
         return {
-            "rag": manifest["rag"]["name"],
-            "dataset": manifest["dataset"]["name"],
+            "report": report,
             "headline": headline(report),
             "notes": notes,
             "falls": [(fall, 1 - (fall.left + fall.cases) / total) for fall in falls],
             "share_bar": charts.share_bar,
-            "total": manifest["dataset"]["cases"],
             "groups": groups,
             "unmeasured": unmeasured_text(report),
-            "names": [
-                {"name": each.name, "lower": each.definition.direction is Direction.LOWER}
-                for each in report.metrics
-            ],
             "matrix": [
                 [label, *(f"{self._matrix[is_there, answer]:,}" for answer in _ANSWERS)]
                 for is_there, label in _THERE
@@ -172,8 +165,7 @@ def _against(against: Against) -> dict[str, Any]:
     )
     counts = [f"{count:,} {what}" for count, what in apart if count]
     return {
-        "source": against.source,
-        "rag": against.rag,
+        "run": against,
         "counts": f"{counts_text(against.pair)} cases.",
         "apart": f"Not compared: {', '.join(counts)}." if counts else "",
         "kinds": [kind.value for kind in _ORDER],
@@ -181,8 +173,8 @@ def _against(against: Against) -> dict[str, Any]:
     }
 
 
-def _metric(summary: Summary, measured: Sequence[float]) -> dict[str, Any]:
-    """What ``run.html.jinja`` shows of a metric.
+def _drawn(summary: Summary, measured: Sequence[float]) -> tuple[str, str, str]:
+    """A metric's interval, its values as a histogram, and how many cases have none.
 
     Its axis is its own range, or that of its values where it has none.
     """
@@ -193,19 +185,11 @@ def _metric(summary: Summary, measured: Sequence[float]) -> dict[str, Any]:
         least, most = min(least, score), max(most, score)
     low, high = (None, None) if interval is None else (interval.low, interval.high)
     counts = [(name, getattr(summary, name)) for name in _WITHOUT]
-    drawn = "" if score is None else charts.forest(score, low, high, least=least, most=most)
-    return {
-        "name": summary.metric.name,
-        "lower": definition.direction is Direction.LOWER,
-        "unit": definition.unit,
-        "score": score,
-        "low": low,
-        "high": high,
-        "forest": drawn,
-        "measured": summary.measured,
-        "bars": charts.histogram(measured, least, most, bins=_BINS) if measured else "",
-        "rest": ", ".join(f"{count:,} {name}" for name, count in counts if count),
-    }
+    return (
+        "" if score is None else charts.forest(score, low, high, least=least, most=most),
+        charts.histogram(measured, least, most, bins=_BINS) if measured else "",
+        ", ".join(f"{count:,} {name}" for name, count in counts if count),
+    )
 
 
 def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup:
