@@ -30,11 +30,13 @@ class Changes:
     cases: Sequence[CaseDifference]
 
     @property
+    def word(self) -> str:
+        return KIND_TITLES[self.kind]
+
+    @property
     def title(self) -> str:
-        return (
-            f"{KIND_TITLES[self.kind]}: {len(self.cases):,} "
-            f"({self.pair.second} against {self.pair.first})"
-        )
+        pair = f"{self.pair.second} against {self.pair.first}"
+        return f"{self.word}: {len(self.cases):,} ({pair})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

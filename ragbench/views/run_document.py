@@ -386,13 +386,16 @@ gold contexts that it was given, lost, and moved up and down."""
 _NOTES = 3
 
 
+_OPERATOR_COUNTS = (
+    "given", "dropped", "moved", "rewritten", "added", "gold_given", "gold_lost", "gold_up",
+    "gold_down",
+)  # fmt: skip
+
+
 def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
     """A row an operator, under `OPERATOR_COLUMNS`."""
     for one in table.operators:
-        counts = (
-            *(one.given, one.dropped, one.moved, one.rewritten, one.added),
-            *(one.gold_given, one.gold_lost, one.gold_up, one.gold_down),
-        )
+        counts = (getattr(one, name) for name in _OPERATOR_COUNTS)
         shown = (f"{count:,}" if count else "-" for count in counts)
         yield (one.operator, f"{one.acted:,} of {one.cases:,}", *shown)
 
