@@ -172,7 +172,7 @@ def validate_dump(
             report=advance or (lambda _: None),
         )
 
-        told = emit or (lambda _: None)
+        told: Callable[[ValidatedQuery], None] = emit or (lambda _: None)
 
         def count(row: RunCase) -> None:
             judged = _judged(row, judge.name, tally, doctor, split)

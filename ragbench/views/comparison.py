@@ -16,7 +16,7 @@ from ragbench.core.comparison import (
 from ragbench.core.gate_result import JudgedRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import SystemChange
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.views.document import (
     Document,
     Section,
@@ -84,7 +84,7 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
             alike.append(run.mark)
     if alike:
         tested = sum(bool(metric.differences) for metric in comparison.metrics)
-        metrics = "1 metric" if tested == 1 else f"{tested:,} metrics"
+        metrics = counted(tested, "metric")
         yield f"{', '.join(alike)} against {first}: no difference beyond chance in {metrics}"
 
 

@@ -130,21 +130,21 @@ class ReportFile:
 
 def report_json(report: Report) -> bytes:
     counted = [field.name for field in fields(Counted)]
-    shared = [field.name for field in fields(ReportFile) if hasattr(report, field.name)]
+    own = ("summaries", "judging", "post_retrieval")
+    names = [field.name for field in fields(ReportFile) if field.name not in own]
+    shared: dict[str, Any] = {name: getattr(report, name) for name in names}
     judging = report.judging
     found = ReportFile(
-        **{name: getattr(report, name) for name in shared}
-        | {
-            "summaries": tuple(
-                ReportedMetric(
-                    **metric_object(one.metric), **{name: getattr(one, name) for name in counted}
-                )
-                for one in report.summaries
-                if one.metric.definition.deterministic
-            ),
-            "judging": None if judging is None else replace(judging, judge={}),  # see the manifest
-            "post_retrieval": report.operators,
-        }
+        **shared,
+        summaries=tuple(
+            ReportedMetric(
+                **metric_object(one.metric), **{name: getattr(one, name) for name in counted}
+            )
+            for one in report.summaries
+            if one.metric.definition.deterministic
+        ),
+        judging=None if judging is None else replace(judging, judge={}),  # the manifest has it
+        post_retrieval=report.operators,
     )
     value = {"schema_version": 2, **msgspec.to_builtins(found)}
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

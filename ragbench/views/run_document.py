@@ -26,7 +26,7 @@ _LONGEST_TABLE = 50
 
 def run_document(report: Report) -> Document:
     dataset, notes = report.manifest["dataset"], list(report.notes)
-    cases = "1 case" if dataset["cases"] == 1 else f"{dataset['cases']:,} cases"
+    cases = counted(dataset["cases"], "case")
     if dataset["sample"] is not None:
         cases += f", drawn at random (seed {dataset['seed']})"
     elif dataset["limit"] is not None:
