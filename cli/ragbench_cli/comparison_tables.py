@@ -19,16 +19,14 @@ from ragbench.core.comparison import (
 from ragbench.safe_text import shown_line
 from ragbench.views.ablation import ablation_notes, answer_table, cost_table, metric_table
 from ragbench.views.comparison import (
+    change_lines,
     counts_text,
     kinds_text,
     p_text,
     result_lines,
-    span_text,
-    what_changed,
 )
-from ragbench.views.document import Section
-from ragbench.views.gate import change_lines, number_text
-from ragbench.views.run_words import flow_text, operator_remarks
+from ragbench.views.document import Section, number_text, range_text, what_changed
+from ragbench.views.run_document import flow_text, operator_remarks
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import can_show, draw, fitted_table, paragraph, styled, table
 
@@ -198,7 +196,8 @@ def _difference(metric: MetricComparison) -> Sequence[str]:
         return ("-",) * 4
     found = metric.differences[0]
     change = number_text(found.difference, metric.unit, sign=True)
-    return change, span_text(found, metric.unit), p_text(found), f"{found.cases:,}"
+    interval = range_text(found, metric.unit, sign=True)
+    return change, interval, p_text(found), f"{found.cases:,}"
 
 
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}

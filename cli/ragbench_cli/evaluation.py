@@ -22,9 +22,12 @@ from ragbench.post.stage import PostRetrieval
 from ragbench.stages.reuse import project_of
 from ragbench.stages.stage import CallSettings
 from ragbench.validators.validator import Validator
-from ragbench.verbs.evaluate import EvalSettings, evaluate_entries
-from ragbench.verbs.given import dataset_name
-from ragbench.verbs.rag_repeats import evaluate_repeatedly
+from ragbench.verbs.evaluate import (
+    EvalSettings,
+    dataset_name,
+    evaluate_entries,
+    evaluate_repeatedly,
+)
 from ragbench_cli import console
 from ragbench_cli.console import StageAdvance
 from ragbench_cli.eval_options import (

@@ -16,16 +16,9 @@ from ragbench.core.gate_result import (
     JudgedRun,
 )
 from ragbench.safe_text import shown_line
-from ragbench.views.gate import (
-    after_text,
-    change_lines,
-    change_text,
-    change_title,
-    interval_text,
-    limit_text,
-    number_text,
-    observed_text,
-)
+from ragbench.views.comparison import change_lines, change_title
+from ragbench.views.document import number_text
+from ragbench.views.gate import after_text, check_cells
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import draw, fitted_table, paragraph, styled
 
@@ -86,9 +79,9 @@ def _run(run: JudgedRun) -> str:
 def _passed(checks: Sequence[GateCheck]) -> str:
     metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
     shown = [
-        f"{check.name} {observed_text(check)}"
-        + (f" ({change_text(check.drop, check.unit)})" if check.drop is not None else "")
+        f"{check.name} {now}{'' if check.drop is None else f' ({change})'}"
         for check in metrics[:_PASSED]
+        for now, change, *_ in [check_cells(check)]
     ]
     rest = len(checks) - len(shown)
     more = f"{rest:,} {'more' if shown else 'checks of how many cases failed or were measured'}"
@@ -134,16 +127,5 @@ def _next_step(verdict: GateResult) -> str:
 
 def _checks(checks: Sequence[GateCheck], console: Console) -> Table:
     columns = ("check", "", "now", "change", "interval", "limit", "n")
-    rows = [
-        (
-            check.name,
-            _WORDS[check.outcome],
-            observed_text(check),
-            change_text(check.drop, check.unit),
-            interval_text(check),
-            limit_text(check),
-            f"{check.cases:,}",
-        )
-        for check in checks
-    ]
+    rows = [(check.name, _WORDS[check.outcome], *check_cells(check)) for check in checks]
     return fitted_table(console, columns, rows, missed=("n", "interval"), sparse=True)

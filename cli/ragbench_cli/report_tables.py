@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.safe_text import counted, shown_line
 from ragbench.views.report import sharing_remark
-from ragbench.views.run_words import (
+from ragbench.views.run_document import (
     OPERATOR_COLUMNS,
     VERDICT_COLUMNS,
     has_default_metrics,
@@ -48,7 +48,7 @@ def print_report(report: Report, *, is_full: bool) -> None:
 def _blocks(report: Report, console: Console, *, is_full: bool) -> Iterator[RenderableType]:
     notes = [note for note in report.notes if is_full or note not in report.asides]
     yield from _head(report, notes, is_full=is_full)
-    rows = measured_metrics(report, timed=True) if is_full else headline_metrics(report)
+    rows = measured_metrics(report) if is_full else headline_metrics(report)
     times = [one for one in rows if _is_latency(one)]
     if is_full:  # which has a table of them
         rows = [one for one in rows if one not in times]
@@ -102,7 +102,7 @@ def _middle(report: Report, console: Console, *, says_unmeasured: bool) -> Itera
         yield causes_table(report.causes)
     if report.validation is not None:
         yield from _validation(report.validation)
-    if says_unmeasured and (text := unmeasured_text(report, timed=True)):
+    if says_unmeasured and (text := unmeasured_text(report)):
         yield from paragraph("not measured", [text])
     if report.failures:
         yield from paragraph("failed", _failures(report))

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ragbench.views.run_words import waterfall
+from ragbench.views.run_document import waterfall
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -89,7 +89,14 @@ def ablate(
     manifest = read_manifest(RunFolder(path=run).manifest)
     columns, missing = _metrics_of(manifest, metrics, has_answers=rag is not None)
     matching = Matching(manifest.settings["matching"])
-    now = _began(run)
+    with Journal(RunFolder(path=run).journal) as journal:
+        began = min(journal.runs.started().values())
+    # What ages are counted from where no variant says more.
+    now = datetime.fromisoformat(began[:10]).replace(tzinfo=UTC)
+    traces = (
+        replace(case.trace, generation=NOT_GENERATED, post_retrieval=None)
+        for case in islice(open_traces(run), limit)
+    )
     with ExitStack() as stack:
         answering = None if rag is None else stack.enter_context(Answering(rag))
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency)))
@@ -105,7 +112,7 @@ def ablate(
         ]
         replay = _Replay(trials=trials, ceiling=Ceiling(matching=matching))
         plan = Plan(columns, matching=matching)
-        for window in _windows(run, limit, size=_WINDOW):
+        while window := list(islice(traces, _WINDOW)):
             replay.take(window, plan, pool)
             advance(len(window))
     if not replay.depths:
@@ -199,37 +206,35 @@ def _metrics_of(
     manifest: Manifest, metrics: Sequence[MetricLike] | None, *, has_answers: bool
 ) -> tuple[tuple[Metric, ...], list[str]]:
     """What is measured, and a note about each metric of the run that cannot be computed here."""
-    if metrics is not None:
-        return _named(parse_metrics(metrics), has_answers=has_answers), []
     found: list[Metric] = []
     missing: list[str] = []
-    for metric in filter(_is_replayable, metrics_of(manifest)):
-        try:
-            found.append(computable(metric))
-        except ConfigError as error:
-            missing.append(f"Left out: {error}.")
-    if has_answers:
-        found = [*parse_metrics(_OF_ANSWERS), *found]
-    if not found:
-        raise ConfigError("the run measured nothing of the retriever: name metrics with --metrics")
-    return tuple(found), missing
-
-
-def _named(metrics: Sequence[Metric], *, has_answers: bool) -> tuple[Metric, ...]:
-    wrong = [metric.name for metric in metrics if ScoredMetric.of(metric).reads_answer]
+    if metrics is None:
+        for metric in filter(_is_replayable, metrics_of(manifest)):
+            try:
+                found.append(computable(metric))
+            except ConfigError as error:
+                missing.append(f"Left out: {error}.")
+        found = [*(parse_metrics(_OF_ANSWERS) if has_answers else ()), *found]
+        if not found:
+            raise ConfigError(
+                "the run measured nothing of the retriever: name metrics with --metrics"
+            )
+        return tuple(found), missing
+    named = parse_metrics(metrics)
+    wrong = [metric.name for metric in named if ScoredMetric.of(metric).reads_answer]
     if wrong and not has_answers:
         raise ConfigError(
             f"{', '.join(wrong)}: reads the answer, and nobody is asked for one. Name who answers "
             "with --rag or --pipeline, or metrics of the retriever; 'ragbench show metrics' lists "
             "them"
         )
-    judged = [metric.name for metric in metrics if metric.is_judged]
+    judged = [metric.name for metric in named if metric.is_judged]
     if judged:
         raise ConfigError(
             f"{', '.join(judged)}: asks a model, which an ablation does not. Evaluate the variant "
             "that you keep with: ragbench eval --post-retrieval"
         )
-    return tuple(metrics)
+    return named, []
 
 
 def _is_replayable(metric: Metric) -> bool:
@@ -240,20 +245,3 @@ def _is_replayable(metric: Metric) -> bool:
         and not metric.is_judged
         and not ScoredMetric.of(metric).reads_answer
     )
-
-
-def _began(run: Path) -> datetime:
-    """The day on which the run began: what ages are counted from where no variant says more."""
-    with Journal(RunFolder(path=run).journal) as journal:
-        first = min(journal.runs.started().values())
-    return datetime.fromisoformat(first[:10]).replace(tzinfo=UTC)
-
-
-def _windows(run: Path, limit: int | None, *, size: int) -> Iterator[list[Trace]]:
-    """The run's cases as retrieval left them."""
-    traces = (
-        replace(case.trace, generation=NOT_GENERATED, post_retrieval=None)
-        for case in islice(open_traces(run), limit)
-    )
-    while window := list(islice(traces, size)):
-        yield window

@@ -87,19 +87,22 @@ def calibrate_dump(
             if outcome.value is None:
                 failed += 1
             else:
+                ids, is_there = label.relevant_ids, bool(label.answer_present)
+                verdict = outcome.value
                 judged.append(
-                    Labelled(
-                        verdict=outcome.value,
-                        answer_present=bool(label.answer_present),
-                        relevant_chunk_ids=label.relevant_ids,
-                    )
+                    Labelled(verdict=verdict, answer_present=is_there, relevant_chunk_ids=ids)
                 )
             if advance is not None:
                 advance(1)
     if stopped():
         raise InterruptedRunError("the labels were not all judged; nothing was written")
     if not judged:
-        raise DataError(dump.problems.items or [_unlabelled(dump.name)])
+        message = (
+            "no query says whether its answer is present: give each record answer_present (true or "
+            "false), or name the field with --map answer_present=FIELD"
+        )
+        nothing = Problem(message=message, path=dump.name, field="answer_present")
+        raise DataError(dump.problems.items or [nothing])
     report = calibrate(judged, make().name, precision=precision, error=error, seed=seed)
     return DumpCalibration(
         report=report,
@@ -108,11 +111,3 @@ def calibrate_dump(
         failed=failed,
         malformed=dump.malformed,
     )
-
-
-def _unlabelled(name: str) -> Problem:
-    message = (
-        "no query says whether its answer is present: give each record answer_present (true or "
-        "false), or name the field with --map answer_present=FIELD"
-    )
-    return Problem(message=message, path=name, field="answer_present")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from ragbench.core.attribution import Cause
@@ -34,12 +34,8 @@ def select_cases(
     at = None if worst is None else worst_metric(report, worst)
     found = [case for case in report.index(at, tag) if cause in (None, case.cause)]
     if at is not None:
-        found = _worst_first(report, at, found)
+        found.sort(key=lambda case: report.badness(case.value, at))
     return len(found), [*report.find([case.id for case in found[:limit]])]
-
-
-def _worst_first(report: Report, at: int | None, cases: Iterable[IndexedCase]) -> list[IndexedCase]:
-    return [*cases] if at is None else sorted(cases, key=lambda c: report.badness(c.value, at))
 
 
 def find_case(report: Report, id: str) -> CaseRow:
@@ -56,9 +52,11 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
     for case in report.index(at, None):
         if case.cause is not None and case.cause.is_loss:
             by_cause.setdefault(case.cause, []).append(case)
-    for cause in Cause:
-        if found := _worst_first(report, at, by_cause.get(cause, ())):
-            yield cause, [*report.find([case.id for case in found[:each]])]
+    for cause in filter(by_cause.__contains__, Cause):
+        found = by_cause[cause]
+        if at is not None:
+            found.sort(key=lambda case: report.badness(case.value, at))
+        yield cause, [*report.find([case.id for case in found[:each]])]
 
 
 def _closest(name: str, known: Sequence[str]) -> str:

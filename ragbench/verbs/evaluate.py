@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
-from ragbench.core.metric import Metric
 from ragbench.core.report import Report
 from ragbench.core.trace import Entry
-from ragbench.errors import InterfaceError, InterruptedRunError, RunError
+from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
+from ragbench.io.decoder import EntryDecoder
 from ragbench.io.read import Selection
-from ragbench.ledger.folder import RunFolder, path_of
+from ragbench.io.source import Problems, Row
+from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import (
-    Manifest,
-    read_manifest,
-)
+from ragbench.ledger.manifest import read_manifest
 from ragbench.ledger.watch import STARTED, Watch
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.post.stage import PostRetrieval
+from ragbench.rag.adapt import as_rag
 from ragbench.stages.begin import (
     Draw,
     Evaluation,
@@ -42,24 +40,40 @@ from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_g
 from ragbench.stages.crashes import InFlight
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.loop import run_stages
-from ragbench.stages.rag import (
-    RAG,
-    Locator,
-)
+from ragbench.stages.rag import RAG, Locator
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
 from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, RunCase, Running, Stage
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.system import system_of
 from ragbench.validators.validator import Validator, build_validator
-from ragbench.verbs.given import GivenCases, cases_of, checked, rag_of
-from ragbench.verbs.report import ReportBuilder, stored_report
+from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 
 if TYPE_CHECKING:
-    from ragbench.stages.judge import Judge, Judging
+    from ragbench.stages.judge import Judging
     from ragbench.stages.on_workers import Workers
 
+GivenCases = str | Path | Iterable[Case | Entry | Mapping[str, object]]
+"""A path, an address, or records: cases, cases with what is known of them, dicts."""
+
+_MOST_REPEATS = 20
+"""A baseline keeps no more."""
 _SLOTS = 256
 """Cases in flight that the file of them has room for at first."""
+
+
+def _checked(call: str, **given: tuple[object, type]) -> None:
+    """Refuses arguments of a wrong type, each given with the right one; None is always right.
+
+    Raises:
+        ConfigError: one is of another type.
+    """
+    for name, (value, kind) in given.items():
+        if value is not None and not isinstance(value, kind):
+            raise ConfigError(f"{call}({name}=...) takes {kind.__name__}, and not {_kind(value)}")
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__name__} {str(value)[:60]!r}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,8 +112,8 @@ class EvalSettings:
     """Compute again what failed in an earlier run."""
 
     def __post_init__(self) -> None:
-        checked("EvalSettings", limits=(self.limits, CallSettings), top_k=(self.top_k, int))
-        checked("EvalSettings", selection=(self.selection, Selection))
+        _checked("EvalSettings", limits=(self.limits, CallSettings), top_k=(self.top_k, int))
+        _checked("EvalSettings", selection=(self.selection, Selection))
 
 
 def evaluate(
@@ -165,24 +179,19 @@ def evaluate(
         RunLockedError: another process works on the folder.
         LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
-    checked("evaluate", post_retrieval=(post_retrieval, PostRetrieval), version=(version, str))
-    checked("evaluate", settings=(settings, EvalSettings))
+    _checked("evaluate", post_retrieval=(post_retrieval, PostRetrieval), version=(version, str))
+    _checked("evaluate", settings=(settings, EvalSettings))
     with ExitStack() as stack:
-        dataset = cases_of(cases, stack)
+        entries, settings = _cases_of(cases, settings, stack)
         return evaluate_entries(
-            dataset.entries,
-            rag_of(rag),
+            entries,
+            _rag_of(rag),
             out=path_of(out),
             metrics=metrics,
             post_retrieval=post_retrieval,
             validator=None if validator is None else build_validator(validator),
             judging=judging,
-            settings=replace(
-                settings,
-                name=settings.name or dataset.name,
-                source=dataset.path if settings.source is None else settings.source,
-                notes=(*settings.notes, *dataset.notes),
-            ),
+            settings=settings,
             workers=workers,
             version=version,
             fresh=fresh,
@@ -220,10 +229,15 @@ def evaluate_entries(
         from ragbench.stages.judge import Judging
         from ragbench.stages.on_workers import Workers
 
-        checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
+        _checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     # A metric that cannot be computed is reported before anything runs.
     Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
+    judge, anew = None, ""
+    if any(metric.is_judged for metric in chosen):
+        from ragbench.stages.judge import judge_of
+
+        judge = judge_of(chosen, judging)
     folder, calls = RunFolder(path=out), settings.limits or CallSettings()
     earlier: Mapping[str, Any] = {} if fresh else earlier_settings(folder.manifest)
     system = system_of(
@@ -231,19 +245,22 @@ def evaluate_entries(
         validator=validator, locator=settings.locator, version=version,
         post_retrieval=dated(post_retrieval, earlier),
     )  # fmt: skip
-    asked = Evaluation(
-        system=system, metrics=chosen, matching=settings.matching, judge=_judge(chosen, judging)
-    )
+    asked = Evaluation(system=system, metrics=chosen, matching=settings.matching, judge=judge)
+    if watch is None:
+        if out.resolve() in _asked_here:
+            anew = "it was asked by this process before, and no version is named"
+        _asked_here.add(out.resolve())
+        watch = Watch(since=STARTED)
     with ExitStack() as stack:
-        anew = _asked_here(out) if watch is None else ""
-        watch = stack.enter_context(watch or Watch(since=STARTED))
+        stack.enter_context(watch)
         if stack.enter_context(folder.locked()):
             # A folder whose cases never came is not left behind.
-            stack.callback(_discard_if_empty, folder)
+            stack.callback(lambda: None if folder.manifest.exists() else folder.discard())
         selection, source = settings.selection or Selection(), settings.source or ""
         draw = Draw(cases, selection, source, stopped, GoldSpace())
         journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
-        in_loop = stack.enter_context(_event_loop(rag))
+        is_async = rag is not None and rag.is_async
+        in_loop = stack.enter_context(_event_loop()) if is_async else asyncio.run
         begun = begin(
             asked,
             journal,
@@ -256,190 +273,135 @@ def evaluate_entries(
             in_loop=in_loop,
             anew=anew,
         )
-        noted = replace(begun.manifest, notes=(*settings.notes, *draw.notes(), *begun.notes))
-        scoring = _scoring(asked, noted, journal, draw.gold, folder, earlier.get("matching"))
-        _look_for_gold(folder, scoring.known.manifest, journal, settings.corpus, settings.matching)
-        stages = [*begun.stages, scoring.stage]
-        if asked.judge is not None:
-            stages.append(asked.judge.stage(scoring.stage.table))
+        notes = (*settings.notes, *draw.notes(), *begun.notes)
+        known = KnownManifest(replace(begun.manifest, notes=notes), folder.manifest)
+        if settings.corpus is None:
+            (folder.path / CORPUS_GOLD).unlink(missing_ok=True)
+        else:
+            looked = (stored.case for window in journal.cases() for stored in window)
+            gold = corpus_gold(looked, [*settings.corpus()], settings.matching)
+            write_corpus_gold(folder.path, known.manifest.fingerprints, gold)
+        score = _score_stage(asked, journal, known, draw.gold, earlier.get("matching"))
+        stages = [*begun.stages, score]
+        if judge is not None:
+            stages.append(judge.stage(score.table))
         giving_up = GivingUp(after=calls.give_up_after)
-
-        def over() -> bool:
-            return stopped() or bool(giving_up.because)
-
-        if workers is not None and workers.engine != "local":
-            stages = stack.enter_context(
-                _staffed(stages, workers, calls, settings.top_k, over, rag, watch)
-            )
         running = Running(
             journal=journal,
             calls=calls,
             retry_failed=settings.retry_failed,
-            stopped=over,
+            stopped=lambda: stopped() or bool(giving_up.because),
             giving_up=giving_up,
             in_loop=in_loop,
             report=advance or (lambda _: None),
             cases=begun.manifest.dataset.cases,
             in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),
         )
-        builder = scoring.settled(_asked_all(stages, running, scoring), settings.corpus)
+        if workers is not None and workers.engine != "local":
+            hired = _staffed(stages, workers, running, settings.top_k, rag, watch)
+            stages = stack.enter_context(hired)
+        counted = RunCases(folder.path, known.manifest, chosen)
+        builder = _counted(stages, score, running, counted, known, settings.corpus)
         begun.reuse.keep(is_last=True)
         journal.complete()
-        return _report(builder, folder, journal)
+        # The report is made of what every later reader finds in the folder.
+        counted.manifest = read_manifest(folder.manifest)
+        return builder.report(journal, keep=True)
 
 
-_asked_folders: set[Path] = set()
+_asked_here: set[Path] = set()
+"""Folders of runs that were begun in this process and no command: nobody saw the system being
+loaded, so that what it stored is not used again without a version."""
 
 
-def _asked_here(out: Path) -> str:
-    """Why what this process stored itself is not used again; empty where it stored nothing."""
-    folder = out.resolve()
-    if folder in _asked_folders:
-        return "it was asked by this process before, and no version is named"
-    _asked_folders.add(folder)
-    return ""
-
-
-def _scoring(
+def _score_stage(
     asked: Evaluation,
-    manifest: Manifest,
     journal: Journal,
+    known: KnownManifest,
     gold: GoldSpace,
-    folder: RunFolder,
     earlier: str | None,
-) -> _Scoring:
+) -> ScoreStage:
+    """How a run is scored; ``earlier`` is how gold was matched in the folder's latest run."""
     judge = asked.judge
     scored = [
         ScoredMetric.of(metric, b"" if judge is None else judge_key(judge.info, metric))
         for metric in asked.metrics
     ]
-    table = CellTable(journal, scored, asked.matching)
-    known = KnownManifest(manifest, folder.manifest)
-    tally = MatchingTally(gold) if asked.matching is Matching.AUTO else None
-    if tally is not None and earlier is not None and earlier in [*Matching]:
-        # Likely still right: cells that are stored need no work then.
-        table.matching = Matching(earlier)
-    stage = ScoreStage(table=table, decided=known.decide, tally=tally)
-    return _Scoring(stage=stage, known=known, journal=journal, metrics=asked.metrics, folder=folder)
+    table, tally = CellTable(journal, scored, asked.matching), None
+    if asked.matching is Matching.AUTO:
+        tally = MatchingTally(gold)
+        if earlier is not None and earlier in [*Matching]:
+            # Likely still right: cells that are stored need no work then.
+            table.matching = Matching(earlier)
+    return ScoreStage(table=table, decided=known.decide, tally=tally)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Scoring:
-    """How a run is scored: how gold is matched is known for sure once all cases are through."""
+def _counted(
+    stages: Sequence[Stage],
+    score: ScoreStage,
+    running: Running,
+    cases: RunCases,
+    known: KnownManifest,
+    corpus: Callable[[], Iterable[Document]] | None,
+) -> ReportBuilder:
+    """Takes every case through every stage, and counts it.
 
-    stage: ScoreStage
-    known: KnownManifest
-    journal: Journal
-    metrics: tuple[Metric, ...]
-    folder: RunFolder
-
-    def builder(self) -> ReportBuilder:
-        """Counts the cases that come, matched as is thought right when they do."""
-        table, out = self.stage.table, self.folder.path
-        return ReportBuilder(
-            out, self.known.manifest, self.metrics, matching=lambda: table.matching
-        )
-
-    def count(self, builder: ReportBuilder, row: RunCase) -> None:
-        self.journal.scores.record_cause(row.number, builder.add(row))
-
-    def settled(
-        self, builder: ReportBuilder, corpus: Callable[[], Iterable[Document]] | None
-    ) -> ReportBuilder:
-        """Decides how gold is matched, and scores again where that was not what was thought."""
-        tally = self.stage.tally
-        if tally is None:
-            return builder
-        ids = None if corpus is None else lambda: [one.id for one in corpus()]
-        verdict = tally.verdict(ids)
-        before = self.known.manifest
-        self.known.decide(verdict.matching, verdict.notes)
-        if verdict.matching is self.stage.table.matching:
-            return builder
-        builder = ReportBuilder(self.folder.path, self.known.manifest, self.metrics)
-        stored = StoredTraces(
-            journal=self.journal, manifest=before, metrics=self.metrics, with_texts=True
-        )
-        windows = map(stored.rows, self.journal.cases())
-        for row in self.stage.rematch(windows, verdict.matching):
-            self.count(builder, row)
-        return builder
-
-
-def _asked_all(stages: Sequence[Stage], running: Running, scoring: _Scoring) -> ReportBuilder:
-    """Takes every case through every stage, and counts it."""
-    builder = scoring.builder()
+    How gold is matched is known for sure once all cases are through: where that is not what was
+    thought before, they are scored and counted again.
+    """
+    journal, table, builder = running.journal, score.table, ReportBuilder(cases)
+    causes = journal.scores
     windows = (
         [RunCase(stored.number, stored.case, stored.digest) for stored in window]
-        for window in running.journal.cases()
+        for window in journal.cases()
     )
     try:
-        run_stages(windows, stages, running, partial(scoring.count, builder))
+        run_stages(
+            windows,
+            stages,
+            running,
+            lambda row: causes.record_cause(row.number, builder.add(row, table.matching)),
+        )
     except InterruptedRunError:
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
         raise
-    return builder
+    if score.tally is None:
+        return builder
+    verdict = score.tally.verdict(None if corpus is None else lambda: [one.id for one in corpus()])
+    known.decide(verdict.matching, verdict.notes)
+    if verdict.matching is table.matching:
+        return builder
+    again = ReportBuilder(cases)
+    stored = StoredTraces(
+        journal=journal, manifest=cases.manifest, metrics=cases.metrics, with_texts=True
+    )
+    for row in score.rematch(map(stored.rows, journal.cases()), verdict.matching):
+        causes.record_cause(row.number, again.add(row, verdict.matching))
+    return again
 
 
-def _report(builder: ReportBuilder, folder: RunFolder, journal: Journal) -> Report:
-    """The finished run's report, made of what every later reader finds in the folder."""
-    builder.manifest = read_manifest(folder.manifest)
-    report = builder.report(journal.runs.started())
-    journal.runs.keep_report(stored_report(report))
-    return report
-
-
-def _look_for_gold(
-    folder: RunFolder,
-    manifest: Manifest,
-    journal: Journal,
-    corpus: Callable[[], Iterable[Document]] | None,
-    matching: Matching,
-) -> None:
-    """Keeps which gold the documents hold; forgets it where they are not at hand."""
-    if corpus is None:
-        (folder.path / CORPUS_GOLD).unlink(missing_ok=True)
-        return
-    cases = (stored.case for window in journal.cases() for stored in window)
-    found = corpus_gold(cases, [*corpus()], matching)
-    write_corpus_gold(folder.path, manifest.fingerprints, found)
-
-
-@contextmanager
 def _staffed(
     stages: Sequence[Stage],
     workers: Workers,
-    calls: CallSettings,
+    running: Running,
     top_k: int | None,
-    stopped: Callable[[], bool],
     rag: RAG | None,
     watch: Watch,
-) -> Generator[list[Stage]]:
+) -> AbstractContextManager[list[Stage]]:
+    """The same stages, with workers behind those that may have some."""
     from ragbench.stages.on_workers import check_buildable, staffed
 
     if workers.make_rag is not None and rag is not None:
         check_buildable(rag)
         watch.meet("workers", "it was asked on workers, which cannot be seen into")
-    with staffed(stages, workers, top_k=top_k, timeout=calls.timeout, stopped=stopped) as found:
-        yield found
-
-
-def _judge(metrics: Sequence[Metric], judging: Judging | None) -> Judge | None:
-    """Who judges; None, and nothing is loaded, where no metric asks a model."""
-    if not any(metric.is_judged for metric in metrics):
-        return None
-    from ragbench.stages.judge import judge_of
-
-    return judge_of(metrics, judging)
+    timeout = running.calls.timeout
+    return staffed(stages, workers, top_k=top_k, timeout=timeout, stopped=running.stopped)
 
 
 @contextmanager
-def _event_loop(rag: RAG | None) -> Generator[InLoop]:
-    """Where coroutines run: one event loop for the whole run if the RAG is async, else one each."""
-    if rag is None or not rag.is_async:
-        yield asyncio.run
-        return
+def _event_loop() -> Generator[InLoop]:
+    """Where the coroutines of an async RAG run: one event loop for the whole run."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -452,6 +414,106 @@ def _event_loop(rag: RAG | None) -> Generator[InLoop]:
         )
 
 
-def _discard_if_empty(folder: RunFolder) -> None:
-    if not folder.manifest.exists():
-        folder.discard()
+# --- what people give
+
+
+def _cases_of(
+    given: object, settings: EvalSettings, stack: ExitStack
+) -> tuple[Iterable[Case | Entry], EvalSettings]:
+    """The cases of a path or of records; settings with what is known of where they come from.
+
+    What is opened for them is closed with the stack.
+    """
+    if isinstance(given, (str, Path)):
+        from ragbench.io.sources import open_source
+
+        opened = stack.enter_context(open_source(given))
+        return opened, replace(
+            settings,
+            name=settings.name or dataset_name(str(given)),
+            source=str(given) if settings.source is None else settings.source,
+            notes=(*settings.notes, *opened.info.notes),
+        )
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise ConfigError(
+            "cases are a path, or a list of cases or dicts, and not "
+            f"{_kind(cast('Any', given))}: give "
+            '[{"query": ..., "reference": ...}], or the path of a dataset'
+        )
+    return _entries(cast("Iterable[object]", given)), settings
+
+
+def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
+    """Records as they are, dicts as lines of a dataset; what is wrong is raised at the end."""
+    problems = Problems()
+    decoder = EntryDecoder(problems=problems, fields={})
+    for number, record in enumerate(records, 1):
+        if isinstance(record, (Case, Entry)):
+            yield record
+        elif isinstance(record, Mapping):
+            values = {str(k): v for k, v in cast("Mapping[object, object]", record).items()}
+            if (entry := decoder.decode(Row("cases", number, values))) is not None:
+                yield entry
+        else:
+            raise ConfigError(
+                f"case {number} is {_kind(record)}: a case is a dict such as "
+                '{"query": ..., "reference": ...}, or a ragbench.Case'
+            )
+    problems.raise_if_any()
+
+
+_GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
+"""File names that say nothing: the folder's name says more."""
+
+
+def dataset_name(source: str) -> str:
+    """The name that a dataset gets in reports."""
+    if source == "-":
+        return "stdin"
+    if source.startswith("hf:"):
+        return source[3:]
+    path = Path(source)
+    name = path.name.split(".")[0]
+    if name in _GENERIC or not name:
+        name = path.resolve().parent.name if name else path.resolve().name
+    return name or "dataset"
+
+
+def _rag_of(given: object) -> RAG | None:
+    """A system from all that ``--rag`` and `as_rag` take; None for none."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        from ragbench.rag.load import load_rag
+
+        return load_rag(given)
+    return as_rag(given)
+
+
+# --- the same cases asked several times
+
+
+def evaluate_repeatedly(
+    evaluate: Callable[[Iterable[Case | Entry], Path], Report],
+    cases: Iterable[Case | Entry],
+    out: Path,
+    repeats: int,
+) -> Report:
+    """Asks a system several times, retrieval and generation, and reports the mean of each case.
+
+    Each time has a run folder of its own below the run's: an interrupted one goes on, and what one
+    was answered is no answer of another. The second time and on take the cases from the first, and
+    ask all of them, whatever the source recorded.
+    """
+    if not 1 <= repeats <= _MOST_REPEATS:
+        raise ConfigError(f"the number of repeats is {repeats}: give 1 to {_MOST_REPEATS}")
+    forget_repeats(out)
+    report = evaluate(cases, out)
+    if repeats == 1:
+        return report
+    with Journal(RunFolder(path=out).journal) as journal:
+        asked = [stored.case for window in journal.cases() for stored in window]
+    for number in range(2, repeats + 1):
+        evaluate(asked, repeat_folder(out, number))
+    keep_repeats(out, repeats)
+    return report_of(out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,43 +38,23 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     EXPORTS.load(to)  # an unknown name is refused before the run is read
     manifest = read_manifest(RunFolder(path=run).manifest)
     names = tuple(metric.name for metric in manifest.metrics)
-    latest = _LatestCells()
+    latest: dict[str, dict[str, Cell]] = {}
     target = out or run / f"samples{_SUFFIXES.get(to, f'.{to}')}"
-    return export(
-        to,
-        _remembering(run, names, latest, as_ranked=to == "trec"),
-        target,
-        scores=Scores(metrics=names, cells=latest),
-    )
-
-
-class _LatestCells(Mapping[str, Mapping[str, Cell]]):
-    """The cells of the case that was read last: an export asks for one case at a time."""
-
-    def __init__(self) -> None:
-        self.case = ""
-        self.cells: dict[str, Cell] = {}
-
-    def __getitem__(self, case: str) -> Mapping[str, Cell]:
-        if case != self.case:
-            raise KeyError(case)
-        return self.cells
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([self.case])
-
-    def __len__(self) -> int:
-        return 1
+    traces = _remembering(run, names, latest, as_ranked=to == "trec")
+    return export(to, traces, target, scores=Scores(metrics=names, cells=latest))
 
 
 def _remembering(
-    run: Path, names: tuple[str, ...], latest: _LatestCells, *, as_ranked: bool
+    run: Path, names: tuple[str, ...], latest: dict[str, dict[str, Cell]], *, as_ranked: bool
 ) -> Iterator[Trace]:
+    """The cases; ``latest`` holds the cells of the one that was read last.
+
+    An export asks for those of one case at a time.
+    """
     for traced in open_traces(run):
-        latest.case = traced.trace.case.id
-        latest.cells = {
-            name: cell for name, cell in zip(names, traced.cells, strict=True) if cell is not None
-        }
+        cells = zip(names, traced.cells, strict=True)
+        latest.clear()
+        latest[traced.case.id] = {name: cell for name, cell in cells if cell is not None}
         yield _as_ranked(traced) if as_ranked else traced.trace
 
 

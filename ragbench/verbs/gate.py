@@ -39,30 +39,30 @@ def gate_run(
     path = path_of(path)
     run = read_run(path, with_texts=False)
     notes: list[str] = []
-    baseline: RunScores | None = None
-    found: Path | None = None
+    baseline, found = None, None if config.baseline is None else Path(config.baseline)
     if config.baseline == AUTO:
-        home = run_around(path)
-        found = find_baseline(path, run, (home.absolute().parent, *folders))
+        found = find_baseline(path, run, (run_around(path).absolute().parent, *folders))
         if found is None:
             notes.append(
                 f"There is no earlier run of {run.rag} on the same dataset with the same metrics "
                 f"beside {path}, nor in {', '.join(map(str, folders))}."
             )
-        else:
-            baseline = read_run(found, with_texts=False)
-    elif config.baseline is not None:
-        baseline = _baseline(found := Path(config.baseline))
-    if baseline is not None and found is not None and (lacking := _lacking(run, baseline, found)):
-        baseline = _measured(baseline, found, lacking)
-        notes.append(f"Computed on the baseline's stored answers: {', '.join(lacking)}.")
-    age = None if baseline is None else age_note(run, baseline)
-    if age is not None:
-        notes.append(age)
-    found_now = gate(run, baseline, config, notes=notes)
-    asked = questions(path, {case.id for case in found_now.lost_cases})
-    lost = (replace(case, query=asked.get(case.id)) for case in found_now.lost_cases)
-    return replace(found_now, lost_cases=tuple(lost))
+    elif found is not None and not found.exists():
+        raise RunMismatchError(
+            f"the baseline {found} does not exist. Keep a run as one with: "
+            f"ragbench baseline set RUN -o {found}"
+        )
+    if found is not None:
+        baseline = read_run(found, with_texts=False)
+        if lacking := _lacking(run, baseline, found):
+            baseline = _measured(baseline, found, lacking)
+            notes.append(f"Computed on the baseline's stored answers: {', '.join(lacking)}.")
+        if (age := age_note(run, baseline)) is not None:
+            notes.append(age)
+    result = gate(run, baseline, config, notes=notes)
+    asked = questions(path, {case.id for case in result.lost_cases})
+    lost = (replace(case, query=asked.get(case.id)) for case in result.lost_cases)
+    return replace(result, lost_cases=tuple(lost))
 
 
 def _lacking(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
@@ -100,12 +100,3 @@ def _measured(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScore
             replace(case, scores={**case.scores, **cells[case.id]}) for case in baseline.cases
         ),
     )
-
-
-def _baseline(path: Path) -> RunScores:
-    if not path.exists():
-        raise RunMismatchError(
-            f"the baseline {path} does not exist. Keep a run as one with: "
-            f"ragbench baseline set RUN -o {path}"
-        )
-    return read_run(path, with_texts=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
@@ -72,49 +72,46 @@ def judge_card(
         LLMStoppedError: no model answers any more; what was answered is kept.
         InterruptedRunError: ``stopped`` said so.
     """
-    _check_metric(metric)
-    plan = judging.plan([metric])
-    info = judging.info(plan)
-    judging.try_models(plan)
-    jobs = [_Job(plan, number, claim, None) for number, claim in enumerate(claims)]
-    jobs += _probing(replace(judging, repeats=1).plan([metric]), claims, probes)
-    found = _Found(claims=claims, probes=tuple(probes))
-
-    def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-        return job.plan.judge(0, _trace(job.claim), panel)
-
-    for batch in judging.judged(jobs, judge, stopped):
-        for job, judged in batch:
-            found.judged[job.probe, job.number] = judged
-        advance(sum(job.probe is None for job, _ in batch))
-    return found.card(metric, info, labels, seed)
-
-
-def _check_metric(metric: Metric) -> None:
     needs = metric.definition.needs
     if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
         raise ConfigError(
             f"{metric.name}: a judge card needs a metric that asks a model about an answer and its "
             "contexts, such as support or ragas:faithfulness"
         )
+    plan = judging.plan([metric])
+    info = judging.info(plan)
+    judging.try_models(plan)
+    jobs = [_Job(plan, None, number, claim) for number, claim in enumerate(claims)]
+    once = replace(judging, repeats=1).plan([metric])
+    jobs += (
+        _Job(once, probe, number, changed)
+        for probe in probes
+        for number, claim in enumerate(claims)
+        if (changed := _probed(claim, probe)) is not None
+    )
+    found: dict[Probe | None, dict[int, JudgedCell]] = {each: {} for each in (None, *probes)}
+
+    def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
+        return job.plan.judge(0, _trace(job.claim), panel)
+
+    for batch in judging.judged(jobs, judge, stopped):
+        for job, judged in batch:
+            found[job.probe][job.number] = judged
+        advance(sum(job.probe is None for job, _ in batch))
+    plain = dict(sorted(found[None].items()))
+    return replace(
+        _card(claims, plain, metric, info, seed),
+        labels=labels,
+        probes=tuple(_probe_figure(probe, plain, found[probe]) for probe in probes),
+    )
 
 
 class _Job(NamedTuple):
     plan: JudgePlan
-    number: int
-    claim: LabelledClaim
     probe: Probe | None
     """None for the claim as it is."""
-
-
-def _probing(
-    plan: JudgePlan, claims: Sequence[LabelledClaim], probes: Sequence[Probe]
-) -> Iterator[_Job]:
-    for probe in probes:
-        for number, claim in enumerate(claims):
-            changed = _probed(claim, probe)
-            if changed is not None:
-                yield _Job(plan, number, changed, probe)
+    number: int
+    claim: LabelledClaim
 
 
 def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
@@ -148,8 +145,11 @@ def _probed(claim: LabelledClaim, probe: Probe) -> LabelledClaim | None:
             return replace(claim, evidence=(f"{first}\n{INJECTION}", *others))
 
 
-def _probe_figure(probe: Probe, pairs: Sequence[tuple[JudgedCell, JudgedCell]]) -> ProbeFigure:
+def _probe_figure(
+    probe: Probe, plain: Mapping[int, JudgedCell], probed: Mapping[int, JudgedCell]
+) -> ProbeFigure:
     """What a probe did to verdicts: those before it, and after."""
+    pairs = [(plain[number], after) for number, after in probed.items() if number in plain]
     known = [(_level(a.values[0]), _level(b.values[0])) for a, b in pairs if a.values and b.values]
     found = ProbeFigure(
         probe=probe,
@@ -180,127 +180,78 @@ def _level(value: float) -> int:
     return 2 if value >= 1 - 1e-9 else 0 if value <= 1e-9 else 1
 
 
-@dataclass(slots=True)
-class _Found:
-    claims: Sequence[LabelledClaim]
-    probes: Sequence[Probe]
-    judged: dict[tuple[Probe | None, int], JudgedCell] = field(
-        default_factory=dict[tuple[Probe | None, int], JudgedCell]
+def _card(
+    claims: Sequence[LabelledClaim],
+    judged: Mapping[int, JudgedCell],
+    metric: Metric,
+    info: dict[str, Any],
+    seed: int,
+) -> JudgeCard:
+    """What it comes to. A claim's verdict is its first one: later ones show consistency."""
+    verdicts = {number: one.values[0] for number, one in judged.items() if one.values}
+    clusters = [claims[number].cluster for number in verdicts]
+    pairs = [(claims[number].level, _level(value)) for number, value in verdicts.items()]
+    grades = [(claims[number].graded, value) for number, value in verdicts.items()]
+    rated = agreement(pairs, len(LEVELS), clusters, seed=seed) if pairs else None
+    ranks = rank_correlation(grades, clusters, seed=seed) if grades else None
+    counts = rated.counts if rated else ()
+    cells = [one.cell for one in judged.values() if not one.values]
+    reasons = Counter(str(c.reason) if c.failure is None else c.failure.type for c in cells)
+    repeated = [{*map(_level, one.values)} for one in judged.values() if len(one.values) > 1]
+    # All first-hand verdicts, proved or not.
+    said = [
+        judgement
+        for one in judged.values()
+        for judgement in one.judgements
+        if judgement.cell.status in (Status.MEASURED, Status.UNPROVED)
+    ]
+    quotes = [quote.is_fabricated for one in said for step in one.steps for quote in step.quotes]
+    unproved = [one.cell.status is Status.UNPROVED for one in said]
+    supporting = sum(no or bool(one.cell.value) for no, one in zip(unproved, said, strict=True))
+    price, usage = price_of(info), _usage(said)
+    return JudgeCard(
+        labels="",
+        metric=metric.name,
+        judge=info,
+        claims=len(claims),
+        judged=len(pairs),
+        reasons=tuple(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+        table=ConfusionTable(levels=LEVELS, counts=counts),
+        agreement=_figure(rated.observed if rated else None, len(pairs)),
+        base_rate=rated.base_rate if rated else None,
+        kappa=_figure(rated.kappa if rated else None, len(pairs)),
+        quadratic_kappa=_figure(rated.quadratic if rated else None, len(pairs)),
+        # Precision and recall of each level: people are rows of the table, the judge its columns.
+        classes=tuple(
+            ClassFigures(
+                level=LEVELS[at],
+                precision=_share(row[at], sum(other[at] for other in counts)),
+                recall=_share(row[at], sum(row)),
+            )
+            for at, row in enumerate(counts)
+        ),
+        rank_correlation=_figure(ranks, len(pairs)),
+        consistency=_share(sum(len(levels) == 1 for levels in repeated), len(repeated)),
+        # Verdicts on one claim are alike.
+        probes=(),
+        fabricated_quotes=_share(sum(quotes), len(quotes), are_alike=True),
+        unproved=_share(sum(unproved), supporting, are_alike=True),
+        prompt_tokens=None if usage is None else usage.prompt_tokens / len(said),
+        completion_tokens=None if usage is None else usage.completion_tokens / len(said),
+        cost=None if price is None or usage is None else price.of(usage) / len(said),
+        currency=None if price is None else price.currency,
     )
-    """By the probe and the number of the claim; without a probe for the claim as it is."""
-
-    def card(self, metric: Metric, info: dict[str, Any], labels: str, seed: int) -> JudgeCard:
-        """What it comes to. A claim's verdict is its first one: later ones show consistency."""
-        numbers = [n for n in range(len(self.claims)) if self._values(n)]
-        clusters = [self.claims[n].cluster for n in numbers]
-        verdicts = [self._values(n)[0] for n in numbers]
-        pairs = [(self.claims[n].level, _level(v)) for n, v in zip(numbers, verdicts, strict=True)]
-        grades = [(self.claims[n].graded, v) for n, v in zip(numbers, verdicts, strict=True)]
-        rated = agreement(pairs, len(LEVELS), clusters, seed=seed) if pairs else None
-        ranks = rank_correlation(grades, clusters, seed=seed) if grades else None
-        quotes, unproved = self._quotes()
-        tokens = self._tokens()
-        price = price_of(info)
-        cost = None
-        if price is not None and tokens is not None:
-            total = Usage(prompt_tokens=tokens[0], completion_tokens=tokens[1])
-            cost = price.of(total) / tokens[2]
-        return JudgeCard(
-            labels=labels,
-            metric=metric.name,
-            judge=info,
-            claims=len(self.claims),
-            judged=len(pairs),
-            reasons=self._reasons(),
-            table=ConfusionTable(levels=LEVELS, counts=rated.counts if rated else ()),
-            agreement=_figure(rated.observed if rated else None, len(pairs)),
-            base_rate=rated.base_rate if rated else None,
-            kappa=_figure(rated.kappa if rated else None, len(pairs)),
-            quadratic_kappa=_figure(rated.quadratic if rated else None, len(pairs)),
-            classes=_classes(rated.counts if rated else ()),
-            rank_correlation=_figure(ranks, len(pairs)),
-            consistency=self._consistency(),
-            probes=tuple(self._probe(probe) for probe in self.probes),
-            fabricated_quotes=quotes,
-            unproved=unproved,
-            prompt_tokens=None if tokens is None else tokens[0] / tokens[2],
-            completion_tokens=None if tokens is None else tokens[1] / tokens[2],
-            cost=cost,
-            currency=None if price is None else price.currency,
-        )
-
-    def _as_they_are(self) -> list[JudgedCell]:
-        return [self.judged[key] for key in sorted(k for k in self.judged if k[0] is None)]
-
-    def _values(self, number: int) -> tuple[float, ...]:
-        judged = self.judged.get((None, number))
-        return () if judged is None else judged.values
-
-    def _reasons(self) -> tuple[tuple[str, int], ...]:
-        cells = [judged.cell for judged in self._as_they_are() if not judged.values]
-        counts = Counter(
-            f"{cell.failure.type}" if cell.failure is not None else str(cell.reason)
-            for cell in cells
-        )
-        return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-    def _consistency(self) -> CardFigure:
-        known = [
-            {*map(_level, v)} for n in range(len(self.claims)) if len(v := self._values(n)) > 1
-        ]
-        return _share(sum(len(levels) == 1 for levels in known), len(known))
-
-    def _probe(self, probe: Probe) -> ProbeFigure:
-        pairs = [
-            (self.judged[None, number], self.judged[probe, number])
-            for number in range(len(self.claims))
-            if (None, number) in self.judged and (probe, number) in self.judged
-        ]
-        return _probe_figure(probe, pairs)
-
-    def _quotes(self) -> tuple[CardFigure, CardFigure]:
-        fabricated = quotes = unproved = supporting = 0
-        for judgement in self._judgements():
-            looked_up = [quote for step in judgement.steps for quote in step.quotes]
-            quotes += len(looked_up)
-            fabricated += sum(quote.is_fabricated for quote in looked_up)
-            unproved += judgement.cell.status is Status.UNPROVED
-            supporting += judgement.cell.status is Status.UNPROVED or bool(judgement.cell.value)
-        # Verdicts on one claim are alike: an interval as of independent ones would be too short.
-        return _bare_share(fabricated, quotes), _bare_share(unproved, supporting)
-
-    def _tokens(self) -> tuple[int, int, int] | None:
-        """Of all first-hand verdicts, and their number; None when an answer did not report them."""
-        verdicts = prompt = completion = 0
-        for judgement in self._judgements():
-            verdicts += 1
-            for step in judgement.steps:
-                if step.prompt_tokens is None or step.completion_tokens is None:
-                    return None
-                prompt += step.prompt_tokens
-                completion += step.completion_tokens
-        return (prompt, completion, verdicts) if verdicts else None
-
-    def _judgements(self) -> list[Judgement]:
-        """All first-hand verdicts, proved or not."""
-        return [
-            judgement
-            for judged in self._as_they_are()
-            for judgement in judged.judgements
-            if judgement.cell.status in (Status.MEASURED, Status.UNPROVED)
-        ]
 
 
-def _classes(counts: Sequence[Sequence[int]]) -> tuple[ClassFigures, ...]:
-    """Precision and recall of each level, from the table of people (rows) and judge (columns)."""
-    return tuple(
-        ClassFigures(
-            level=LEVELS[at],
-            precision=_share(row[at], sum(other[at] for other in counts)),
-            recall=_share(row[at], sum(row)),
-        )
-        for at, row in enumerate(counts)
-    )
+def _usage(said: Sequence[Judgement]) -> Usage | None:
+    """The tokens of some verdicts; None when an answer did not report them."""
+    prompt = completion = 0
+    for step in (step for judgement in said for step in judgement.steps):
+        if step.prompt_tokens is None or step.completion_tokens is None:
+            return None
+        prompt += step.prompt_tokens
+        completion += step.completion_tokens
+    return Usage(prompt_tokens=prompt, completion_tokens=completion) if said else None
 
 
 def _figure(found: Estimated | None, count: int) -> CardFigure:
@@ -309,12 +260,9 @@ def _figure(found: Estimated | None, count: int) -> CardFigure:
     return CardFigure(value=found.value, low=found.low, high=found.high, count=count)
 
 
-def _share(part: int, whole: int) -> CardFigure:
+def _share(part: int, whole: int, *, are_alike: bool = False) -> CardFigure:
+    """A share with its interval, which would be too short for things that are alike."""
     if not whole:
         return CardFigure()
-    low, high = proportion_interval(part, whole)
+    low, high = (None, None) if are_alike else proportion_interval(part, whole)
     return CardFigure(value=part / whole, low=low, high=high, count=whole)
-
-
-def _bare_share(part: int, whole: int) -> CardFigure:
-    return CardFigure(value=part / whole if whole else None, count=whole)

@@ -44,69 +44,51 @@ def settle(
     say: Callable[[str], None] = lambda _: None,
 ) -> GateResult:
     """Asks both systems again about what a gate left open."""
-    questions = [
-        question
-        for check in open_checks(verdict)
-        if (question := _question(check, run, baseline)) is not None
-    ]
+    questions: list[SettleQuestion] = []
+    signs: dict[str, float] = {}
+    same = unchanged(run, baseline)
+    for check in open_checks(verdict):
+        name, column = check.subject, run.column(check.subject)
+        if column is None or column.scale is None:
+            continue
+        signs[name] = sign = -1.0 if column.direction is Direction.LOWER else 1.0
+        before, after = baseline.values(name), run.values(name)
+        changes = {
+            case.id: _change(before[case.id], after[case.id], sign)
+            for case in run.cases
+            if case.id in same
+        }
+        known = {id_: change for id_, change in changes.items() if change is not None}
+        questions.append(
+            SettleQuestion(
+                metric=name, tolerance=check.limit, scale=column.scale, differences=known
+            )
+        )
     if not questions:
         return verdict
-    names = [question.metric for question in questions]
-    turned = {name for name in names if _lower_is_better(run, name)}
     settling = Settling(questions, alpha=config.alpha)
     asked = number = 0
     while not settling.is_done and asked < most:
         drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
-        settling.see(_differences(ask(number, names, drawn), names, turned, len(drawn)))
+        found = ask(number, list(signs), drawn)
+        old, new = ({name: each.values(name) for name in signs} for each in found)
+        settling.see(
+            [
+                {name: _change(old[name].get(at), new[name].get(at), signs[name]) for name in signs}
+                for at in map(str, range(len(drawn)))
+            ]
+        )
         asked, number = asked + len(drawn), number + 1
-        say(f"asked {asked:,} times: {_state_text(settling)}")
+        states = ", ".join(
+            f"{name} {known.change} (drop {known.drop or 0.0:+.3f})"
+            for name, known in settling.settled().items()
+        )
+        say(f"asked {asked:,} times: {states}")
     return with_settled(verdict, settling.settled(), config)
 
 
-def _question(check: GateCheck, run: RunScores, baseline: RunScores) -> SettleQuestion | None:
-    column = run.column(check.subject)
-    if column is None or column.scale is None:
-        return None
-    before, after = baseline.values(check.subject), run.values(check.subject)
-    sign = -1.0 if column.direction is Direction.LOWER else 1.0
-    same = unchanged(run, baseline)
-    differences = {
-        id_: sign * (now - earlier)
-        for id_ in (case.id for case in run.cases if case.id in same)
-        if (now := after[id_]) is not None and (earlier := before[id_]) is not None
-    }
-    return SettleQuestion(
-        metric=check.subject,
-        tolerance=check.limit,
-        scale=column.scale,
-        differences=differences,
-    )
-
-
-def _lower_is_better(run: RunScores, metric: str) -> bool:
-    column = run.column(metric)
-    return column is not None and column.direction is Direction.LOWER
-
-
-def _differences(
-    found: tuple[RunScores, RunScores], names: Sequence[str], turned: set[str], count: int
-) -> list[Mapping[str, float | None]]:
-    before, after = ({name: each.values(name) for name in names} for each in found)
-
-    def one(name: str, id_: str) -> float | None:
-        old, new = before[name].get(id_), after[name].get(id_)
-        if old is None or new is None:
-            return None
-        return old - new if name in turned else new - old
-
-    return [{name: one(name, str(at)) for name in names} for at in range(count)]
-
-
-def _state_text(settling: Settling) -> str:
-    return ", ".join(
-        f"{name} {known.change} (drop {known.drop or 0.0:+.3f})"
-        for name, known in settling.settled().items()
-    )
+def _change(before: float | None, after: float | None, sign: float) -> float | None:
+    return None if before is None or after is None else sign * (after - before)
 
 
 _EVENLY = 0.5
@@ -156,9 +138,7 @@ class Settling:
         self._rounds = 0
         self._asked: set[str] = set()
         places = {id_: place for place, id_ in enumerate(self._ids)}
-        self._metrics = [
-            _Metric.of(question, places, alpha, len(questions)) for question in questions
-        ]
+        self._metrics = [_Metric(each, places, alpha, len(questions)) for each in questions]
         self._chances = np.full(len(self._ids), 1.0 / len(self._ids))
         self._drawn: list[int] = []
 
@@ -196,48 +176,27 @@ class Settling:
         return {metric.question.metric: metric.record(len(self._asked)) for metric in self._metrics}
 
 
-@dataclass(kw_only=True, slots=True)
 class _Metric:
     """One metric: what each case said so far, and the bets."""
 
-    question: SettleQuestion
-    places: Array
-    """1 where the case has this metric."""
-    sums: Array
-    squares: Array
-    counts: Array
-    prior: float
-    bet: MeanBet
-    level_worse: float
-    level_safe: float
-    unmeasured: int = 0
-
-    @classmethod
-    def of(
-        cls, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
-    ) -> _Metric:
+    def __init__(
+        self, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
+    ) -> None:
         import numpy as np
 
-        held, sums = np.zeros(len(places)), np.zeros(len(places))
+        self.question = question
+        self.places, self.sums = np.zeros(len(places)), np.zeros(len(places))
+        """1 where the case has this metric; what its differences add up to."""
         for id_, difference in question.differences.items():
-            held[places[id_]] = 1.0
-            sums[places[id_]] = difference
-        usual = float((sums**2).sum() / held.sum())
-        return cls(
-            question=question,
-            places=held,
-            sums=sums,
-            squares=sums**2,
-            counts=held.copy(),
-            prior=max(usual, (_STILL * question.scale) ** 2),
-            bet=MeanBet(limit=-question.tolerance, scale=question.scale),
-            level_worse=alpha / family,
-            level_safe=alpha,
-        )
-
-    @property
-    def size(self) -> float:
-        return float(self.places.sum())
+            self.places[places[id_]] = 1.0
+            self.sums[places[id_]] = difference
+        self.squares, self.counts = self.sums**2, self.places.copy()
+        self.size = float(self.places.sum())
+        usual = float(self.squares.sum() / self.size)
+        self.prior = max(usual, (_STILL * question.scale) ** 2)
+        self.bet = MeanBet(limit=-question.tolerance, scale=question.scale)
+        self.level_worse, self.level_safe = alpha / family, alpha
+        self.unmeasured = 0
 
     def centres(self) -> Array:
         """What each case promises: its mean, with one difference of 0 added."""

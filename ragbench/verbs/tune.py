@@ -6,8 +6,9 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
@@ -33,12 +34,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Measure: TypeAlias = Literal["ndcg", "recall", "mrr"]
-_MEASURES: Mapping[Measure, Callable[..., float | Skip]] = {
-    "ndcg": ndcg,
-    "recall": recall,
-    "mrr": reciprocal_rank,
+_MEASURES: Mapping[Measure, tuple[str, Callable[..., float | Skip]]] = {
+    "ndcg": ("nDCG", ndcg),
+    "recall": ("recall", recall),
+    "mrr": ("MRR", reciprocal_rank),
 }
-_SHOWN: Mapping[Measure, str] = {"ndcg": "nDCG", "recall": "recall", "mrr": "MRR"}
 _EFS = (16, 40, 100, 200, 400)
 _WEIGHTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 _FEWEST = 10
@@ -58,23 +58,17 @@ class SearchSetting:
     """Of a hybrid search, where the ranking by words counts 1."""
 
     @property
-    def name(self) -> str:
-        parts: list[str] = [self.strategy]
-        if self.dense_weight is not None:
-            parts.append(f"dense_weight={self.dense_weight:g}")
-        if self.effort.ef is not None:
-            parts.append(f"ef={self.effort.ef}")
-        return " ".join([*parts, "exact"] if self.effort.exact else parts)
-
-    @property
     def settings(self) -> dict[str, object]:
         """As they stand under ``retrieval`` in a pipeline's file."""
-        found: dict[str, object] = {"type": self.strategy}
-        if self.dense_weight is not None:
-            found["dense_weight"] = self.dense_weight
-        if self.effort.ef is not None:
-            found["ef"] = self.effort.ef
-        return {**found, "exact": True} if self.effort.exact else found
+        found = {"type": self.strategy, "dense_weight": self.dense_weight, "ef": self.effort.ef}
+        known: dict[str, object] = {name: one for name, one in found.items() if one is not None}
+        return {**known, "exact": True} if self.effort.exact else known
+
+    @property
+    def name(self) -> str:
+        _, *others = self.settings.items()
+        shown = (name if value is True else f"{name}={value:g}" for name, value in others)
+        return " ".join([self.strategy, *shown])
 
     @property
     def cost(self) -> tuple[int, float]:
@@ -171,30 +165,47 @@ def tune(
             f"k must be at least 1, the margin between 0 and 1, the measure one of "
             f"{', '.join(get_args(Measure))}; found {k}, {margin}, {measure}"
         )
+    shown, formula = _MEASURES[measure]
     asked = [case for case in cases if case.query.strip()]
     depth = max(k, _CANDIDATES)
     legs = _legs(collection, asked, depth, advance)
-    tried = _settings(legs, collection.present)
-    rankings = {setting: _rankings(setting, legs, depth) for setting in tried}
-    scores = _scores(asked, rankings, k=k, measure=measure, matching=matching)
-    kept = _comparable(scores, len(asked), len(cases))
-    clusters = [asked[at].cluster for at in kept]
-    table = {name: [cast("float", one[at]) for at in kept] for name, one in scores.items()}
-    best = _best(table)
-    settings = [
-        TunedSetting(
-            name=setting.name,
-            retrieval=setting.settings,
-            score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
-            difference=_difference(values, table[best], clusters),
-            overlap=_overlap(setting, rankings, kept, k, clusters),
-            p50_ms=1000 * median(_seconds(setting, legs)),
-            loses_nothing=_loses_nothing(values, table[best], clusters, margin),
+    tried = {one: _combined(one, legs, depth) for one in _settings(legs, collection.present)}
+    rankings = {setting: found.rankings for setting, found in tried.items()}
+    scores = _scores(asked, rankings, k=k, measure=formula, matching=matching)
+    kept = [at for at in range(len(asked)) if all(one[at] is not None for one in scores.values())]
+    if len(kept) < _FEWEST:
+        message = (
+            f"only {len(kept)} of {len(cases)} questions have gold that can be compared with what "
+            f"was found: {_FEWEST} are needed"
         )
-        for setting, values in table.items()
-    ]
+        raise DataError([Problem(message=message)])
+    clusters = [asked[at].cluster for at in kept]
+    table = {one: [cast("float", column[at]) for at in kept] for one, column in scores.items()}
+    # Of equal means the cheapest, which comes first.
+    best = max(table, key=lambda one: round(math.fsum(table[one]), 9))
+    exact = SearchSetting(strategy="dense", effort=Effort(exact=True))
+    settings: list[TunedSetting] = []
+    for setting, values in table.items():
+        differences = [one - other for one, other in zip(values, table[best], strict=True)]
+        difference, overlap = mean_interval(differences, clusters, bounds=(-1.0, 1.0)), None
+        if setting.strategy == "dense":
+            found, true = rankings[setting], rankings.get(exact, rankings[setting])
+            shares = [share_found(found[at], true[at], k) for at in kept]
+            overlap = mean_interval(shares, clusters, bounds=(0.0, 1.0))
+        settings.append(
+            TunedSetting(
+                name=setting.name,
+                retrieval=setting.settings,
+                score=mean_interval(values, clusters, bounds=(0.0, 1.0)),
+                difference=difference,
+                overlap=overlap,
+                p50_ms=1000 * median(tried[setting].seconds),
+                loses_nothing=not any(differences)
+                or (difference.low is not None and difference.low > -margin),
+            )
+        )
     return Tuning(
-        measure=f"{_SHOWN[measure]}@{k}",
+        measure=f"{shown}@{k}",
         k=k,
         margin=margin,
         questions=len(kept),
@@ -204,20 +215,6 @@ def tune(
         chosen=next(one.name for one in settings if one.loses_nothing),
         present=collection.present.name,
     )
-
-
-def _comparable(
-    scores: Mapping[SearchSetting, Sequence[float | None]], asked: int, cases: int
-) -> list[int]:
-    """The questions that every setting has a score for, by position."""
-    kept = [at for at in range(asked) if all(one[at] is not None for one in scores.values())]
-    if len(kept) < _FEWEST:
-        message = (
-            f"only {len(kept)} of {cases} questions have gold that can be compared with what was "
-            f"found: {_FEWEST} are needed"
-        )
-        raise DataError([Problem(message=message)])
-    return kept
 
 
 _Leg: TypeAlias = Effort | Literal["sparse"]
@@ -238,23 +235,21 @@ def _legs(
         texts = [readable_text(query) for query in queries]
         vectors = dense.embedder.embed_queries(texts)
         known = cast("Embedder", _Known(dict(zip(texts, vectors, strict=True))))
-        for effort in _efforts(collection.present.effort, exact=dense.store.is_exact):
+        present, tried = collection.present.effort, [NORMAL]
+        if not dense.store.is_exact:
+            tried += [*(Effort(ef=ef) for ef in _EFS), Effort(exact=True)]
+        for effort in dict.fromkeys([*tried, present]):
             advance(SearchSetting(strategy="dense", effort=effort).name)
             strategy = replace(dense, embedder=known, effort=effort)
             try:
                 found[effort] = _timed(strategy, queries, search)
             except ConfigError:
-                if effort in (NORMAL, collection.present.effort):
+                if effort in (NORMAL, present):
                     raise
                 continue  # the store's index has no such setting
     if not found:
         raise ConfigError("the collection can be searched neither by words nor by vectors")
     return found
-
-
-def _efforts(present: Effort, *, exact: bool) -> list[Effort]:
-    tried = [NORMAL] if exact else [NORMAL, *(Effort(ef=ef) for ef in _EFS), Effort(exact=True)]
-    return [*tried, *(() if present in tried else (present,))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,27 +289,21 @@ def _settings(legs: Mapping[_Leg, _Measured], present: SearchSetting) -> list[Se
     return sorted(found, key=lambda one: (one.cost, one.dense_weight or 0.0))
 
 
-def _rankings(
-    setting: SearchSetting, legs: Mapping[_Leg, _Measured], depth: int
-) -> list[list[Chunk]]:
+def _combined(setting: SearchSetting, legs: Mapping[_Leg, _Measured], depth: int) -> _Measured:
+    """What a setting finds, and how long it takes."""
     if setting.strategy == "sparse":
-        return legs["sparse"].rankings
-    dense = legs[setting.effort].rankings
+        return legs["sparse"]
+    dense, weight = legs[setting.effort], setting.dense_weight or 0.0
     if setting.strategy == "dense":
         return dense
-    weights = (setting.dense_weight or 0.0, 1.0)
-    return [
+    sparse = legs["sparse"]
+    rankings = [
         reciprocal_rank_fusion(
-            [one if weights[0] else [], other], weights=weights, rrf_k=_RRF_K, top_k=depth
+            [one if weight else [], other], weights=(weight, 1.0), rrf_k=_RRF_K, top_k=depth
         )
-        for one, other in zip(dense, legs["sparse"].rankings, strict=True)
+        for one, other in zip(dense.rankings, sparse.rankings, strict=True)
     ]
-
-
-def _seconds(setting: SearchSetting, legs: Mapping[_Leg, _Measured]) -> list[float]:
-    used = [] if setting.strategy == "dense" else [legs["sparse"].seconds]
-    used += [] if setting.strategy == "sparse" else [legs[setting.effort].seconds]
-    return [sum(one) for one in zip(*used, strict=True)]
+    return _Measured(rankings, [*map(sum, zip(dense.seconds, sparse.seconds, strict=True))])
 
 
 def _scores(
@@ -322,84 +311,33 @@ def _scores(
     rankings: Mapping[SearchSetting, Sequence[Sequence[Chunk]]],
     *,
     k: int,
-    measure: Measure,
+    measure: Callable[..., float | Skip],
     matching: Matching,
 ) -> dict[SearchSetting, list[float | None]]:
-    traces = {
-        setting: [_trace(case, one[:k]) for case, one in zip(cases, found, strict=True)]
-        for setting, found in rankings.items()
-    }
+    nothing: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing is generated")
+
+    def found(case: Case, chunks: Sequence[Chunk]) -> Trace:
+        result = RetrievalResult.from_chunks([with_origin(chunk) for chunk in chunks[:k]])
+        retrieval = Outcome(status=Status.MEASURED, value=result)
+        return Trace(case=case, retrieval=retrieval, generation=nothing)
+
+    traces = {setting: [*map(found, cases, ranked)] for setting, ranked in rankings.items()}
     if matching is Matching.AUTO:
         # Once for all settings: they are compared with each other.
         gold = GoldSpace()
         for case in cases:
             gold.add(case)
         tally = MatchingTally(gold)
-        for each in traces.values():
-            for trace in each:
-                tally.add(trace)
+        for trace in chain.from_iterable(traces.values()):
+            tally.add(trace)
         matching = tally.verdict().matching
-    scored: dict[SearchSetting, list[float | None]] = {}
-    for setting, each in traces.items():
-        scored[setting] = [_score(trace, matching, measure, k) for trace in each]
-    return scored
 
+    def score(trace: Trace) -> float | None:
+        result = trace.retrieval.value
+        matched = Skip("nothing") if result is None else match(trace.case, result, matching)
+        if isinstance(matched, Skip):
+            return None
+        value = measure(ranking_of(matched), k=k)
+        return None if isinstance(value, Skip) else value
 
-def _trace(case: Case, chunks: Sequence[Chunk]) -> Trace:
-    result = RetrievalResult.from_chunks([with_origin(chunk) for chunk in chunks])
-    return Trace(
-        case=case,
-        retrieval=Outcome(status=Status.MEASURED, value=result),
-        generation=Outcome(status=Status.SKIPPED, reason="nothing is generated"),
-    )
-
-
-def _score(trace: Trace, matching: Matching, measure: Measure, k: int) -> float | None:
-    result = trace.retrieval.value
-    matched = Skip("nothing") if result is None else match(trace.case, result, matching)
-    if isinstance(matched, Skip):
-        return None
-    found = _MEASURES[measure](ranking_of(matched), k=k)
-    return None if isinstance(found, Skip) else found
-
-
-_Table: TypeAlias = Mapping[SearchSetting, Sequence[float]]
-
-
-def _best(table: _Table) -> SearchSetting:
-    """The highest mean; of equal ones the cheapest, which comes first."""
-    return max(table, key=lambda setting: round(math.fsum(table[setting]), 9))
-
-
-def _difference(
-    values: Sequence[float], best: Sequence[float], clusters: Sequence[str | None]
-) -> Interval:
-    differences = [one - other for one, other in zip(values, best, strict=True)]
-    return mean_interval(differences, clusters, bounds=(-1.0, 1.0))
-
-
-def _loses_nothing(
-    values: Sequence[float],
-    best: Sequence[float],
-    clusters: Sequence[str | None],
-    margin: float,
-) -> bool:
-    if list(values) == list(best):
-        return True
-    low = _difference(values, best, clusters).low
-    return low is not None and low > -margin
-
-
-def _overlap(
-    setting: SearchSetting,
-    rankings: Mapping[SearchSetting, Sequence[Sequence[Chunk]]],
-    kept: Sequence[int],
-    k: int,
-    clusters: Sequence[str | None],
-) -> Interval | None:
-    if setting.strategy != "dense":
-        return None
-    exact = SearchSetting(strategy="dense", effort=Effort(exact=True))
-    true = rankings.get(exact, rankings[setting])
-    shares = [share_found(rankings[setting][at], true[at], k) for at in kept]
-    return mean_interval(shares, clusters, bounds=(0.0, 1.0))
+    return {setting: [*map(score, each)] for setting, each in traces.items()}

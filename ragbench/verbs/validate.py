@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -47,12 +48,7 @@ from ragbench.ledger.folder import path_of
 from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
-from ragbench.stages.far_dump import (
-    check_unchanged,
-    far_calls,
-    read_pieces,
-    whole_retrieval,
-)
+from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.loop import run_stages
 from ragbench.stages.on_workers import lost_case
 from ragbench.stages.stage import CallSettings, Progress, RunCase, Running
@@ -73,6 +69,7 @@ MOST_MALFORMED = 0.1
 """Share of records without a verdict up to which the others are taken to speak for the dump."""
 
 _EXAMPLES = 5
+_AFTER_STOP = "what is finished is stored in {}. The same command continues"
 
 
 class ValidatedQuery(NamedTuple):
@@ -159,14 +156,15 @@ def validate_dump(
         if not isinstance(dump, OpenDump):
             dump = stack.enter_context(open_dump(path_of(dump)))
         where = stack.enter_context(opened_engine(kind, workers=workers, threads=threads))
-        store = stack.enter_context(_store(None if out is None else path_of(out), fresh=fresh))
+        file = None if out is None else path_of(out)
+        journal, lines = stack.enter_context(_kept(file, fresh=fresh))
         split = dump.split if kind != "local" else None
         pool = stack.enter_context(_pool(make, where, split, stopped))
         if split is not None:
             dump.read_elsewhere(read_pieces(split, pool))
         stage = DumpStage(bytes.fromhex(identity), pool)
         run = Running(
-            journal=store.journal,
+            journal=journal,
             calls=CallSettings(),
             retry_failed=True,
             stopped=stopped,
@@ -174,30 +172,31 @@ def validate_dump(
             report=advance or (lambda _: None),
         )
 
+        told: Callable[[ValidatedQuery], None] = emit or (lambda _: None)
+
         def count(row: RunCase) -> None:
-            retrieved = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
-            judged = _judged(row, retrieved, judge.name, tally, split)
-            if judged.outcome.value is not None:
-                doctor.add(retrieved, judged.outcome.value)
-            store.add(judged.line)
-            if emit is not None:
-                emit(judged)
+            judged = _judged(row, judge.name, tally, doctor, split)
+            if lines is not None:
+                _add(lines, judged.line)
+            told(judged)
 
         setting = fingerprint((identity, dump.name, asdict(dump.mapping), limit))
-        store.journal.runs.begin(bytes.fromhex(setting))
+        journal.runs.begin(bytes.fromhex(setting))
+        taken = islice(_strict(dump) if strict else dump, limit)
         try:
-            run_stages(stage.windows(_taken(dump, limit, strict=strict), run), [stage], run, count)
+            run_stages(stage.windows(taken, run), [stage], run, count)
         except InterruptedRunError:
-            raise InterruptedRunError(store.after_stop()) from None
+            kept = None if file is None else _AFTER_STOP.format(_beside(file, "journal"))
+            raise InterruptedRunError(kept or "nothing was stored") from None
         if split is not None:
             check_unchanged(split)
         if not tally.verdicts and not tally.failed:
             nothing = Problem(message="it holds no query", path=dump.name)
             raise DataError(dump.problems.items or [nothing])
-        store.finish()
-        return _summary(
-            tally, dump, judge.name, identity, store.journal, demands or Demands(), doctor
-        )
+        if file is not None and lines is not None:
+            _finish(lines, file)
+        journal.complete()
+        return _summary(tally, dump, judge.name, identity, journal, demands or Demands(), doctor)
 
 
 def _maker(given: object, *, alone: bool) -> Callable[[], Validator]:
@@ -237,27 +236,29 @@ def _lost(task: Task) -> Any:
     return lost_case(VALIDATE, task.input) if task.kind == VALIDATE else None
 
 
-def _taken(dump: OpenDump, limit: int | None, *, strict: bool) -> Iterator[RetrievalDump]:
-    for number, retrieval in enumerate(dump):
-        if strict and dump.malformed:
+def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
+    """The queries of a dump up to the first record that cannot be read."""
+    for retrieval in dump:
+        if dump.malformed:
             break
-        if number == limit:
-            return
         yield retrieval
-    if strict and dump.malformed:
+    if dump.malformed:
         raise DataError(dump.problems.items)
 
 
 def _judged(
     row: RunCase,
-    dump: RetrievalDump,
     validator: str,
     tally: ValidationTally,
+    doctor: DoctorTally,
     split: SplitDump | None,
 ) -> ValidatedQuery:
     outcome: Outcome[Verdict] = row.settled[VALIDATE].outcome
+    dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
     failure = outcome.failure
     tally.count(dump.query_id, outcome)
+    if outcome.value is not None:
+        doctor.add(dump, outcome.value)
     if failure is None:
         verdict = cast("Verdict", outcome.value)
         published = validation_object(verdict)
@@ -273,41 +274,26 @@ def _judged(
     return ValidatedQuery(dump.query_id, dump.query, outcome, line)
 
 
-@dataclass(slots=True)
-class _Store:
-    """Where the verdicts of a run are kept: nowhere without a file for them."""
+def _add(lines: BinaryIO, line: bytes) -> None:
+    try:
+        lines.write(line + b"\n")
+    except OSError as error:
+        why = error.strerror or error
+        raise RunError(f"{lines.name}: cannot be written: {why}") from error
 
-    journal: Journal
-    out: Path | None = None
-    lines: BinaryIO | None = None
 
-    def add(self, line: bytes) -> None:
-        if self.lines is not None:
-            try:
-                self.lines.write(line + b"\n")
-            except OSError as error:
-                name, why = self.lines.name, error.strerror or error
-                raise RunError(f"{name}: cannot be written: {why}") from error
-
-    def finish(self) -> None:
-        if self.out is not None and self.lines is not None:
-            self.lines.seek(0)
-            with written_whole(self.out) as whole:
-                shutil.copyfileobj(self.lines, whole)
-        self.journal.complete()
-
-    def after_stop(self) -> str:
-        if self.out is None:
-            return "nothing was stored"
-        journal = _beside(self.out, "journal")
-        return f"what is finished is stored in {journal}. The same command continues"
+def _finish(lines: BinaryIO, out: Path) -> None:
+    lines.seek(0)
+    with written_whole(out) as whole:
+        shutil.copyfileobj(lines, whole)
 
 
 @contextmanager
-def _store(out: Path | None, *, fresh: bool) -> Generator[_Store]:
+def _kept(out: Path | None, *, fresh: bool) -> Generator[tuple[Journal, BinaryIO | None]]:
+    """The journal and the draft of a file of verdicts; nothing stays without a file."""
     if out is None:
         with Journal(None) as journal:
-            yield _Store(journal)
+            yield journal, None
         return
     journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
     with _locked(out):
@@ -317,7 +303,7 @@ def _store(out: Path | None, *, fresh: bool) -> Generator[_Store]:
         try:
             with Journal(journal_path) as journal, draft.open("wb+") as lines:
                 try:
-                    yield _Store(journal, out, lines)
+                    yield journal, lines
                     is_done = True
                 finally:
                     is_empty = journal.is_empty()
@@ -395,25 +381,16 @@ def _summary(
 
 def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterator[RequiredShare]:
     if without := malformed + tally.failed:
-        found = without / (without + tally.verdicts)
-        yield RequiredShare(
-            name="max-malformed",
-            wanted=demands.malformed,
-            found=found,
-            is_met=found <= demands.malformed,
-        )
-    if demands.answer_present is not None:
-        yield _share("min-answer-present", demands.answer_present, tally.present, tally.verdicts)
+        most, found = demands.malformed, without / (without + tally.verdicts)
+        yield RequiredShare(name="max-malformed", wanted=most, found=found, is_met=found <= most)
+    wanted = [("min-answer-present", demands.answer_present, tally.present, tally.verdicts)]
     levels = (RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD)
-    for level, wanted in demands.quality.items():
+    for level, least in demands.quality.items():
         enough = sum(tally.quality[known.value] for known in levels[levels.index(level) :])
-        yield _share(f"min-quality {level.value}", wanted, enough, tally.verdicts)
-    if demands.relevant is not None:
-        yield _share("min-relevant", demands.relevant, tally.relevant, tally.chunks)
-
-
-def _share(name: str, wanted: float, count: int, total: int) -> RequiredShare:
-    found = count / total if total else None
-    return RequiredShare(
-        name=name, wanted=wanted, found=found, is_met=found is not None and found >= wanted
-    )
+        wanted.append((f"min-quality {level.value}", least, enough, tally.verdicts))
+    wanted.append(("min-relevant", demands.relevant, tally.relevant, tally.chunks))
+    for name, asked, count, total in wanted:
+        if asked is not None:
+            share = count / total if total else None
+            is_met = share is not None and share >= asked
+            yield RequiredShare(name=name, wanted=asked, found=share, is_met=is_met)

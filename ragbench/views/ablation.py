@@ -3,125 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
 from markupsafe import Markup
 
-from ragbench.core.ablation import Ablation, VariantAnswers, VariantEffect, VariantReport
-from ragbench.views.document import Document, Section
+from ragbench.core.ablation import Ablation, VariantEffect
+from ragbench.views.document import Document, Section, number_text, range_text
 from ragbench.views.html import charts
+from ragbench.views.report import values_of
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
     """The whole ablation as plain values."""
-    return {
+    metrics = [metric.name for metric in ablation.metrics]
+    found = {
         "schema_version": 1,
-        "dataset": ablation.dataset,
-        "rag": ablation.rag,
-        "cases": ablation.cases,
-        "replayed": ablation.replayed,
-        "depth": ablation.depth,
-        "confidence": ablation.confidence,
+        **values_of(ablation, "dataset rag cases replayed depth confidence"),
         "counter": {"name": ablation.counter, "is_estimate": ablation.is_estimate},
         "compared_with": ablation.variants[0].name,
-        "family": ablation.family,
-        "keep": ablation.keep,
-        "ceiling": {
-            metric.name: score
-            for metric, score in zip(ablation.metrics, ablation.ceiling, strict=False)
-        },
+        **values_of(ablation, "family keep"),
+        "ceiling": dict(zip(metrics, ablation.ceiling, strict=False)),
         "generator": ablation.generator,
-        "variants": [_variant(variant) for variant in ablation.variants],
-        "notes": list(ablation.notes),
+        "variants": [
+            {
+                "name": one.name,
+                "metrics": {change.metric.name: _effect(change) for change in one.changes},
+                "chunks": one.chunks,
+                "tokens": {"mean": one.tokens, "p95": one.tokens_p95},
+                "seconds": None
+                if one.reused_scores
+                else {"p50": one.seconds_p50, "p95": one.seconds_p95},
+                **values_of(one, "reused_scores failed passed_over"),
+                "failures": [{"failure": text, "count": count} for text, count in one.failures],
+                **values_of(one, "acted answers"),
+                "post_retrieval": one.operators,
+                "settings": one.settings,
+            }
+            for one in ablation.variants
+        ],
+        "notes": ablation.notes,
     }
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
 
 
-def _variant(variant: VariantReport) -> dict[str, Any]:
+def _effect(change: VariantEffect) -> dict[str, Any]:
     return {
-        "name": variant.name,
-        "metrics": {change.metric.name: _change(change) for change in variant.changes},
-        "chunks": variant.chunks,
-        "tokens": {"mean": variant.tokens, "p95": variant.tokens_p95},
-        "seconds": None
-        if variant.reused_scores
-        else {"p50": variant.seconds_p50, "p95": variant.seconds_p95},
-        "reused_scores": variant.reused_scores,
-        "failed": variant.failed,
-        "passed_over": variant.passed_over,
-        "failures": [{"failure": text, "count": count} for text, count in variant.failures],
-        "acted": variant.acted,
-        "answers": None if variant.answers is None else asdict(variant.answers),
-        "post_retrieval": None
-        if variant.operators is None
-        else msgspec.to_builtins(variant.operators),
-        "settings": variant.settings,
-    }
-
-
-def _change(change: VariantEffect) -> dict[str, Any]:
-    return {
-        "score": change.score,
-        "measured": change.measured,
-        "difference": change.difference,
-        "low": change.low,
-        "high": change.high,
-        "alone": None if change.alone is None else list(change.alone),
+        **values_of(change, "score measured difference low high alone"),
         "p": change.p_value,
         "p_corrected": change.p_corrected,
         "significant": change.is_significant,
-        "compared": change.compared,
-        "gained": change.gained,
-        "lost": change.lost,
-        "losses": [asdict(loss) for loss in change.losses],
+        **values_of(change, "compared gained lost losses"),
     }
 
 
 def metric_table(ablation: Ablation, at: int) -> Section:
     """One metric: a row per variant, and one for the best order of the same chunks."""
-    rows = [_metric_row(one, at) for one in ablation.variants]
-    ceiling = ablation.ceiling[at] if ablation.ceiling else None
-    if ceiling is not None:
-        rows.append(("best order of the same chunks", f"{ceiling:.3f}", *[""] * 6))
-    level = f"{ablation.confidence:.0%} of all"
-    name = ablation.metrics[at].name
     changes = [variant.changes[at] for variant in ablation.variants]
     drawn = charts.differences([(one.difference, one.low, one.high) for one in changes])
-    forests = [*drawn, *[Markup()] * (len(rows) - len(drawn))]
+    rows = [
+        (variant.name, *_effect_cells(variant.changes[at], forest, acted=variant.acted != 0))
+        for variant, forest in zip(ablation.variants, drawn, strict=True)
+    ]
+    ceiling = ablation.ceiling[at] if ablation.ceiling else None
+    if ceiling is not None:
+        rows.append(("best order of the same chunks", f"{ceiling:.3f}", *[""] * 7))
+    level = f"{ablation.confidence:.0%} of all"
     return Section(
-        title=name,
+        title=ablation.metrics[at].name,
         columns=("variant", "score", "difference", "", level, "p", "better", "worse", "n"),
-        rows=[(*row[:3], forest, *row[3:]) for row, forest in zip(rows, forests, strict=True)],
+        rows=rows,
     )
 
 
-def _metric_row(variant: VariantReport, at: int) -> tuple[str, ...]:
-    change = variant.changes[at]
-    score = "-" if change.score is None else f"{change.score:.3f}"
-    if change.difference is None:
-        return (variant.name, score, "", "", "", "", "", f"{change.measured:,}")
-    if variant.acted == 0:
-        return (variant.name, score, "did not act", "", "", "", "", f"{change.compared:,}")
-    interval = "-"
-    if change.low is not None and change.high is not None:
-        interval = f"{change.low:+.3f} .. {change.high:+.3f}"
+def _effect_cells(change: VariantEffect, forest: Markup, *, acted: bool) -> tuple[str, ...]:
+    score, p_value = number_text(change.score), change.p_corrected
+    if change.difference is None or not acted:
+        is_first = change.difference is None
+        count = change.measured if is_first else change.compared
+        return (score, "" if is_first else "did not act", forest, *[""] * 4, f"{count:,}")
     return (
-        variant.name,
         score,
-        f"{change.difference:+.3f}",
-        interval,
-        _p_value(change),
+        number_text(change.difference, sign=True),
+        forest,
+        range_text(change, sign=True),
+        "<0.001" if p_value is not None and p_value < 0.001 else number_text(p_value),
         f"{change.gained:,}",
         f"{change.lost:,}",
         f"{change.compared:,}",
     )
-
-
-def _p_value(change: VariantEffect) -> str:
-    if change.p_corrected is None:
-        return "-"
-    return "<0.001" if change.p_corrected < 0.001 else f"{change.p_corrected:.3f}"
 
 
 def cost_table(ablation: Ablation) -> Section:
@@ -132,11 +103,8 @@ def cost_table(ablation: Ablation) -> Section:
             f"{one.chunks:.1f}",
             f"{one.tokens:,.0f}",
             f"{one.tokens_p95:,.0f}",
-            *(
-                ("reused", "reused")
-                if one.reused_scores
-                else (_seconds(one.seconds_p50), _seconds(one.seconds_p95))
-            ),
+            "reused" if one.reused_scores else _seconds(one.seconds_p50),
+            "reused" if one.reused_scores else _seconds(one.seconds_p95),
             f"{one.failed:,}",
         )
         for one in ablation.variants
@@ -149,20 +117,21 @@ def cost_table(ablation: Ablation) -> Section:
 def answer_table(ablation: Ablation) -> Section:
     """What generation gave and took; empty where nobody was asked."""
     asked = [(one.name, one.answers) for one in ablation.variants if one.answers is not None]
+    rows = [
+        [
+            name,
+            *(f"{count:,}" for count in (one.answered, one.declined, one.failed)),
+            _seconds(one.seconds_p50),
+            _seconds(one.seconds_p95),
+        ]
+        for name, one in asked
+    ]
     columns = ["variant", "answered", "declined", "failed", "time p50", "time p95"]
-    has_cost = any(answers.cost is not None for _, answers in asked)
-    if has_cost:
-        columns.append(f"{ablation.currency} / 1,000" if ablation.currency else "cost / 1,000")
-    rows = [(name, *_answer_cells(answers, has_cost=has_cost)) for name, answers in asked]
+    if any(one.cost is not None for _, one in asked):
+        columns.append(f"{ablation.currency or 'cost'} / 1,000")
+        for row, (_, one) in zip(rows, asked, strict=True):
+            row.append("-" if one.cost is None else f"{one.cost * 1000:.3g}")
     return Section(title=f"answers of {ablation.generator}", columns=columns, rows=rows)
-
-
-def _answer_cells(answers: VariantAnswers, *, has_cost: bool) -> Iterator[str]:
-    yield from (f"{one:,}" for one in (answers.answered, answers.declined, answers.failed))
-    yield _seconds(answers.seconds_p50)
-    yield _seconds(answers.seconds_p95)
-    if has_cost:
-        yield "-" if answers.cost is None else f"{answers.cost * 1000:.3g}"
 
 
 def _seconds(value: float) -> str:

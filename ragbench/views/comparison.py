@@ -1,27 +1,35 @@
-"""A comparison in words and numbers."""
+"""A comparison of runs in words and numbers, and as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from markupsafe import Markup
+
 from ragbench.core.comparison import (
-    CaseDifference,
+    ComparedRun,
     Comparison,
     Difference,
-    Flip,
-    IdChange,
+    MetricComparison,
     RunPair,
 )
+from ragbench.core.gate_result import JudgedRun
 from ragbench.core.metric import Direction
-from ragbench.core.outcome import Status
-from ragbench.safe_text import shown_line
-from ragbench.views.gate import number_text
+from ragbench.core.origin import SystemChange
+from ragbench.safe_text import counted, shown_line
+from ragbench.views.document import (
+    Document,
+    Section,
+    as_line,
+    changes_of,
+    flows_section,
+    number_text,
+    range_text,
+)
+from ragbench.views.html import charts
 
-_IDS = 5
-"""How many ids of a kind are named."""
-_LONGEST = 200
-"""Letters of a response, a question or a reason that are shown."""
-_LONGEST_ID = 60
+_COMPARED = 20
+"""Cases of a kind in Markdown."""
 
 
 def kinds_text(pair: RunPair) -> str:
@@ -42,52 +50,6 @@ def counts_text(pair: RunPair) -> str:
     return f"{'; '.join(parts)}, of {pair.cases:,}"
 
 
-def flip_text(flip: Flip) -> str:
-    """One respect in which a case changed."""
-    old = _state(flip.before, flip.before_status)
-    text = f"{shown_line(flip.subject)} {old} -> {_state(flip.after, flip.after_status)}"
-    return f"{text} ({shown_line(flip.reason, longest=_LONGEST)})" if flip.reason else text
-
-
-def ids_text(change: IdChange | None) -> str:
-    """What became of the retrieved ids; ranks stand in brackets."""
-    if change is None:
-        return "unknown"
-    if change.is_none:
-        return "the same"
-    lost = [f"{_id(id_)} ({rank})" for id_, rank in change.lost]
-    gained = [f"{_id(id_)} ({rank})" for id_, rank in change.gained]
-    moved = [f"{_id(id_)} ({old} -> {new})" for id_, old, new in change.moved]
-    kinds = (("lost", lost), ("gained", gained), ("moved", moved))
-    return "; ".join(f"{kind} {_as_line(names, _IDS)}" for kind, names in kinds if names)
-
-
-def response_text(response: str | None, generated: Status | None) -> str:
-    """A response in quotes, or how generation ended."""
-    if response is None:
-        return "failed" if generated is Status.FAILED else "none"
-    text = f'"{shown_line(response, longest=_LONGEST)}"'
-    return f"{text} (abstained)" if generated is Status.ABSTAINED else text
-
-
-def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
-    """What a reader wants to know of a case: a label and a line each."""
-    if case.query is not None:
-        yield "", shown_line(case.query, longest=_LONGEST)
-    for flip in case.flips:
-        yield "fails" if flip.newly_fails else "passes", flip_text(flip)
-    if case.ids is not None:
-        yield "ids", ids_text(case.ids)
-    old = response_text(case.response_before, case.stages_before.get("generate"))
-    new = response_text(case.response_after, case.stages_after.get("generate"))
-    if (case.response_before, case.response_after) != (None, None) or old != new:
-        if old == new and case.response_before == case.response_after:
-            yield "answer", f"the same: {old}"
-        else:
-            yield case.first, old
-            yield case.second, new
-
-
 def p_text(found: Difference) -> str:
     """The corrected p-value; ``-`` where nothing could be tested."""
     if not found.cases:
@@ -95,12 +57,6 @@ def p_text(found: Difference) -> str:
     p_value = found.p_corrected
     least = max(found.resolution, 0.001)
     return f"<{least:.3f}" if p_value < least or p_value <= found.resolution else f"{p_value:.3f}"
-
-
-def span_text(found: Difference, unit: str) -> str:
-    if found.low is None or found.high is None:
-        return "-"
-    return " .. ".join(number_text(end, unit, sign=True) for end in (found.low, found.high))
 
 
 _NAMED = 4
@@ -118,27 +74,18 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
                 if (one.first, one.second) == (first, run.mark) and one.is_significant:
                     change = number_text(one.difference, metric.unit, sign=True)
                     name = f"{shown_line(metric.name)} ({change})"
-                    ways[_way(metric.direction, one.difference or 0.0)].append(name)
-        found = [f"{way} on {_as_line(names)}" for way, names in ways.items() if names]
+                    is_up = (one.difference or 0.0) > 0.0
+                    way = "better" if is_up is (metric.direction is Direction.HIGHER) else "worse"
+                    ways["different" if metric.direction is Direction.NEITHER else way].append(name)
+        found = [f"{way} on {as_line(names, _NAMED)}" for way, names in ways.items() if names]
         if found:
             yield f"{run.mark} against {first}: {'; '.join(found)}"
         else:
             alike.append(run.mark)
     if alike:
         tested = sum(bool(metric.differences) for metric in comparison.metrics)
-        metrics = "1 metric" if tested == 1 else f"{tested:,} metrics"
+        metrics = counted(tested, "metric")
         yield f"{', '.join(alike)} against {first}: no difference beyond chance in {metrics}"
-
-
-def _way(direction: Direction, difference: float) -> str:
-    if direction is Direction.NEITHER:
-        return "different"
-    return "better" if (difference > 0.0) is (direction is Direction.HIGHER) else "worse"
-
-
-def _as_line(names: Sequence[str], most: int = _NAMED) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def family_text(comparison: Comparison) -> str:
@@ -155,9 +102,115 @@ def family_text(comparison: Comparison) -> str:
     )
 
 
-def _state(value: float | None, status: Status) -> str:
-    return number_text(value) if value is not None else status.value
+_CHANGES = 8
+"""How many changes of a system are named."""
+_LONGEST = 200
 
 
-def _id(id_: str) -> str:
-    return shown_line(id_, longest=_LONGEST_ID)
+def change_title(before: str, now: str) -> str:
+    return f"what changed between {before} and {now}"
+
+
+def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]:
+    """A line for each thing that differs, or one that says that nothing does, or is unknown."""
+    if change.unknown:
+        yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
+        return
+    if change.is_ruled_out:
+        yield (
+            "nothing that was imported, read or set: where scores of the same cases differ, it is "
+            "noise"
+        )
+    for sentence in change.changes[:most]:
+        yield shown_line(sentence, longest=_LONGEST)
+    if len(change.changes) > most:
+        yield f"and {len(change.changes) - most:,} more: see --json"
+    if change.unseen:
+        first, *others = change.unseen
+        more = f" (and {len(others):,} more)" if others else ""
+        begin = "" if change.changes else "nothing that ragbench can see; "
+        yield f"{begin}it cannot see into all: {shown_line(first, longest=_LONGEST)}{more}"
+
+
+def source_text(run: JudgedRun | ComparedRun) -> str:
+    commit = "" if run.commit is None else f" at {run.commit[:12]}"
+    return f"{run.source}{commit}{' with changes' if commit and run.dirty else ''}"
+
+
+def system_section(before: str, now: str, change: SystemChange | None) -> Section:
+    lines = [] if change is None else list(change_lines(change))
+    return Section(title=change_title(before, now).capitalize(), lines=lines)
+
+
+def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Document:
+    """Runs side by side.
+
+    Args:
+        cases: how many cases of each kind Markdown shows.
+    """
+    marks = [run.mark for run in comparison.runs]
+    pairs = comparison.pairs
+    return Document(
+        kind="ragbench comparison",
+        title=f"runs {', '.join(marks[:-1])} and {marks[-1]} on {comparison.runs[0].dataset}",
+        headline=". ".join(result_lines(comparison)),
+        sections=(
+            Section(
+                title="Runs",
+                columns=("run", "system", "dataset", "read from", "cases"),
+                rows=[
+                    (run.mark, run.rag, run.dataset, source_text(run), f"{run.cases:,}")
+                    for run in comparison.runs
+                ],
+            ),
+            Section(
+                title="Metrics",
+                columns=("metric", *marks, "pair", "difference", "", "interval", "p", "cases"),
+                rows=[row for metric in comparison.metrics for row in _metric_rows(metric)],
+                hint=family_text(comparison),
+            ),
+            *(
+                system_section(pair.first, pair.second, change)
+                for pair, change in zip(pairs, comparison.systems, strict=True)
+            ),
+            flows_section(comparison.flows),
+            Section(
+                title="Cases",
+                lines=[f"{one.second} against {one.first}: {counts_text(one)}" for one in pairs],
+                changes=changes_of(pairs, comparison.changed),
+                most=cases,
+            ),
+        ),
+        notes=(*comparison.notes, *_readings(comparison)),
+    )
+
+
+def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
+    figures = [
+        " ".join((number_text(figure.score, metric.unit), *(f"^{r}" for r in figure.better_than)))
+        for figure in metric.figures
+    ]
+    if not metric.differences:
+        yield (metric.name, *figures, "-", "-", Markup(), "-", "-", "-")
+    drawn = charts.differences([(one.difference, one.low, one.high) for one in metric.differences])
+    for at, (found, forest) in enumerate(zip(metric.differences, drawn, strict=True)):
+        yield (
+            metric.name,
+            *(figures if at == 0 else [""] * len(figures)),
+            f"{found.second} - {found.first}",
+            number_text(found.difference, metric.unit, sign=True),
+            forest,
+            range_text(found, metric.unit, sign=True),
+            p_text(found) + (" *" if found.is_significant else ""),
+            f"{found.cases:,}",
+        )
+
+
+def _readings(comparison: Comparison) -> Iterator[str]:
+    """How the numbers are to be read."""
+    for metric in comparison.metrics:
+        if metric.untested is not None:
+            yield f"{metric.name} is not tested: {metric.untested}"
+    main = ", ".join(comparison.main)
+    lies = f", or when {main} lies in the lower half of its scale" if main else ""
+    yield f"A case fails when a stage failed{lies}"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ragbench.core.attribution import CauseFlow
-from ragbench.core.comparison import CaseDifference, CaseKind, RunPair
-from ragbench.safe_text import markdown_table, markdown_text
-from ragbench.views.comparison import what_changed
+from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
+from ragbench.core.outcome import Status
+from ragbench.safe_text import markdown_table, markdown_text, shown_line
 
 _LONGEST = 300
 """Letters of a text in Markdown."""
+_IDS = 5
+"""How many ids of a kind are named."""
+_LONGEST_TEXT = 200
+"""Letters of a response, a question or a reason that are shown."""
+_LONGEST_ID = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,11 +30,13 @@ class Changes:
     cases: Sequence[CaseDifference]
 
     @property
+    def word(self) -> str:
+        return KIND_TITLES[self.kind]
+
+    @property
     def title(self) -> str:
-        return (
-            f"{KIND_TITLES[self.kind]}: {len(self.cases):,} "
-            f"({self.pair.second} against {self.pair.first})"
-        )
+        pair = f"{self.pair.second} against {self.pair.first}"
+        return f"{self.word}: {len(self.cases):,} ({pair})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,3 +161,91 @@ def _changes(group: Changes, most: int) -> Iterator[str]:
             yield f"  - {f'{label}: ' if label else ''}{text}"
     if len(group.cases) > most:
         yield f"- ... and {len(group.cases) - most:,} more"
+
+
+def flip_text(flip: Flip) -> str:
+    """One respect in which a case changed."""
+    old = _state(flip.before, flip.before_status)
+    text = f"{shown_line(flip.subject)} {old} -> {_state(flip.after, flip.after_status)}"
+    return f"{text} ({shown_line(flip.reason, longest=_LONGEST_TEXT)})" if flip.reason else text
+
+
+def ids_text(change: IdChange | None) -> str:
+    """What became of the retrieved ids; ranks stand in brackets."""
+    if change is None:
+        return "unknown"
+    if change.is_none:
+        return "the same"
+    kinds = {
+        "lost": [(id_, str(rank)) for id_, rank in change.lost],
+        "gained": [(id_, str(rank)) for id_, rank in change.gained],
+        "moved": [(id_, f"{old} -> {new}") for id_, old, new in change.moved],
+    }
+    named = {
+        kind: [f"{shown_line(id_, longest=_LONGEST_ID)} ({ranks})" for id_, ranks in found]
+        for kind, found in kinds.items()
+    }
+    return "; ".join(f"{kind} {as_line(names, _IDS)}" for kind, names in named.items() if names)
+
+
+def response_text(response: str | None, generated: Status | None) -> str:
+    """A response in quotes, or how generation ended."""
+    if response is None:
+        return "failed" if generated is Status.FAILED else "none"
+    text = f'"{shown_line(response, longest=_LONGEST_TEXT)}"'
+    return f"{text} (abstained)" if generated is Status.ABSTAINED else text
+
+
+def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
+    """What a reader wants to know of a case: a label and a line each."""
+    if case.query is not None:
+        yield "", shown_line(case.query, longest=_LONGEST_TEXT)
+    for flip in case.flips:
+        yield "fails" if flip.newly_fails else "passes", flip_text(flip)
+    if case.ids is not None:
+        yield "ids", ids_text(case.ids)
+    old = response_text(case.response_before, case.stages_before.get("generate"))
+    new = response_text(case.response_after, case.stages_after.get("generate"))
+    if (case.response_before, case.response_after) != (None, None) or old != new:
+        if old == new and case.response_before == case.response_after:
+            yield "answer", f"the same: {old}"
+        else:
+            yield case.first, old
+            yield case.second, new
+
+
+def _state(value: float | None, status: Status) -> str:
+    return number_text(value) if value is not None else status.value
+
+
+def as_line(names: Sequence[str], most: int) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:
+    """A number in as many places as its size needs; ``-`` where there is none."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    plus = "+" if sign else ""
+    if unit == "share":
+        return f"{value:{plus}.1%}"
+    if unit == "s":
+        return f"{value * 1e3:{plus}.1f} ms" if abs(value) < 1 else f"{value:{plus}.2f} s"
+    return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus},.1f}"
+
+
+class Ends(Protocol):
+    """An interval."""
+
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
+    if ends is None or ends.low is None or ends.high is None:
+        return "-"
+    return " .. ".join(number_text(end, unit, sign=sign) for end in (ends.low, ends.high))

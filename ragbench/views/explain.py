@@ -39,10 +39,13 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[
     for text in story.references:
         yield "reference", _line(text)
     yield "answer", "-" if row.response is None else _line(row.response)
-    yield from _verdict(row)
+    if row.validation is not None:
+        yield "verdict", _line(row.validation.message)
+        for quote in row.validation.evidence:
+            yield "evidence", f'{shown_line(quote.chunk_id, longest=60)}: "{_line(quote.text)}"'
     for metric, cell in zip(metrics, row.cells, strict=True):
         yield "score", f"{metric.name} {score_text(cell.value, cell.status.value)}"
-    for metric, judgements in zip(metrics, row.judgements or (), strict=False):
+    for metric, judgements in zip(metrics, row.judgements, strict=False):
         yield from _judged(metric, judgements)
 
 
@@ -57,9 +60,12 @@ def short_story_lines(
     for hop in story.hops:
         if hop.status is Status.FAILED:
             yield hop.stage, shown_line(hop_text(hop), longest=longest)
-    golds = list(_gold(story))
-    yield from ((label, shown_line(text, longest=width - 4)) for label, text in golds[:2])
-    shown = _telling(story.chunks)
+    for label, text in [*_gold(story)][:2]:
+        yield label, shown_line(text, longest=width - 4)
+    # The gold and the best of the others, in their order.
+    gold = [chunk for chunk in story.chunks if chunk.is_gold][:_CHUNKS]
+    others = [chunk for chunk in story.chunks if not chunk.is_gold][: _CHUNKS - len(gold)]
+    shown = [chunk for chunk in story.chunks if chunk in gold or chunk in others]
     for chunk in shown:
         line = f"{_chunk(chunk)}: {shown_line(chunk.text)}"
         yield "chunk", shown_line(line, longest=width - 4)
@@ -89,22 +95,8 @@ def _asked(row: CaseRow, *, longest: int) -> Iterator[tuple[str, str]]:
         yield "sent", shown_line(sent, longest=longest)
 
 
-def _telling(chunks: Sequence[ChunkStory]) -> list[ChunkStory]:
-    """The gold and the best of the others, in their order."""
-    gold = [chunk for chunk in chunks if chunk.is_gold][:_CHUNKS]
-    others = [chunk for chunk in chunks if not chunk.is_gold][: _CHUNKS - len(gold)]
-    return [chunk for chunk in chunks if chunk in gold or chunk in others]
-
-
 def _line(text: str) -> str:
     return shown_line(text, longest=_LONGEST)
-
-
-def _verdict(row: CaseRow) -> Iterator[tuple[str, str]]:
-    if row.validation is not None:
-        yield "verdict", _line(row.validation.message)
-        for quote in row.validation.evidence:
-            yield "evidence", f'{shown_line(quote.chunk_id, longest=60)}: "{_line(quote.text)}"'
 
 
 def _gold(story: CaseStory) -> Iterator[tuple[str, str]]:
@@ -164,7 +156,7 @@ def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, An
         found["story"] = asdict(row.story)
     found["judgements"] = {
         metric.name: [judgement_object(judgement) for judgement in judgements]
-        for metric, judgements in zip(metrics, row.judgements or (), strict=False)
+        for metric, judgements in zip(metrics, row.judgements, strict=False)
         if judgements
     }
     return found

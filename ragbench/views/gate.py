@@ -1,79 +1,168 @@
-"""A gate's result as words and numbers, JSON, JUnit, annotations."""
+"""A gate's result as a document, as JSON, JUnit and annotations."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
+from ragbench.core.attribution import CauseCount
+from ragbench.core.comparison import Against
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,
-    Drop,
     GateCheck,
     GateOutcome,
     GateResult,
     Refusal,
 )
-from ragbench.core.origin import SystemChange
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
+from ragbench.views.comparison import counts_text, source_text, system_section
+from ragbench.views.document import (
+    Document,
+    Section,
+    changes_of,
+    flows_section,
+    number_text,
+    range_text,
+)
+from ragbench.views.run_document import causes_section
 
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
-_LEVELS = {
-    GateOutcome.PASSED: "notice",
-    GateOutcome.FAILED: "error",
-    GateOutcome.INCONCLUSIVE: "warning",
-}
 _MOST = 9
 """GitHub shows ten of a level a step; the first one is the verdict's own."""
+_CHECKS, _LOST, _CHANGED = 60, 20, 5
+"""Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
+_LONGEST = 160
+_WORDS = {
+    GateOutcome.PASSED: ("passed", "passes", "notice"),
+    GateOutcome.FAILED: ("failed", "fails", "error"),
+    GateOutcome.INCONCLUSIVE: ("cannot tell", "undecided", "warning"),
+}
+"""In a title, as a tone, as a level of annotations."""
+
+
+def comment_marker(verdict: GateResult) -> str:
+    """The hidden first line: a comment that starts with it is replaced instead of repeated.
+
+    It is the same for every run of one system on one dataset.
+    """
+    names = (verdict.run.dataset, verdict.run.rag)
+    slugs = [re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") for name in names]
+    return f"<!-- ragbench-gate {'/'.join(slugs)} -->"
+
+
+def gate_document(
+    verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
+) -> Document:
+    word, tone, _ = _WORDS[verdict.outcome]
+    changed = changes_of([against.pair], against.changed) if against is not None else ()
+    runs = [f"run {source_text(verdict.run)}"]
+    if verdict.baseline is not None:
+        runs.append(f"baseline {source_text(verdict.baseline)}")
+    settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
+    return Document(
+        kind="ragbench gate",
+        title=f"{word} ({verdict.run.rag} on {verdict.run.dataset})",
+        headline=verdict.headline,
+        tone=tone,
+        sections=(
+            Section(
+                title="Not compared",
+                lines=[f"{one.what}: {refusal_text(one)}" for one in verdict.refusals],
+            ),
+            Section(
+                title="Checks",
+                columns=("check", "outcome", *CHECK_COLUMNS, "detectable", "why"),
+                rows=list(map(_check, verdict.checks)),
+                most=_CHECKS,
+            ),
+            system_section("the baseline", "this run", verdict.system),
+            causes_section(causes),
+            flows_section(() if against is None else against.flows),
+            Section(
+                title="Cases that went another way",
+                lines=[f"{counts_text(against.pair)} cases"] if against and changed else (),
+                changes=changed,
+                most=_CHANGED,
+            ),
+            Section(
+                title=f"Cases that lost ({len(verdict.lost_cases):,})",
+                columns=("case", "metric", "before", "now", "question"),
+                rows=[]
+                if changed
+                else [
+                    (
+                        shown_line(one.id, longest=_LONGEST),
+                        one.metric,
+                        number_text(one.before),
+                        shown_line(after_text(one), longest=_LONGEST),
+                        shown_line(one.query or "", longest=_LONGEST),
+                    )
+                    for one in verdict.lost_cases
+                ],
+                most=_LOST,
+            ),
+        ),
+        notes=verdict.notes,
+        foot=f"{'; '.join(runs)}. {settings}.",
+    )
+
+
+def _check(check: GateCheck) -> Sequence[str]:
+    drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
+    return (
+        check.name,
+        check.outcome.value,
+        *check_cells(check),
+        # The smallest true loss that these cases would have shown.
+        "-" if drop is None else number_text(drop.detectable_drop, check.unit),
+        "" if is_passed else check.reason,
+    )
 
 
 def github_annotations(verdict: GateResult) -> str:
     """A line for the verdict, then one for each check and refusal that stands against it."""
-    lines = [_line(_LEVELS[verdict.outcome], f"ragbench {verdict.outcome.value}", verdict.headline)]
-    lines += list(_refusal_lines(verdict))[:_MOST]
+    groups = [
+        [(verdict.outcome, verdict.outcome.value, verdict.headline)],
+        [(GateOutcome.INCONCLUSIVE, one.what, refusal_text(one)) for one in verdict.refusals],
+    ]
     for outcome in (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE):
-        lines += list(_check_lines(verdict, outcome))[:_MOST]
-    return "\n".join(lines) + "\n"
+        # A slice that is too small to say anything is no warning.
+        checks = [one for one in verdict.checks if one.outcome is outcome]
+        if outcome is GateOutcome.INCONCLUSIVE:
+            checks = [one for one in checks if one.kind is not CheckKind.SLICE]
+        groups.append([(outcome, one.name, one.reason) for one in checks])
+    return "".join(
+        f"::{_WORDS[outcome][2]} title={annotation_property(f'ragbench {name}')}"
+        f"::{annotation_message(message)}\n"
+        for group in groups
+        for outcome, name, message in group[:_MOST]
+    )
 
 
-def _refusal_lines(verdict: GateResult) -> Iterator[str]:
-    for refusal in verdict.refusals:
-        message = f"{refusal.reason}. To go on, {refusal.remedy}"
-        yield _line("warning", f"ragbench {refusal.what}", message)
+def refusal_text(refusal: Refusal) -> str:
+    return f"{refusal.reason}. To go on, {refusal.remedy}"
 
 
-def _check_lines(verdict: GateResult, outcome: GateOutcome) -> Iterator[str]:
-    for check in verdict.checks:
-        is_quiet = check.kind is CheckKind.SLICE and outcome is GateOutcome.INCONCLUSIVE
-        if check.outcome is outcome and not is_quiet:
-            yield _line(_LEVELS[outcome], f"ragbench {check.name}", check.reason)
+CHECK_COLUMNS = ("now", "change", "interval", "limit", "cases")
 
 
-def _line(level: str, title: str, message: str) -> str:
-    return f"::{level} title={annotation_property(title)}::{annotation_message(message)}"
+def check_cells(check: GateCheck) -> tuple[str, ...]:
+    """This run's figure and what it is held against, under `CHECK_COLUMNS`.
 
-
-def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:
-    """A number in as many places as its size needs; ``-`` where there is none."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    plus = "+" if sign else ""
-    if unit == "share":
-        return f"{value:{plus}.1%}"
-    if unit == "s":
-        text = f"{value * 1e3:{plus}.1f} ms" if abs(value) < 1 else f"{value:{plus}.2f} s"
-        return text
-    return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus},.1f}"
-
-
-def observed_text(check: GateCheck) -> str:
-    """This run's figure."""
-    return number_text(check.observed, check.unit)
+    The interval is that of the change, or of the figure where there is no change.
+    """
+    drop, known = check.drop, check.drop or check.interval
+    return (
+        number_text(check.observed, check.unit),
+        "-" if drop is None else number_text(drop.difference, check.unit, sign=True),
+        range_text(known, check.unit, sign=drop is not None),
+        limit_text(check),
+        f"{check.cases:,}",
+    )
 
 
 def limit_text(check: GateCheck) -> str:
@@ -83,69 +172,12 @@ def limit_text(check: GateCheck) -> str:
     return f"{words[check.bound]} {number}"
 
 
-def change_text(drop: Drop | None, unit: str = "") -> str:
-    return "-" if drop is None else number_text(drop.difference, unit, sign=True)
-
-
 def after_text(change: CaseChange) -> str:
     """What a case came to now: a number, or why there is none."""
     if change.after is not None:
         return number_text(change.after)
     has_reason = change.status == "failed" and change.reason
     return f"{change.status}: {change.reason}" if has_reason else change.status
-
-
-def interval_text(check: GateCheck) -> str:
-    """The interval of the change, or of the figure where there is no change."""
-    if check.drop is not None:
-        low, high, sign = check.drop.low, check.drop.high, True
-    elif check.interval is not None:
-        low, high, sign = check.interval.low, check.interval.high, False
-    else:
-        return "-"
-    if low is None or high is None:
-        return "-"
-    ends = (number_text(end, check.unit, sign=sign) for end in (low, high))
-    return " .. ".join(ends)
-
-
-def detectable_text(check: GateCheck) -> str:
-    """The smallest true loss that these cases would have shown."""
-    drop = check.drop
-    return "-" if drop is None else number_text(drop.detectable_drop, check.unit)
-
-
-_CHANGES = 8
-"""How many changes of a system are named."""
-_LONGEST = 200
-
-
-def change_title(before: str, now: str) -> str:
-    return f"what changed between {before} and {now}"
-
-
-def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]:
-    """A line for each thing that differs, or one that says that nothing does, or is unknown."""
-    if change.unknown:
-        yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
-        return
-    if change.is_ruled_out:
-        yield (
-            "nothing that was imported, read or set: where scores of the same cases differ, it is "
-            "noise"
-        )
-    for sentence in change.changes[:most]:
-        yield shown_line(sentence, longest=_LONGEST)
-    if len(change.changes) > most:
-        yield f"and {len(change.changes) - most:,} more: see --json"
-    if change.unseen:
-        yield ("" if change.changes else "nothing that ragbench can see; ") + _unseen(change)
-
-
-def _unseen(change: SystemChange) -> str:
-    first, *others = change.unseen
-    more = f" (and {len(others):,} more)" if others else ""
-    return f"it cannot see into all: {shown_line(first, longest=_LONGEST)}{more}"
 
 
 def junit_report(verdict: GateResult) -> bytes:
@@ -157,23 +189,27 @@ def junit_report(verdict: GateResult) -> bytes:
     from xml.etree import ElementTree as Tree
 
     suite = Tree.Element("testsuite")
-    for key, value in verdict.settings.items():
-        properties = suite.find("properties")
-        if properties is None:
-            properties = Tree.SubElement(suite, "properties")
-        Tree.SubElement(properties, "property", name=key, value=str(value))
-    home = f"ragbench.gate.{verdict.run.dataset}"
-    suite.extend(_of_refusal(refusal, home) for refusal in verdict.refusals)
-    suite.extend(_of_check(check, home) for check in verdict.checks)
-    cases = suite.findall("testcase")
-    counts = {
-        "tests": str(len(cases)),
-        "failures": str(sum(case.find("failure") is not None for case in cases)),
-        "errors": str(sum(case.find("error") is not None for case in cases)),
-    }
-    skipped = str(sum(case.find("skipped") is not None for case in cases))
+    if verdict.settings:
+        properties = Tree.SubElement(suite, "properties")
+        for key, value in verdict.settings.items():
+            Tree.SubElement(properties, "property", name=key, value=str(value))
+    found = Counter[str]()
+    for name, outcome, message, kind in _junit_cases(verdict):
+        found.update(("testcase", outcome))
+        named = {"classname": f"ragbench.gate.{verdict.run.dataset}", "name": name}
+        case = Tree.SubElement(suite, "testcase", {k: xml_text(v) for k, v in named.items()})
+        case.set("time", "0")
+        if outcome == "system-out":
+            Tree.SubElement(case, outcome).text = xml_text(message)
+            continue
+        result = Tree.SubElement(case, outcome, {"message": xml_text(message)})
+        if kind:
+            result.set("type", xml_text(kind))
+            result.text = xml_text(message)
+    kinds = {"tests": "testcase", "failures": "failure", "errors": "error"}
+    counts = {name: str(found[tag]) for name, tag in kinds.items()}
     name = xml_text(f"ragbench gate: {verdict.run.dataset}")
-    suite.attrib.update({"name": name, **counts, "skipped": skipped, "time": "0"})
+    suite.attrib.update({"name": name, **counts, "skipped": str(found["skipped"]), "time": "0"})
     root = Tree.Element("testsuites", {"name": "ragbench gate", **counts, "time": "0"})
     root.append(suite)
     Tree.indent(root)
@@ -181,36 +217,18 @@ def junit_report(verdict: GateResult) -> bytes:
     return xml + b"\n"
 
 
-def _of_check(check: GateCheck, home: str) -> Element:
-    name = f"{check.name} ({limit_text(check)})"
-    if check.outcome is GateOutcome.FAILED:
-        return _case(home, name, "failure", check.reason, kind=check.kind.value)
-    if check.outcome is GateOutcome.INCONCLUSIVE:
-        return _case(home, name, "skipped", f"cannot tell: {check.reason}")
-    return _case(home, name, output=check.reason)
-
-
-def _of_refusal(refusal: Refusal, home: str) -> Element:
-    message = f"{refusal.reason}. To go on, {refusal.remedy}"
-    return _case(home, f"comparable: {refusal.what}", "error", message, kind=refusal.what)
-
-
-def _case(
-    home: str, name: str, outcome: str = "", message: str = "", *, kind: str = "", output: str = ""
-) -> Element:
-    from xml.etree import ElementTree as Tree
-
-    case = Tree.Element(
-        "testcase", {"classname": xml_text(home), "name": xml_text(name), "time": "0"}
-    )
-    if outcome:
-        found = Tree.SubElement(case, outcome, {"message": xml_text(message)})
-        if kind:
-            found.set("type", xml_text(kind))
-            found.text = xml_text(message)
-    if output:
-        Tree.SubElement(case, "system-out").text = xml_text(output)
-    return case
+def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
+    """Name, outcome, message and kind of each test case."""
+    for refusal in verdict.refusals:
+        yield f"comparable: {refusal.what}", "error", refusal_text(refusal), refusal.what
+    for check in verdict.checks:
+        name = f"{check.name} ({limit_text(check)})"
+        if check.outcome is GateOutcome.FAILED:
+            yield name, "failure", check.reason, check.kind.value
+        elif check.outcome is GateOutcome.INCONCLUSIVE:
+            yield name, "skipped", f"cannot tell: {check.reason}", ""
+        else:
+            yield name, "system-out", check.reason, ""
 
 
 def verdict_object(verdict: GateResult) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from ragbench.core.history import FittedLimit, History, MetricHistory
 from ragbench.safe_text import shown_line
+from ragbench.views.report import values_of
 
-SCHEMA_VERSION = 1
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _DIGITS = "12345678"
 _LEAST = 0.1
@@ -20,36 +20,26 @@ _LEAST = 0.1
 
 def history_object(history: History) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
-        "dataset": history.dataset,
-        "rag": history.rag,
-        "alpha": history.alpha,
-        "runs": [
-            {"date": run.date, "commit": run.commit, "dirty": run.dirty} for run in history.runs
-        ],
+        "schema_version": 1,
+        **values_of(history, "dataset rag alpha"),
+        "runs": [values_of(run, "date commit dirty") for run in history.runs],
         "breaks": [asdict(one) for one in history.breaks],
-        "metrics": [_metric(metric) for metric in history.metrics],
-    }
-
-
-def _metric(metric: MetricHistory) -> dict[str, Any]:
-    found = metric.change
-    change: dict[str, Any] | None = None
-    if found is not None:
-        change = {
-            "shown": found.is_shown,
-            "way": metric.way or None,
-            "kind": "drift" if found.at is None else "step",
-            "at": found.at,
-            "before": found.before,
-            "after": found.after,
-            "p_value": found.p_value,
-        }
-    return {
-        "metric": metric.metric,
-        "direction": metric.direction.value,
-        "scores": list(metric.figures),
-        "change": change,
+        "metrics": [
+            {
+                "metric": one.metric,
+                "direction": one.direction.value,
+                "scores": list(one.figures),
+                "change": None
+                if (change := one.change) is None
+                else {
+                    "shown": change.is_shown,
+                    "way": one.way or None,
+                    "kind": "drift" if change.at is None else "step",
+                    **values_of(change, "at before after p_value"),
+                },
+            }
+            for one in history.metrics
+        ],
     }
 
 
@@ -129,8 +119,9 @@ def limits_yaml(
         "  metrics:",
     ]
     for limit in limits:
-        lines.append(f"    # {limit_line(limit)}")
-        lines.append(f"    {_key(limit.metric)}: {{max_drop: {limit.tolerance:g}}}")
+        name, is_plain = limit.metric, re.fullmatch(r"[A-Za-z_][\w@.]*", limit.metric)
+        key = name if is_plain else json.dumps(name, ensure_ascii=False)
+        lines += [f"    # {limit_line(limit)}", f"    {key}: {{max_drop: {limit.tolerance:g}}}"]
     return "\n".join(lines) + "\n"
 
 
@@ -141,15 +132,7 @@ def limit_line(limit: FittedLimit) -> str:
         cases += f" in {limit.clusters:,} clusters"
     if limit.noise == 0.0:
         return f"{cases}, all alike in all runs: what changes is not noise"
-    parts = [f"{cases}, noise {limit.noise:.3f}"]
+    seen = "too few to show any drop"
     if limit.seen is not None:
-        parts.append(f"a true drop of {limit.seen:.3f} is shown in 4 of 5 runs")
-    else:
-        parts.append("too few to show any drop")
-    return "; ".join(parts)
-
-
-def _key(name: str) -> str:
-    """A name as a key of YAML: plain where it may be, else quoted."""
-    plain = re.fullmatch(r"[A-Za-z_][\w@.]*", name)
-    return name if plain else json.dumps(name, ensure_ascii=False)
+        seen = f"a true drop of {limit.seen:.3f} is shown in 4 of 5 runs"
+    return f"{cases}, noise {limit.noise:.3f}; {seen}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -10,10 +10,10 @@ import msgspec
 import orjson
 
 from ragbench.core.attribution import CauseCount
-from ragbench.core.biography import Biography, OperatorTable
+from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Direction, Group, Metric
-from ragbench.core.outcome import Cell, Failure, Status
+from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import (
     CaseRow,
     Counted,
@@ -22,7 +22,6 @@ from ragbench.core.report import (
     Latency,
     Report,
     StageCount,
-    Summary,
 )
 from ragbench.core.validation import ValidationTable
 from ragbench.ledger.codec import validation_object
@@ -37,7 +36,7 @@ def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _values(record: object, names: str) -> dict[str, Any]:
+def values_of(record: object, names: str) -> dict[str, Any]:
     """Some fields of a record under their own names."""
     return {name: getattr(record, name) for name in names.split()}
 
@@ -47,9 +46,10 @@ _CASE = "id query language cluster tags reference reference_ids retrieved_ids re
 
 def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str, Any]:
     found = {
-        **_values(row, f"{_CASE} stages"),
+        **values_of(row, f"{_CASE} stages"),
         "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
-        "failures": [failure_object(failure) for failure in row.failures],
+        # A traceback stays in the journal.
+        "failures": [values_of(failure, "stage type message cause") for failure in row.failures],
     }
     if row.repeats:
         found["repeats"] = {
@@ -62,48 +62,32 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
     if row.validation is not None:
         found["validation"] = validation_object(row.validation)
     if row.biography is not None:
-        found["post_retrieval"] = biography_object(row.biography)
+        # What became of other chunks than the gold is in the journal.
+        found["post_retrieval"] = {
+            "no_gold": row.biography.no_gold,
+            "gold": [
+                {**values_of(fate, "gold chunk ranks"), "lost_by": row.biography.lost_by(fate)}
+                for fate in row.biography.gold
+            ],
+        }
     if row.location is not None:
-        found["gold"] = _values(row.location, "cause golds retrieved depth")
+        found["gold"] = values_of(row.location, "cause golds retrieved depth")
+    return found
+
+
+def _cell_object(cell: Cell) -> dict[str, Any]:
+    """A cell: a value when measured, else why there is none."""
+    found: dict[str, Any] = {"status": cell.status, "value": cell.value}
+    if cell.status is not Status.MEASURED:
+        found["value"] = None
+        found["reason"] = cell.reason if cell.failure is None else str(cell.failure)
     return found
 
 
 def metric_object(metric: Metric) -> dict[str, Any]:
     """What a reader of a score must know of its metric."""
     shown = "version digest group direction low high unit aggregate"
-    return {"metric": metric.name, **_values(metric.definition, shown)}
-
-
-def failure_object(failure: Failure) -> dict[str, Any]:
-    """A failure as a JSON object. Its traceback stays in the journal."""
-    return _values(failure, "stage type message cause")
-
-
-def _cell_object(cell: Cell) -> dict[str, Any]:
-    """A cell: a value when measured, else why there is none."""
-    if cell.status is Status.MEASURED:
-        return {"status": cell.status, "value": cell.value}
-    return {
-        "status": cell.status,
-        "value": None,
-        "reason": str(cell.failure) if cell.failure is not None else cell.reason,
-    }
-
-
-def biography_object(biography: Biography) -> dict[str, Any]:
-    """What became of a case's gold contexts; what became of its other chunks is in the journal."""
-    return {
-        "no_gold": biography.no_gold,
-        "gold": [
-            {
-                "gold": fate.gold,
-                "chunk": fate.chunk,
-                "ranks": list(fate.ranks),
-                "lost_by": biography.lost_by(fate),
-            }
-            for fate in biography.gold
-        ],
-    }
+    return {"metric": metric.name, **values_of(metric.definition, shown)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,11 +105,6 @@ class ReportedMetric(Counted):
     high: float | None
     unit: str
     aggregate: str | None
-
-    @classmethod
-    def of(cls, summary: Summary) -> ReportedMetric:
-        counted = {field.name: getattr(summary, field.name) for field in fields(Counted)}
-        return cls(**metric_object(summary.metric), **counted)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,25 +128,26 @@ class ReportFile:
     gold: Mapping[GoldCause, int]
 
 
-def report_file(report: Report) -> ReportFile:
-    known = [one for one in report.summaries if one.metric.definition.deterministic]
-    shared = {
-        field.name: getattr(report, field.name)
-        for field in fields(ReportFile)
-        if field.name not in ("summaries", "judging", "post_retrieval")
-    }
+def report_json(report: Report) -> bytes:
+    counted = [field.name for field in fields(Counted)]
+    own = ("summaries", "judging", "post_retrieval")
+    names = [field.name for field in fields(ReportFile) if field.name not in own]
+    shared: dict[str, Any] = {name: getattr(report, name) for name in names}
     judging = report.judging
-    return ReportFile(
+    found = ReportFile(
         **shared,
-        summaries=tuple(map(ReportedMetric.of, known)),
+        summaries=tuple(
+            ReportedMetric(
+                **metric_object(one.metric), **{name: getattr(one, name) for name in counted}
+            )
+            for one in report.summaries
+            if one.metric.definition.deterministic
+        ),
         judging=None if judging is None else replace(judging, judge={}),  # the manifest has it
         post_retrieval=report.operators,
     )
-
-
-def report_json(report: Report) -> bytes:
-    found = {"schema_version": 2, **msgspec.to_builtins(report_file(report))}
-    return orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    value = {"schema_version": 2, **msgspec.to_builtins(found)}
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def sharing_remark(latencies: Sequence[Latency]) -> str | None:
@@ -175,24 +155,21 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
     shared = [latency for latency in latencies if latency.sharing > 1]
     if not shared:
         return None
-    stages = (
-        ""
-        if len(shared) == len(latencies)
-        else f"{', '.join(latency.stage for latency in shared)}: "
-    )
+    named = f"{', '.join(latency.stage for latency in shared)}: "
+    stages = "" if len(shared) == len(latencies) else named
     most = max(latency.sharing for latency in shared)
     return f"{stages}up to {most:,} cases shared a call; --batch-size 1 measures each alone"
 
 
-def timings_report(report: Report) -> Iterator[bytes]:
+def timings_json(report: Report) -> bytes:
     value = {
         "schema_version": 1,
         "latencies": report.latencies,
         "reused_from": report.reused_from,
         "summaries": [
-            {**metric_object(summary.metric), **_values(summary, "score interval measured total")}
+            {**metric_object(summary.metric), **values_of(summary, "score interval measured total")}
             for summary in report.summaries
             if not summary.metric.definition.deterministic
         ],
     }
-    yield orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

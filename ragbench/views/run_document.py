@@ -1,32 +1,22 @@
-"""A run's report as a document; its page draws the first sections itself."""
+"""A run's report as a document, and what terminal, Markdown and page say alike of it.
+
+The page draws the first sections itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ragbench.core.attribution import Cause
+from ragbench.core.attribution import Cause, CauseCount, CauseFlow
+from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
-from ragbench.core.report import Report, Slice
-from ragbench.views.document import Document, Section
-from ragbench.views.run_words import (
-    OPERATOR_COLUMNS,
-    VERDICT_COLUMNS,
-    causes_section,
-    failure_rows,
-    interval_text,
-    judge_facts,
-    judge_remarks,
-    judge_table,
-    measured_metrics,
-    number_text,
-    operator_remarks,
-    operator_rows,
-    quality_text,
-    sliced_metrics,
-    stage_text,
-    verdict_rows,
-    why_not_measured,
-)
+from ragbench.core.report import JudgeLine, JudgeReport, Report, StageCount, Summary
+from ragbench.core.validation import ValidationTable
+from ragbench.metrics.registry import default_metrics
+from ragbench.safe_text import counted, shown_line
+from ragbench.stats.mean import proportion_interval
+from ragbench.views.document import Document, Section, number_text, range_text
 
 _SLICED = 8
 """Metrics that the table of slices has a column for."""
@@ -35,17 +25,22 @@ _LONGEST_TABLE = 50
 
 
 def run_document(report: Report) -> Document:
-    manifest = report.manifest
-    notes = list(report.notes)
+    dataset, notes = report.manifest["dataset"], list(report.notes)
+    cases = counted(dataset["cases"], "case")
+    if dataset["sample"] is not None:
+        cases += f", drawn at random (seed {dataset['seed']})"
+    elif dataset["limit"] is not None:
+        cases += f", the first {dataset['limit']}"
+    counts = [(stage.stage, stage_counts(stage)) for stage in report.stages]
+    lines = [f"{name}: {', '.join(f'{n:,} {word}' for n, word in found)}" for name, found in counts]
     wrong = [] if report.is_comparable else [f"Not comparable: {notes.pop(0)}"]
     return Document(
         kind="ragbench evaluation",
-        title=f"{manifest['rag']['name']} on {manifest['dataset']['name']}",
+        title=f"{report.manifest['rag']['name']} on {dataset['name']}",
         headline=headline(report),
         sections=(
-            Section(title="Cases", lines=[*wrong, _drawn(manifest["dataset"]), *_stages(report)]),
-            _metrics(report),
-            _not_measured(report),
+            Section(title="Cases", lines=[*wrong, cases, *lines]),
+            *_metrics([one for one in report.summaries if one.metric.definition.deterministic]),
             causes_section(report.causes),
             *detail_sections(report),
         ),
@@ -73,37 +68,50 @@ def headline(report: Report) -> str:
     return f"{text} {lost:,} are lost, {most} as “{worst.cause.label}”: {share}."
 
 
-def detail_sections(report: Report) -> tuple[Section, ...]:
+def detail_sections(report: Report) -> Iterator[Section]:
     """What stands below the metrics and the causes, on the page too."""
-    return (
-        _gold(report),
-        _operators(report),
-        _validation(report),
-        _judging(report),
-        _steadiness(report),
-        _slices(report),
-        _failures(report),
-        _origin(report),
+    if report.gold:
+        total = sum(report.gold.values())
+        yield Section(
+            title="Where the gold was",
+            columns=("the gold is", "cases", "share"),
+            rows=[(_CAUSES[at], f"{n:,}", number_text(n / total)) for at, n in report.gold.items()],
+            hint="Of each case the gold context that came nearest to generation.",
+        )
+    if report.operators is not None:
+        yield Section(
+            title="Post-retrieval",
+            lines=list(operator_remarks(report.operators)),
+            columns=OPERATOR_COLUMNS,
+            rows=list(operator_rows(report.operators)),
+        )
+    if report.validation is not None:
+        yield _validation(report.validation)
+    if report.judging is not None:
+        yield from _judging(report.judging)
+    yield _slices(report)
+    yield Section(
+        title="Failures",
+        columns=("stage", "error", "cases", "for example"),
+        rows=[
+            (
+                group.stage,
+                f"{group.type}: {group.message}"[:1000],
+                f"{group.count:,}",
+                ", ".join(group.examples[:3]),
+            )
+            for group in report.failures[:100]
+        ],
+        most=_LONGEST_TABLE,
     )
+    yield _origin(report.manifest)
 
 
-def _stages(report: Report) -> Iterator[str]:
-    for stage in report.stages:
-        yield f"{stage.stage}: {stage_text(stage)}"
-
-
-def _drawn(dataset: dict[str, object]) -> str:
-    cases = "1 case" if dataset["cases"] == 1 else f"{dataset['cases']:,} cases"
-    if dataset["sample"] is not None:
-        return f"{cases}, drawn at random (seed {dataset['seed']})"
-    return f"{cases}, the first {dataset['limit']}" if dataset["limit"] is not None else cases
-
-
-def _metrics(report: Report) -> Section:
+def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
     # Only a judge that has to quote can leave a cell unproved.
-    unproved = ("unproved",) if any(summary.unproved for summary in report.summaries) else ()
+    unproved = ("unproved",) if any(summary.unproved for summary in summaries) else ()
     counts = ("abstained", "skipped", "failed", *unproved)
-    return Section(
+    yield Section(
         title="Metrics",
         columns=("metric", "group", "score", "95% interval", "measured", *counts),
         rows=[
@@ -111,23 +119,23 @@ def _metrics(report: Report) -> Section:
                 summary.metric.name,
                 summary.metric.definition.group.value,
                 number_text(summary.score),
-                interval_text(summary.interval),
+                range_text(summary.interval),
                 f"{summary.measured:,} of {summary.total:,}",
-                *(_count(getattr(summary, name)) for name in counts),
+                *(f"{count:,}" if (count := getattr(summary, name)) else "-" for name in counts),
             )
-            for summary in measured_metrics(report, timed=False)
+            for summary in summaries
+            if summary.measured
         ],
     )
-
-
-def _not_measured(report: Report) -> Section:
-    shown = [one for one in report.summaries if one.metric.definition.deterministic]
-    rows = [
-        ("" if position else ", ".join(names), reason, _count(count))
-        for names, reasons in why_not_measured(shown)
-        for position, (reason, count) in enumerate(reasons)
-    ]
-    return Section(title="Not measured", columns=("metric", "why", "cases"), rows=rows)
+    yield Section(
+        title="Not measured",
+        columns=("metric", "why", "cases"),
+        rows=[
+            ("" if position else ", ".join(names), reason, f"{count:,}" if count else "-")
+            for names, reasons in why_not_measured(summaries)
+            for position, (reason, count) in enumerate(reasons)
+        ],
+    )
 
 
 _CAUSES = {
@@ -143,31 +151,7 @@ _CAUSES = {
 }
 
 
-def _gold(report: Report) -> Section:
-    gold = report.gold or {}
-    total = sum(gold.values())
-    return Section(
-        title="Where the gold was",
-        columns=("the gold is", "cases", "share"),
-        rows=[(_CAUSES[at], f"{n:,}", number_text(n / total)) for at, n in gold.items()],
-        hint="Of each case the gold context that came nearest to generation.",
-    )
-
-
-def _operators(report: Report) -> Section:
-    table = report.operators
-    return Section(
-        title="Post-retrieval",
-        lines=[] if table is None else list(operator_remarks(table)),
-        columns=OPERATOR_COLUMNS,
-        rows=[] if table is None else list(operator_rows(table)),
-    )
-
-
-def _validation(report: Report) -> Section:
-    table = report.validation
-    if table is None:
-        return Section(title="Validation")
+def _validation(table: ValidationTable) -> Section:
     shown = f"{table.answer_present.count:,} ({number_text(table.answer_present.share)})"
     lines = [
         f"By {table.validator}: the answer is shown to be in the chunks of {shown} of "
@@ -179,11 +163,62 @@ def _validation(report: Report) -> Section:
     return Section(title="Validation", lines=lines, columns=VERDICT_COLUMNS, rows=rows)
 
 
+def _judging(judging: JudgeReport) -> Iterator[Section]:
+    """What the answers took that the judged scores rest on, and how far repeated ones agree."""
+    judge, currency = judging.judge, f" ({judging.currency})" if judging.currency else ""
+    models = (("judge", judge["chat"]), ("embeddings", judge["embeddings"]))
+    yield Section(
+        title="Judging",
+        lines=[
+            *(f"{what}: {one['model']} at {one['base_url']}" for what, one in models if one),
+            f"price: {judging.price_origin or 'unknown'}",
+            f"fingerprint {judge['fingerprint']}",
+            *judge_remarks(judging),
+        ],
+        columns=("metric", "answers", "tokens in", "tokens out", f"cost{currency}"),
+        rows=[
+            (
+                line.metric,
+                *(f"{n:,}" for n in (line.answers, line.prompt_tokens, line.completion_tokens)),
+                "unknown" if line.cost is None else f"{line.cost:.4f}",
+            )
+            for line in judging.lines
+        ],
+    )
+    yield Section(
+        title=f"Judgements repeated {judge['repeats']} times",
+        columns=(
+            *("metric", "cases", "deviation within a case", "cases that changed"),
+            "error of the mean",
+        ),
+        rows=[
+            (
+                line.metric,
+                f"{one.cases:,}",
+                f"{one.deviation:.3f}",
+                f"{one.changed:,}",
+                f"{one.error:.4f}",
+            )
+            for line in judging.lines
+            if (one := line.steadiness) is not None
+        ],
+    )
+
+
 def _slices(report: Report) -> Section:
-    chosen = sliced_metrics(report, _SLICED)
+    known = (one for one in report.summaries if one.metric.definition.deterministic)
+    chosen = [one for one in known if any(part.measured for part in one.slices)][:_SLICED]
     # Every summary has the same slices in the same order.
     rows = [
-        (f"{parts[0].by}: {parts[0].value}", f"{parts[0].total:,}", *map(_sliced, parts))
+        (
+            f"{parts[0].by}: {parts[0].value}",
+            f"{parts[0].total:,}",
+            *(
+                number_text(part.score)
+                + (f" ({at.low:.2f} .. {at.high:.2f})" if (at := part.interval) else "")
+                for part in parts
+            ),
+        )
         for parts in zip(*(summary.slices for summary in chosen), strict=True)
     ]
     return Section(
@@ -197,66 +232,224 @@ def _slices(report: Report) -> Section:
     )
 
 
-def _sliced(part: Slice) -> str:
-    score, interval = number_text(part.score), part.interval
-    return score if interval is None else f"{score} ({interval.low:.2f} .. {interval.high:.2f})"
-
-
-def _judging(report: Report) -> Section:
-    """What the answers took that the judged scores rest on, whenever they were paid for."""
-    judging = report.judging
-    if judging is None:
-        return Section(title="Judging")
-    columns, rows = judge_table(judging)
-    lines = [f"{what}: {known}" for what, known in judge_facts(judging)]
-    mark = f"fingerprint {judging.judge['fingerprint']}"
-    remarks = judge_remarks(judging)
-    return Section(title="Judging", lines=[*lines, mark, *remarks], columns=columns, rows=rows)
-
-
-def _steadiness(report: Report) -> Section:
-    """How far repeated judgings of a case agree; nothing where each was judged once."""
-    lines = () if report.judging is None else report.judging.lines
-    steady = [(line.metric, line.steadiness) for line in lines if line.steadiness]
-    repeats = 1 if report.judging is None else report.judging.judge["repeats"]
-    return Section(
-        title=f"Judgements repeated {repeats} times",
-        columns=(
-            *("metric", "cases", "deviation within a case", "cases that changed"),
-            "error of the mean",
-        ),
-        rows=[
-            (
-                metric,
-                f"{one.cases:,}",
-                f"{one.deviation:.3f}",
-                f"{one.changed:,}",
-                f"{one.error:.4f}",
-            )
-            for metric, one in steady
-        ],
-    )
-
-
-def _failures(report: Report) -> Section:
-    rows = list(failure_rows(report.failures[:100]))
-    columns = ("stage", "error", "cases", "for example")
-    return Section(title="Failures", columns=columns, rows=rows, most=_LONGEST_TABLE)
-
-
-def _origin(report: Report) -> Section:
-    manifest = report.manifest
+def _origin(manifest: Mapping[str, Any]) -> Section:
     dataset, git = manifest["dataset"], manifest["git"]
     lines = [f"dataset: {dataset['source'] or dataset['name']}"]
     lines += [f"fingerprint of {part}: {mark}" for part, mark in manifest["fingerprints"].items()]
     if git is not None:
-        lines.append(
-            f"commit: {git['commit']}{' with uncommitted changes' if git['dirty'] else ''}"
-        )
+        changes = " with uncommitted changes" if git["dirty"] else ""
+        lines.append(f"commit: {git['commit']}{changes}")
     versions = ", ".join(f"{name} {version}" for name, version in manifest["packages"].items())
     lines.append(f"packages: {versions}")
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
-def _count(count: int) -> str:
-    return f"{count:,}" if count else "-"
+_HEADLINE = (
+    *("recall@5", "nDCG@10", "answer_correct", "token_f1"),
+    *("end_to_end_f1", "abstention_recall"),
+)
+"""Of the default metrics, those that a short screen shows."""
+
+
+def measured_metrics(report: Report) -> list[Summary]:
+    """The metrics that have a figure."""
+    return [one for one in report.summaries if one.measured]
+
+
+def has_default_metrics(report: Report) -> bool:
+    """Whether nobody named metrics, or the default ones with others."""
+    names = {metric.name for metric in report.metrics}
+    return all(metric.name in names for metric in default_metrics())
+
+
+def headline_metrics(report: Report) -> list[Summary]:
+    """Those with a figure that somebody named; of the default ones the most telling."""
+    rest: set[str] = set()
+    if has_default_metrics(report):
+        rest = {metric.name for metric in default_metrics()}.difference(_HEADLINE)
+    return [one for one in measured_metrics(report) if one.metric.name not in rest]
+
+
+def unmeasured_text(report: Report) -> str | None:
+    """The metrics without a figure, each reason with its count; None without any."""
+    groups = [
+        (names, [f"{why} ({count:,})" if count else why for why, count in reasons])
+        for names, reasons in why_not_measured(one for one in report.summaries if not one.measured)
+    ]
+    return "; ".join(f"{', '.join(names)}: {', '.join(why)}" for names, why in groups) or None
+
+
+def why_not_measured(
+    summaries: Iterable[Summary],
+) -> list[tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]:
+    """Metrics that lack a value for some case, those with the same reasons together."""
+    found: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for summary in summaries:
+        if summary.measured < summary.total or not summary.total:
+            reasons = summary.reasons or (("no case", 0),)
+            found.setdefault(reasons, []).append(summary.metric.name)
+    return [(tuple(names), reasons) for reasons, names in found.items()]
+
+
+_STAGES = 3
+
+
+class Fall(NamedTuple):
+    """One step of the waterfall."""
+
+    cause: Cause
+    cases: int
+    left: int
+    """Cases that are left after it."""
+    share: float
+    """Of all cases."""
+    note: str
+    """By which operator, and how many are estimates; empty when there is nothing to say."""
+
+
+def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
+    """The causes in order, with what each leaves of the cases."""
+    total = left = sum(count.cases for count in causes)
+    found: list[Fall] = []
+    for count in causes:
+        left -= count.cases
+        notes = [f"{count.estimated:,} estimated"] if count.estimated else []
+        if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
+            rest = len(count.stages) - _STAGES
+            named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages[:_STAGES]]
+            notes.insert(0, ", ".join(named) + (f" and {rest} more" if rest > 0 else ""))
+        note = "; ".join(notes)
+        found.append(Fall(count.cause, count.cases, left, count.cases / total, note))
+    return tuple(found)
+
+
+def causes_section(causes: Sequence[CauseCount]) -> Section:
+    rows = [
+        (fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}", fall.note)
+        for fall in (waterfall(causes) if causes else ())
+    ]
+    columns = ("what became of the cases", "cases", "share", "left", "by")
+    return Section(title="Where the answers were lost", columns=columns, rows=rows)
+
+
+def flow_text(flow: CauseFlow) -> str:
+    return f"{flow.before.label} -> {flow.after.label}: {flow.cases:,}"
+
+
+def judge_remarks(judging: JudgeReport) -> Iterator[str]:
+    """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
+    for line in judging.lines:
+        yield from _of(line)
+    for metric in dict.fromkeys(line.metric for line in judging.canaries):
+        lines = [line for line in judging.canaries if line.metric == metric]
+        judged, wrong = sum(line.judged for line in lines), sum(line.wrong for line in lines)
+        if not judged:
+            yield f"{metric}: no canary got a verdict"
+            continue
+        low, high = proportion_interval(wrong, judged)
+        kinds = ", ".join(f"{line.kind} {line.wrong:,} of {line.judged:,}" for line in lines)
+        yield (
+            f"{metric}: the judge is wrong about {wrong:,} of {judged:,} canaries "
+            f"({wrong / judged:.1%}, {low:.1%} .. {high:.1%}): {kinds}"
+        )
+
+
+def _of(line: JudgeLine) -> Iterator[str]:
+    if line.fabricated_quotes:
+        yield (
+            f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
+            f"stand in no context ({line.fabricated_rate:.1%})"
+        )
+    if line.not_sent:
+        names = ", ".join(line.not_sent)
+        yield f"{line.metric}: the endpoint refuses {names}; the judge was asked without"
+    for juror in line.jurors:
+        score = "-" if juror.score is None else f"{juror.score:.3f}"
+        unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
+        yield f"{line.metric} by {juror.judge}: {score} over {juror.measured:,} cases{unproved}"
+    for pair in line.pairs:
+        if pair.same is None:
+            continue
+        kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"
+        yield (
+            f"{line.metric}: {pair.first} and {pair.second} say the same of {pair.same:.0%} of "
+            f"{pair.cases:,} cases{kappa}"
+        )
+
+
+OPERATOR_COLUMNS = (
+    "operator", "acted", "chunks", "dropped", "moved", "rewrote", "added", "gold", "lost", "up",
+    "down",
+)  # fmt: skip
+"""Cases in which it changed something; chunks that it was given, dropped, moved, rewrote, added;
+gold contexts that it was given, lost, and moved up and down."""
+_NOTES = 3
+
+
+_OPERATOR_COUNTS = (
+    "given", "dropped", "moved", "rewritten", "added", "gold_given", "gold_lost", "gold_up",
+    "gold_down",
+)  # fmt: skip
+
+
+def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
+    """A row an operator, under `OPERATOR_COLUMNS`."""
+    for one in table.operators:
+        counts = (getattr(one, name) for name in _OPERATOR_COUNTS)
+        shown = (f"{count:,}" if count else "-" for count in counts)
+        yield (one.operator, f"{one.acted:,} of {one.cases:,}", *shown)
+
+
+def operator_remarks(table: OperatorTable) -> Iterator[str]:
+    """What a reader should know of the operators, a sentence each: the losses first."""
+    for one in table.losers:
+        lost, examples = counted(one.lost_for_good, "gold context"), ", ".join(one.examples[:3])
+        yield f"{one.operator} lost {lost} that generation was not given (as in {examples})."
+    if table.gold:
+        missing = table.gold - table.found
+        never = f" {counted(missing, 'gold context')} never found." if missing else ""
+        found = counted(table.found, "gold context")
+        yield f"Of {found} that were found, generation was given {table.kept:,}.{never}"
+    for reason, cases in table.no_gold:
+        yield f"Nothing is said of the gold of {cases:,} cases: {reason}."
+    for one in table.operators:
+        notes = one.notes[:_NOTES]
+        if not one.acted:
+            why = " ".join(f" It said: {note} ({cases:,} cases)." for note, cases in notes)
+            yield f"{one.operator} did not act in any of {one.cases:,} cases.{why}"
+        else:
+            for note, cases in notes:
+                yield f"{one.operator}: {note} ({cases:,} of {one.cases:,} cases)."
+
+
+VERDICT_COLUMNS = (
+    *("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
+)
+
+
+def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
+    """What the system made of what a validator found, under `VERDICT_COLUMNS`."""
+    for cell in table.matrix:
+        yield (
+            "yes" if cell.answer_present else "not shown",
+            "answered" if cell.answered else "abstained",
+            f"{cell.rate.count:,} of {cell.rate.total:,}",
+            number_text(cell.rate.share),
+            range_text(cell.rate),
+            cell.meaning,
+        )
+
+
+def quality_text(table: ValidationTable) -> str:
+    counts = ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
+    return f"Retrieval quality: {counts}."
+
+
+_ENDS = ("abstained", "skipped", "failed", "reused", "recorded")
+
+
+def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
+    """How a stage ended, and where from its outcomes are; what there is of it."""
+    done = "answered" if stage.stage == "generate" else "done"
+    words = {"measured": done} | {name: name for name in _ENDS}
+    return [(count, word) for name, word in words.items() if (count := getattr(stage, name))]

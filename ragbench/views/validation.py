@@ -8,14 +8,12 @@ from typing import Any
 
 from ragbench.core.outcome import Outcome
 from ragbench.core.validation import DumpSummary, RetrievalDoctor, Share, Verdict
-from ragbench.safe_text import shown_line
+from ragbench.safe_text import counted, shown_line
 from ragbench.validators.self_test import SelfTest
-
-SCHEMA_VERSION = 1
 
 
 def summary_object(summary: DumpSummary) -> dict[str, Any]:
-    return {"schema_version": SCHEMA_VERSION, **asdict(summary), "is_met": summary.is_met}
+    return {"schema_version": 1, **asdict(summary), "is_met": summary.is_met}
 
 
 _LONGEST_QUERY = 200
@@ -77,11 +75,10 @@ def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Itera
     yield from _listed("malformed", summary.malformed, summary.problems)
     yield from _listed("failed", summary.failed, summary.failures)
     for demand in summary.demands:
-        if troubles_only and demand.is_met:
-            continue
-        found = "nothing" if demand.found is None else f"{demand.found:.3f}"
-        verdict = "met" if demand.is_met else "NOT met"
-        yield f"--{demand.name} {demand.wanted:g}: {verdict}, found {found}"
+        if not (troubles_only and demand.is_met):
+            found = "nothing" if demand.found is None else f"{demand.found:.3f}"
+            verdict = "met" if demand.is_met else "NOT met"
+            yield f"--{demand.name} {demand.wanted:g}: {verdict}, found {found}"
 
 
 _COUNTED_IN = {"fabricated_quotes": "quotes"}
@@ -96,9 +93,8 @@ def _of_all(name: str, summary: DumpSummary) -> str:
 
 def _figures(summary: DumpSummary) -> Iterator[str]:
     yield (
-        f"{_number(summary.queries, 'query', 'queries')} with "
-        f"{_number(summary.chunks, 'chunk', 'chunks')} by {summary.validator}, "
-        f"{summary.relevant_chunks:,} relevant"
+        f"{_queries(summary.queries)} with {counted(summary.chunks, 'chunk')} by "
+        f"{summary.validator}, {summary.relevant_chunks:,} relevant"
     )
     yield f"answer present     {_share(summary.answer_present)}"
     counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
@@ -109,9 +105,8 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
         yield "warnings"
         width = max(len(warning.kind) for warning in summary.warnings)
         for warning in summary.warnings:
-            queries = _number(warning.queries, "query", "queries")
             examples = ", ".join(map(shown_line, warning.examples[:3]))
-            yield f"  {warning.kind:<{width}}  {queries} (as {examples})"
+            yield f"  {warning.kind:<{width}}  {_queries(warning.queries)} (as {examples})"
     if summary.reused:
         since = (summary.reused_from or "").replace("T", " ")[:16]
         yield (
@@ -132,13 +127,13 @@ def _doctor_lines(doctor: RetrievalDoctor) -> Iterator[str]:
     for one in doctor.sources[:3]:
         yield (
             f"source              {shown_line(one.source, longest=60)}: "
-            f"{_number(one.chunks, 'chunk', 'chunks')}, {one.relevant:,} relevant"
+            f"{counted(one.chunks, 'chunk')}, {one.relevant:,} relevant"
         )
     if doctor.compared is not None:
         pair = doctor.compared
         yield (
             f"against {shown_line(pair.against)}: {pair.won:,} won, {pair.lost:,} lost of "
-            f"{_number(pair.queries, 'query', 'queries')} in both (McNemar p = {pair.p_value:.3g})"
+            f"{_queries(pair.queries)} in both (McNemar p = {pair.p_value:.3g})"
         )
     if doctor.weakest:
         yield "weakest queries"
@@ -167,8 +162,8 @@ def _share(share: Share) -> str:
     )
 
 
-def _number(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def _queries(count: int) -> str:
+    return f"{count:,} {'query' if count == 1 else 'queries'}"
 
 
 def _shown(line: str) -> str:

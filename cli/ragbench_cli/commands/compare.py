@@ -51,7 +51,7 @@ def command(asked: Asked, shown: Shown) -> None:
     from ragbench.gate.compare import compare
     from ragbench.gate.runs import read_run
     from ragbench.metrics.spelling import split_metrics
-    from ragbench.views.documents import comparison_document
+    from ragbench.views.comparison import comparison_document
     from ragbench_cli.comparison_tables import print_comparison
 
     comparison = compare(

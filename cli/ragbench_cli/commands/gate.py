@@ -108,8 +108,13 @@ def command(asked: Asked, shown: Shown) -> None:
     from ragbench.gate.runs import reported_causes
     from ragbench.io.atomic import written_whole
     from ragbench.verbs.gate import gate_run
-    from ragbench.views.documents import comment_marker, gate_document
-    from ragbench.views.gate import github_annotations, junit_report, verdict_object
+    from ragbench.views.gate import (
+        comment_marker,
+        gate_document,
+        github_annotations,
+        junit_report,
+        verdict_object,
+    )
     from ragbench_cli.gate_tables import print_verdict
 
     if shown.annotations is not None:

@@ -109,7 +109,7 @@ def _judged(
             return card_of(judging=models.judging, stopped=stopped)
         finally:
             if not quiet:
-                say_receipt(models.session.receipt(), not_sent=models.session.not_sent())
+                say_receipt(models.session.receipt(), models.session.not_sent())
 
 
 def _object(card: JudgeCard) -> dict[str, object]:

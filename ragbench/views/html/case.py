@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote as percent_encoded
 
+import orjson
 from markupsafe import Markup
 
 from ragbench.core.comparison import Against, CaseBefore
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, Judgement
+from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow
-from ragbench.core.story import CaseStory, Hop
+from ragbench.core.story import CaseStory
+from ragbench.core.validation import Verdict
 from ragbench.ledger.codec import judgement_object
-from ragbench.views.comparison import ids_text
+from ragbench.views.document import ids_text
 from ragbench.views.explain import hop_text
 from ragbench.views.html.chunks import LONGEST, Chunks, compared_texts, cut, safe
 from ragbench.views.html.page import render
@@ -25,39 +26,27 @@ def anchor(case: str) -> str:
     return f"case={percent_encoded(case, safe='-_.~:@/,+()')}"
 
 
-@dataclass(slots=True)
 class CaseBlocks:
-    metrics: Sequence[Metric]
-    chunks: Chunks
-    against: Against | None = None
-    _names: list[str] = field(default_factory=list[str])
-
-    def __post_init__(self) -> None:
-        self._names = [safe(metric.name) for metric in self.metrics]
+    def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
+        self.metrics, self.against = metrics, against
+        self.chunks = Chunks()
+        self._names = [safe(metric.name) for metric in metrics]
 
     def block(self, row: CaseRow) -> str:
-        attribution = row.attribution
+        attribution, verdict = row.attribution, row.validation
         assert attribution is not None
         reference, response = compared_texts(row.reference, row.response)
         before = None if self.against is None else self.against.cases.get(row.id)
         values = {
-            "id": row.id,
+            "row": row,
+            "cause": attribution,
             "anchor": anchor(row.id),
-            "cause": attribution.cause.value,
-            "label": attribution.cause.label,
-            "stage": attribution.stage,
-            "answer": attribution.answer.value,
-            "detail": attribution.detail,
-            "estimated": attribution.basis.is_estimate,
-            "query": row.query,
             "main": _main(row, self.metrics),
-            "tags": [*row.tags, *([f"language:{row.language}"] if row.language else [])],
-            "failures": [str(failure) for failure in row.failures],
             "reference": reference,
             "response": response,
             "scores": _scores(row, self._names),
-            "judged": list(_judged(row, self.metrics)),
-            "verdict": _verdict(row),
+            "judged": list(_judged(row, self.metrics)) if any(row.judgements) else (),
+            "verdict": None if verdict is None else _verdict(verdict),
             "before": None if before is None else _before(before, row),
             **self._told(row.story, row.response),
         }
@@ -68,31 +57,32 @@ class CaseBlocks:
             nothing = ("others", "supported", "sent", "candidates", "chunks", "gold_texts")
             return {**dict.fromkeys(nothing, ""), "gold": "", "written": None, "hops": ""}
         held = any(mark.kind == "gold" for chunk in story.chunks for mark in chunk.marks)
+        marked = {chunk.id for chunk in story.chunks if chunk.is_gold}
+        hops = ((hop.stage, hop_text(hop).removeprefix("measured, ")) for hop in story.hops)
         return {
             "others": story.references[1:],
-            "supported": [asdict(answer) for answer in story.supported],
+            "supported": story.supported,
             "sent": story.sent,
             "candidates": [text for text in story.candidates if text != response],
             "chunks": self.chunks.rows(story.chunks),
-            "gold": _unmarked_gold(story),
+            # The ids, where the table of chunks does not show them all.
+            "gold": "" if marked.issuperset(story.gold_ids) else ", ".join(story.gold_ids),
             # What a chunk shows as a quote need not stand here again.
             "gold_texts": () if held else [cut(text, 1000) for text in story.gold_texts[:5]],
             "written": None if story.written is None else cut(story.written, LONGEST),
-            "hops": " · ".join(map(_hop, story.hops)),
+            "hops": " · ".join(f"{stage} {text}" for stage, text in hops),
         }
 
 
 def _before(before: CaseBefore, row: CaseRow) -> dict[str, Any]:
     """What ``case.html.jinja`` shows of the same case in the baseline."""
-    attribution = row.attribution
-    is_same = before.tells_texts and before.response == row.response
+    cause, now = before.cause, row.attribution
     other, _ = compared_texts(before.response, row.response)
-    cause = before.cause
-    moved = cause is not None and attribution is not None and cause is not attribution.cause
+    has_moved = cause is not None and now is not None and cause is not now.cause
     return {
         "kind": None if before.kind is None else before.kind.value,
-        "cause": cause.label if cause is not None and moved else None,
-        "is_same": is_same,
+        "cause": cause.label if cause is not None and has_moved else None,
+        "is_same": before.tells_texts and before.response == row.response,
         "tells_texts": before.tells_texts,
         "response": other,
         "ids": None if before.ids is None else ids_text(before.ids),
@@ -103,7 +93,7 @@ def _before(before: CaseBefore, row: CaseRow) -> dict[str, Any]:
 
 
 def _state(cell: Cell) -> str:
-    return cell.status.value if cell.value is None else _short(cell.value)
+    return cell.status.value if cell.value is None else f"{cell.value:.3g}"
 
 
 def _main(row: CaseRow, metrics: Sequence[Metric]) -> str:
@@ -114,7 +104,7 @@ def _main(row: CaseRow, metrics: Sequence[Metric]) -> str:
         shown = wanted.get(group, "")
         is_first = not shown or (metric.name == "token_f1" and "answer_correct" not in shown)
         if cell.value is not None and group in ("retriever", "generator") and is_first:
-            wanted[group] = f"{metric.name} {_short(cell.value)}"
+            wanted[group] = f"{metric.name} {cell.value:.3g}"
     return " · ".join(wanted.values())
 
 
@@ -126,52 +116,27 @@ def _scores(row: CaseRow, names: Sequence[str]) -> Markup:
         if cell.value is None:
             without.setdefault(cell.status.value, []).append(name)
         else:
-            values.append(f"{name} {_short(cell.value)}")
+            values.append(f"{name} {cell.value:.3g}")
     rest = (f"{status}: {', '.join(found)}" for status, found in without.items())
     return Markup(" · ".join([*values, *rest]))
 
 
-def _short(value: float) -> str:
-    return f"{value:.3g}"
-
-
-def _hop(hop: Hop) -> str:
-    """How a stage ended; that it was measured goes without saying."""
-    return f"{hop.stage} {hop_text(hop).removeprefix('measured, ')}"
-
-
-def _unmarked_gold(story: CaseStory) -> str:
-    """The ids of the gold, where the table of chunks does not show them all."""
-    marked = {chunk.id for chunk in story.chunks if chunk.is_gold}
-    return "" if marked.issuperset(story.gold_ids) else ", ".join(story.gold_ids)
-
-
 def _judged(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[dict[str, str]]:
-    for metric, judgements in zip(metrics, row.judgements or (), strict=False):
+    for metric, judgements in zip(metrics, row.judgements, strict=True):
         for judgement in judgements:
-            who = f" by {judgement.judge}" if judgement.judge else ""
+            steps = [
+                {name: step[name] for name in ("asked", "answer", "quotes")}
+                for step in judgement_object(judgement)["steps"]
+            ]
+            text = orjson.dumps(steps, option=orjson.OPT_INDENT_2, default=str).decode()
             yield {
-                "name": f"{metric.name}{who}",
+                "name": f"{metric.name}{f' by {judgement.judge}' if judgement.judge else ''}",
                 "said": _state(judgement.cell),
-                "steps": _steps(judgement),
+                "steps": cut(text, LONGEST),
             }
 
 
-def _steps(judgement: Judgement) -> str:
-    import orjson
-
-    steps = [
-        {"asked": step["asked"], "answer": step["answer"], "quotes": step["quotes"]}
-        for step in judgement_object(judgement)["steps"]
-    ]
-    text = orjson.dumps(steps, option=orjson.OPT_INDENT_2, default=str).decode()
-    return cut(text, LONGEST)
-
-
-def _verdict(row: CaseRow) -> str | None:
-    verdict = row.validation
-    if verdict is None:
-        return None
+def _verdict(verdict: Verdict) -> str:
     return (
         f"{verdict.validator}: {verdict.message} Answer present: "
         f"{'yes' if verdict.answer_present else 'not shown'}, probability "

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-_WIDTH, _HEIGHT = 160, 18
+_WIDTH = 160
+_ROW = Markup('<svg class="forest" viewBox="0 0 160 18" width="160" height="18" {}>{}</svg>')
+_DOT = Markup('<circle cx="{}" cy="9" r="4"/>')
 _BOX = 220
 _EDGE = 34
 
@@ -15,24 +17,15 @@ def forest(
     score: float, low: float | None, high: float | None, *, least: float, most: float
 ) -> Markup:
     """A figure with its interval on an axis from ``least`` to ``most``."""
-    at = _scale(score, least, most)
-    whisker = Markup("")
-    shown = f"{score:.3f}"
+    inside, shown = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - 4), f"{score:.3f}"
+    if least < 0 < most:
+        inside += Markup('<path class="zero" d="M{} 0v18"/>').format(_scale(0, least, most))
     if low is not None and high is not None:
         shown += f", {low:.3f} to {high:.3f}"
-        whisker = Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>').format(
-            _scale(low, least, most),
-            _scale(high, least, most),
-            _scale(low, least, most),
-            _scale(high, least, most),
-        )
-    zero = Markup("")
-    if least < 0 < most:
-        zero = Markup('<path class="zero" d="M{} 0v18"/>').format(_scale(0, least, most))
-    return Markup(
-        '<svg class="forest" viewBox="0 0 {} {}" width="{}" height="{}" role="img" '
-        'aria-label="{}"><path class="axis" d="M4 9H{}"/>{}{}<circle cx="{}" cy="9" r="4"/></svg>'
-    ).format(_WIDTH, _HEIGHT, _WIDTH, _HEIGHT, shown, _WIDTH - 4, zero, whisker, at)
+        ends = _scale(low, least, most), _scale(high, least, most)
+        inside += Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>').format(*ends, *ends)
+    inside += _DOT.format(_scale(score, least, most))
+    return _ROW.format(Markup('role="img" aria-label="{}"').format(shown), inside)
 
 
 def differences(
@@ -58,18 +51,13 @@ def times(
 
     Where there are no percentiles, because cases shared their calls, the mean alone is drawn.
     """
-    middle = Markup('<circle cx="{}" cy="9" r="4"/>').format(
-        _scale(mean if p50 is None else p50, 0.0, most)
-    )
-    spread = Markup("")
+    inside = Markup("")
     if p95 is not None and longest is not None:
-        spread = Markup(
+        inside = Markup(
             '<path class="axis" d="M4 9H{}"/><path class="iv" d="M4 9H{}v-4v8"/>'
         ).format(_scale(longest, 0.0, most), _scale(p95, 0.0, most))
-    return Markup(
-        '<svg class="forest" viewBox="0 0 {} {}" width="{}" height="{}" aria-hidden="true">'
-        "{}{}</svg>"
-    ).format(_WIDTH, _HEIGHT, _WIDTH, _HEIGHT, spread, middle)
+    inside += _DOT.format(_scale(mean if p50 is None else p50, 0.0, most))
+    return _ROW.format(Markup('aria-hidden="true"'), inside)
 
 
 def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
@@ -81,21 +69,24 @@ def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
     ).format(kind, f"{before * 100:.2f}", f"{max(share * 100, 0.6):.2f}")
 
 
-def bars(counts: Sequence[int], *, label: str) -> Markup:
-    """A histogram of few bins, equal in width."""
-    most = max(counts, default=0) or 1
-    width = 80 / max(len(counts), 1)
+def histogram(values: Sequence[float], least: float, most: float, *, bins: int) -> Markup:
+    """How many of the values lie in each of some bins, equal in width."""
+    counts = [0] * bins
+    for value in values:
+        share = 0.0 if most <= least else (value - least) / (most - least)
+        counts[min(max(int(share * bins), 0), bins - 1)] += 1
+    width, highest = 80 / bins, max(counts)
     rects = Markup("").join(
         Markup('<rect x="{}" y="{}" width="{}" height="{}"/>').format(
             f"{at * width:.1f}",
-            f"{18 - 18 * count / most:.1f}",
+            f"{18 - 18 * count / highest:.1f}",
             f"{width - 1:.1f}",
-            f"{18 * count / most:.1f}",
+            f"{18 * count / highest:.1f}",
         )
         for at, count in enumerate(counts)
         if count
     )
-    shown = f"{label}: {', '.join(map(str, counts))}"
+    shown = f"cases from {least:g} to {most:g}: {', '.join(map(str, counts))}"
     return Markup(
         '<svg class="bars" viewBox="0 0 80 18" width="80" height="18" role="img" '
         'aria-label="{}"><path class="axis" d="M0 17.5H80"/>{}</svg>'
@@ -115,7 +106,7 @@ def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Ma
         for said, right, count in points
     )
     diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(_x(0), _y(0), _x(1), _y(1))
-    return _square(diagonal + dots, label, "confidence", "share right")
+    return _square(_ends(0, 1) + diagonal + dots, label, "confidence", "share right")
 
 
 def curve(
@@ -129,25 +120,24 @@ def curve(
             continue
         points = " ".join(f"{_x(at / last)},{_y(value)}" for at, value in enumerate(shares))
         line += Markup('<polyline class="{}" points="{}"/>').format(kind, points)
-    ends = Markup('<text x="{}" y="{}">1</text><text x="{}" y="{}" class="end">{}</text>').format(
-        _EDGE, _BOX - 18, _BOX - 6, _BOX - 18, len(values)
+    return _square(line + _ends(1, len(values)), label, across, up)
+
+
+def _ends(first: int, last: int) -> Markup:
+    """The numbers below an axis."""
+    return Markup('<text x="{}" y="{}">{}</text><text x="{}" y="{}" class="end">{}</text>').format(
+        _EDGE, _BOX - 18, first, _BOX - 6, _BOX - 18, last
     )
-    return _square(line + ends, label, across, up, is_unit=False)
 
 
-def _square(inside: Markup, label: str, across: str, up: str, *, is_unit: bool = True) -> Markup:
-    ends = Markup("")
-    if is_unit:
-        ends = Markup(
-            '<text x="{}" y="{}">0</text><text x="{}" y="{}" class="end">1</text>'
-        ).format(_EDGE, _BOX - 18, _BOX - 6, _BOX - 18)
+def _square(inside: Markup, label: str, across: str, up: str) -> Markup:
     return Markup(
         '<svg class="square" viewBox="0 0 {} {}" width="{}" height="{}" role="img" '
-        'aria-label="{}"><path class="axis" d="M{} 8V{}H{}"/>{}{}'
+        'aria-label="{}"><path class="axis" d="M{} 8V{}H{}"/>{}'
         '<text x="{}" y="{}" class="mid">{}</text>'
         '<text x="12" y="{}" class="mid" transform="rotate(-90 12 {})">{}</text></svg>'
     ).format(
-        _BOX, _BOX, _BOX, _BOX, label, _EDGE, _BOX - _EDGE, _BOX - 6, ends, inside,
+        _BOX, _BOX, _BOX, _BOX, label, _EDGE, _BOX - _EDGE, _BOX - 6, inside,
         (_BOX + _EDGE) / 2, _BOX - 5, across, (_BOX - _EDGE) / 2, (_BOX - _EDGE) / 2, up,
     )  # fmt: skip
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -19,8 +18,8 @@ LONGEST = 20_000
 _WORDS = 400
 """Words up to which two texts are compared word by word."""
 _WORD = re.compile(r"\s*\S+\s*")
-Parts = list[dict[str, Any]]
-"""A text in parts: ``text``, and whether it is the ``same`` in the other."""
+Parts = list[tuple[str, bool]]
+"""A text in parts, and whether each is the same in the other."""
 _TEXTS = 12_000_000
 """Letters of chunks that a page holds."""
 _AROUND = 40
@@ -41,7 +40,6 @@ class Shelved(NamedTuple):
     text: str
 
 
-@dataclass(slots=True)
 class Chunks:
     """Every chunk text once, and the rows that link to it.
 
@@ -49,8 +47,9 @@ class Chunks:
     what repeats is escaped once.
     """
 
-    _shelf: dict[tuple[str, str], Shelved] = field(default_factory=dict[tuple[str, str], Shelved])
-    _letters: int = 0
+    def __init__(self) -> None:
+        self._shelf: dict[tuple[str, str], Shelved] = {}
+        self._letters = 0
 
     def rows(self, chunks: Sequence[ChunkStory]) -> Markup:
         return Markup("\n".join(map(self._row, chunks)))
@@ -114,9 +113,9 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
     right: Parts = []
     for kind, a, b, c, d in matcher.get_opcodes():
         if b > a:
-            left.append({"text": "".join(ours[a:b]), "same": kind == "equal"})
+            left.append(("".join(ours[a:b]), kind == "equal"))
         if d > c:
-            right.append({"text": "".join(theirs[c:d]), "same": kind == "equal"})
+            right.append(("".join(theirs[c:d]), kind == "equal"))
     return left, right
 
 
@@ -132,4 +131,4 @@ def _plain(word: str) -> str:
 
 
 def _whole(text: str | None) -> Parts | None:
-    return None if text is None else [{"text": cut(text, LONGEST), "same": True}]
+    return None if text is None else [(cut(text, LONGEST), True)]

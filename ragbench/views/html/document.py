@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ragbench.core.comparison import CaseDifference, CaseKind
-from ragbench.views.comparison import flip_text, ids_text
-from ragbench.views.document import KIND_TITLES, Changes, Document
+from ragbench.views.document import Document, flip_text, ids_text
 from ragbench.views.html.case import anchor
 from ragbench.views.html.chunks import compared_texts
 from ragbench.views.html.page import Page, render
@@ -18,40 +16,22 @@ _TONES = {CaseKind.FAILING: "fails", CaseKind.MIXED: "undecided", CaseKind.FIXED
 
 
 def document_page(document: Document) -> Page:
-    groups = [list(map(_group, section.changes)) for section in document.shown]
-    body = render("document.html.jinja", {"document": document, "groups": groups})
+    values = {"document": document, "told": _told, "most": _MOST, "tones": _TONES}
+    body = render("document.html.jinja", values)
     return Page(title=f"{document.kind}: {document.title}", body=[body])
 
 
-def _group(group: Changes) -> dict[str, Any]:
-    more = len(group.cases) - _MOST
-    return {
-        "title": group.title,
-        "cases": [_case(case, KIND_TITLES[group.kind]) for case in group.cases[:_MOST]],
-        "more": f"... and {more:,} more" if more > 0 else "",
-    }
-
-
-def _case(case: CaseDifference, word: str) -> dict[str, Any]:
+def _told(case: CaseDifference) -> dict[str, Any]:
+    """What the template cannot read off a case."""
     before, after = compared_texts(case.response_before, case.response_after)
     return {
-        "id": case.id,
         "anchor": anchor(case.id),
-        "kind": _TONES[case.kind],
-        "word": word,
-        "query": case.query or "",
         "flips": [
             f"{'fails' if flip.newly_fails else 'passes'}: {flip_text(flip)}" for flip in case.flips
         ],
-        "first": f"Answer in {case.first}",
-        "second": f"Answer in {case.second}",
-        "before": before,
-        "after": after,
-        "before_status": _status(case.stages_before),
-        "after_status": _status(case.stages_after),
+        "sides": (
+            (case.first, before, case.stages_before.get("generate", "unknown")),
+            (case.second, after, case.stages_after.get("generate", "unknown")),
+        ),
         "ids": ids_text(case.ids),
     }
-
-
-def _status(stages: Mapping[str, Any]) -> str:
-    return str(stages.get("generate", "unknown"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 from ragbench.core.outcome import Outcome
@@ -30,24 +30,25 @@ _Shown = tuple[float, dict[str, Any]]
 """What decides which are shown, the least first; and the item."""
 
 
-@dataclass(slots=True)
 class DumpPage:
-    """Collects the verdicts on a dump, then renders its page."""
+    """Collects the verdicts on a dump, then renders its page.
 
-    earlier: Mapping[str, EarlierRetrieval] = field(default_factory=dict[str, EarlierRetrieval])
-    """What another retriever's chunks came to, by query id: queries whose answer was won or lost
-    against it stand first."""
-    _ranks: list[int | None] = field(default_factory=list[int | None])
-    _earlier_ranks: list[int | None] = field(default_factory=list[int | None])
-    _longest: int = 0
-    _worst: list[_Shown] = field(default_factory=list[_Shown])
-    _changed: dict[bool, list[_Shown]] = field(
-        default_factory=lambda: {False: list[_Shown](), True: list[_Shown]()}
-    )
-    """By whether the answer is present now."""
+    Args:
+        earlier: what another retriever's chunks came to, by query id: queries whose answer was won
+            or lost against it stand first.
+    """
+
+    def __init__(self, earlier: Mapping[str, EarlierRetrieval] = MappingProxyType({})) -> None:
+        self.earlier = earlier
+        self._ranks: list[int | None] = []
+        self._earlier_ranks: list[int | None] = []
+        self._longest = 0
+        self._worst: list[_Shown] = []
+        self._changed: dict[bool, list[_Shown]] = {False: [], True: []}
+        """By whether the answer is present now."""
 
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
-        verdict = outcome.value
+        verdict, before = outcome.value, self.earlier.get(query_id)
         if verdict is None:
             return
         self._ranks.append(_first(tuple(verdict.relevance), verdict.relevant_chunk_ids))
@@ -56,45 +57,70 @@ class DumpPage:
         self._worst.append((verdict.answer_probability, item))
         if len(self._worst) > 4 * _WORST:
             self._worst = _least(self._worst, _WORST)
-        before = self.earlier.get(query_id)
-        if before is not None:
-            self._compare(item, verdict, before)
-
-    def _compare(self, item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> None:
-        self._earlier_ranks.append(_first(before.chunk_ids, before.relevant_ids))
-        if before.answer_present is verdict.answer_present:
+        if before is None:
             return
-        moved = -abs(verdict.answer_probability - before.answer_probability)
-        self._changed[verdict.answer_present].append((moved, _beside(item, verdict, before)))
+        self._earlier_ranks.append(_first(before.chunk_ids, before.relevant_ids))
+        if before.answer_present is not verdict.answer_present:
+            moved = -abs(verdict.answer_probability - before.answer_probability)
+            self._changed[verdict.answer_present].append((moved, _beside(item, verdict, before)))
 
     def page(self, summary: DumpSummary) -> Page:
-        present = summary.answer_present
+        present, compared = summary.answer_present, summary.doctor.compared
         share = "" if present.share is None else f" ({present.share:.0%})"
-        worst = [item for _, item in _least(self._worst, _WORST)]
-        compared = summary.doctor.compared
-        document = Document(
-            kind="ragbench validation",
-            title=summary.dump,
-            headline=(
-                f"The answer is shown to be in the chunks of {present.count:,} of "
-                f"{present.total:,} queries{share}, by {summary.validator}."
-            ),
-            notes=summary.problems[:5],
-            sections=[
-                Section(title="Summary", lines=list(summary_lines(summary))),
-                *([] if compared is None else _against(compared, self._changed)),
-                *self._depths(),
-                Section(title="Worst queries", details=worst),
-            ],
+        return document_page(
+            Document(
+                kind="ragbench validation",
+                title=summary.dump,
+                headline=(
+                    f"The answer is shown to be in the chunks of {present.count:,} of "
+                    f"{present.total:,} queries{share}, by {summary.validator}."
+                ),
+                notes=summary.problems[:5],
+                sections=[
+                    Section(title="Summary", lines=list(summary_lines(summary))),
+                    *([] if compared is None else _against(compared, self._changed)),
+                    *self._depths(min(self._longest, _DEEPEST)),
+                    Section(
+                        title="Worst queries",
+                        details=[item for _, item in _least(self._worst, _WORST)],
+                    ),
+                ],
+            )
         )
-        return document_page(document)
 
-    def _depths(self) -> Iterator[Section]:
-        deepest = min(self._longest, _DEEPEST)
-        if self._ranks and deepest:
-            now = _shares(self._ranks, deepest)
-            then = _shares(self._earlier_ranks, deepest) if self._earlier_ranks else None
-            yield _depth(now, then)
+    def _depths(self, deepest: int) -> Iterator[Section]:
+        """Where the first relevant chunks stand, as a curve and numbers."""
+        if not self._ranks or not deepest:
+            return
+        found = [Counter(self._ranks), Counter(self._earlier_ranks)]
+        here, then = (
+            [counts[rank] / (counts.total() or 1) for rank in range(1, deepest + 1)]
+            for counts in found
+        )
+        shares, before = [*accumulate(here)], [*accumulate(then)] if self._earlier_ranks else []
+        dashed = " Dashed: the earlier dump, on the queries in both." if before else ""
+        drawn = charts.curve(
+            shares,
+            before,
+            label="Share of queries with a relevant chunk within the first k",
+            across="chunks kept",
+            up="share of queries",
+        )
+        caption = f"Queries with a relevant chunk among the first k.{dashed}"
+        yield Section(
+            title="How deep the answers stand",
+            columns=(
+                *("cut-off", "queries with a relevant chunk by then"),
+                "first relevant chunk here",
+            ),
+            rows=[
+                [str(k), f"{share:.1%}", f"{first:.1%}"]
+                for k, (share, first) in enumerate(zip(shares, here, strict=True), 1)
+            ],
+            hint="A steep start and a flat end say that fewer chunks would do; a rise to the end, "
+            "that more would find more.",
+            charts=[{"drawn": drawn, "caption": caption}],
+        )
 
 
 def _least(items: Sequence[_Shown], most: int) -> list[_Shown]:
@@ -106,68 +132,35 @@ def _first(chunks: Sequence[str], relevant: Sequence[str]) -> int | None:
     return next((rank for rank, id in enumerate(chunks, 1) if id in wanted), None)
 
 
-def _shares(ranks: Sequence[int | None], deepest: int) -> list[float]:
-    """Share of the queries whose first relevant chunk has rank 1, 2 ..."""
-    counts = Counter(ranks)
-    return [counts[rank] / len(ranks) for rank in range(1, deepest + 1)]
-
-
-def _depth(first: Sequence[float], then: Sequence[float] | None) -> Section:
-    """Where the first relevant chunks stand, as a curve and numbers."""
-    shares, before = [*accumulate(first)], [*accumulate(then or ())]
-    dashed = " Dashed: the earlier dump, on the queries in both." if before else ""
-    label = "Share of queries with a relevant chunk within the first k"
-    drawn = charts.curve(shares, before, label=label, across="chunks kept", up="share of queries")
-    return Section(
-        title="How deep the answers stand",
-        columns=("cut-off", "queries with a relevant chunk by then", "first relevant chunk here"),
-        rows=[
-            [str(k), f"{share:.1%}", f"{here:.1%}"]
-            for k, (share, here) in enumerate(zip(shares, first, strict=True), 1)
-        ],
-        hint="A steep start and a flat end say that fewer chunks would do; a rise to the end, that "
-        "more would find more.",
-        charts=[
-            {
-                "drawn": drawn,
-                "caption": f"Queries with a relevant chunk among the first k.{dashed}",
-            }
-        ],
-    )
-
-
 def _against(compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]) -> Iterator[Section]:
+    counts = (compared.queries, compared.won, compared.lost)
     yield Section(
         title=f"Against {compared.against}",
         columns=("queries in both", "won", "lost", "p"),
-        rows=[
-            [
-                f"{compared.queries:,}",
-                f"{compared.won:,}",
-                f"{compared.lost:,}",
-                f"{compared.p_value:.3g}",
-            ]
-        ],
+        rows=[[*(f"{count:,}" for count in counts), f"{compared.p_value:.3g}"]],
         hint="Won: the answer is shown to be in the chunks here, and was not there. p: McNemar's "
         "exact test, two-sided.",
     )
     for present, title in ((False, "Lost"), (True, "Won")):
-        items = [item for _, item in _least(changed[present], _MOST)]
-        if items:
-            more = len(changed[present]) - len(items)
-            yield Section(
-                title=f"{title}: {len(changed[present]):,}",
-                details=items,
-                hint=f"... and {more:,} more" if more else "",
-            )
+        more = len(changed[present]) - _MOST
+        yield Section(
+            title=f"{title}: {len(changed[present]):,}",
+            details=[item for _, item in _least(changed[present], _MOST)],
+            hint=f"... and {more:,} more" if more > 0 else "",
+        )
 
 
 def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> dict[str, Any]:
+    """A query whose answer was won or lost: with what the other retriever's chunks came to."""
     now, then = verdict.relevance, frozenset(before.chunk_ids)
-    gained = [id for id in now if id not in then]
-    lost = [id for id in before.chunk_ids if id not in now]
-    chunks = (("only here", gained), ("only there", lost))
-    moved = [f"{name}: {_listed(ids)}" for name, ids in chunks if ids]
+    chunks = {
+        "only here": [id for id in now if id not in then],
+        "only there": [id for id in before.chunk_ids if id not in now],
+    }
+    moved: list[str] = []
+    for name, ids in chunks.items():
+        more = f" and {len(ids) - _IDS:,} more" if len(ids) > _IDS else ""
+        moved += [f"{name}: {', '.join(ids[:_IDS])}{more}"] if ids else []
     return {
         **item,
         "word": f"{before.answer_probability:.2f} → {verdict.answer_probability:.2f}",
@@ -179,18 +172,9 @@ def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) ->
         ],
         "quotes": [
             *({**quote, "id": f"here, {quote['id']}"} for quote in item["quotes"]),
-            *(_quote(f"there, {id}", text) for id, text in before.quotes),
+            *({"id": f"there, {id}", "text": text[:1000]} for id, text in before.quotes),
         ],
     }
-
-
-def _listed(ids: Sequence[str]) -> str:
-    more = len(ids) - _IDS
-    return ", ".join(ids[:_IDS]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _quote(id: str, text: str) -> dict[str, str]:
-    return {"id": id, "before": "", "text": text[:1000], "after": ""}
 
 
 def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
@@ -206,5 +190,5 @@ def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
             f"Probability by chunk: {chances or 'no chunk'}",
             *(f"Warning: {warning}" for warning in verdict.warnings),
         ],
-        "quotes": [_quote(quoted.chunk_id, quoted.text) for quoted in verdict.evidence],
+        "quotes": [{"id": one.chunk_id, "text": one.text[:1000]} for one in verdict.evidence],
     }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _STYLE, _SCRIPT = "report.css", "report.js"
+_BODY = "\0body\0"
+"""Where the parts of a page follow each other in its frame; no text that is shown has a NUL."""
 
 
 def clean(text: str) -> str:
@@ -31,9 +34,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 def write_html(path: Path, body: Iterable[str], *, title: str) -> None:
     """Writes a page as one file, whole or not at all; style and script stand in it."""
-    with written_whole(path) as file:
-        for part in _page(body, title, style=_asset(_STYLE), script=_asset(_SCRIPT)):
-            file.write(part.encode("utf-8", "backslashreplace"))
+    _write(path, body, title, style=_asset(_STYLE), script=_asset(_SCRIPT))
 
 
 def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:
@@ -42,30 +43,27 @@ def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:
             file.write(_asset(name).encode())
-    with written_whole(folder / "index.html") as file:
-        for part in _page(body, title, style="", script=""):
-            file.write(part.encode("utf-8", "backslashreplace"))
+    _write(folder / "index.html", body, title, style="", script="")
     return folder / "index.html"
 
 
-def _page(body: Iterable[str], title: str, *, style: str, script: str) -> Iterator[str]:
+def _write(path: Path, body: Iterable[str], title: str, *, style: str, script: str) -> None:
     from markupsafe import Markup
 
-    own = "'self'"
+    digests = [hashlib.sha256(text.encode()).digest() for text in (style, script)]
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
     values = {
         "title": title,
         "style": Markup(style),  # this package's own file
         "script": Markup(script),
-        "style_source": _hash(style) if style else own,
-        "script_source": _hash(script) if script else own,
+        "style_source": hashes[0] if style else "'self'",
+        "script_source": hashes[1] if script else "'self'",
+        "body": Markup(_BODY),
     }
-    yield render("head.html.jinja", values)
-    yield from body
-    yield render("foot.html.jinja", values)
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    before, after = render("page.html.jinja", values).split(_BODY)
+    with written_whole(path) as file:
+        for part in chain([before], body, [after]):
+            file.write(part.encode("utf-8", "backslashreplace"))
 
 
 @cache
@@ -87,7 +85,6 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     made.filters["number"] = _number
-    made.filters["seconds"] = _seconds
     made.filters["percent"] = lambda value: f"{value:.0%}"
     made.filters["count"] = lambda value: f"{value:,}"
     return made
@@ -103,14 +100,8 @@ def _shown(value: object) -> object:
 def _number(value: float | None, unit: str = "") -> str:
     if value is None:
         return "–"
-    if unit == "s":
-        return _seconds(value)
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "–"
+    if unit != "s":
+        return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
     return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"

@@ -5,60 +5,53 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
 from ragbench.core.attribution import Answer, Cause, CauseCount
 from ragbench.core.comparison import Against, CaseKind
-from ragbench.core.metric import Direction
-from ragbench.core.report import CaseRow, Report, Summary
+from ragbench.core.report import CaseRow, Latency, Report, StageCount, Summary
 from ragbench.views.comparison import counts_text
 from ragbench.views.document import flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
-from ragbench.views.html.chunks import Chunks
 from ragbench.views.html.page import render
 from ragbench.views.report import sharing_remark
-from ragbench.views.run_document import detail_sections, headline
-from ragbench.views.run_words import (
-    measured_metrics,
-    unmeasured_text,
-    waterfall,
-)
+from ragbench.views.run_document import detail_sections, headline, unmeasured_text, waterfall
 
 MOST_CASES = 1_000
 """Cases that a page holds; of a larger run it shows the worst of every cause."""
 _BINS = 12
+_WITHOUT = ("abstained", "skipped", "failed", "unproved")
+_ANSWERS = (Answer.RIGHT, Answer.WRONG, Answer.DECLINED, Answer.UNCHECKED, Answer.NONE)
+_THERE = ((True, "there is an answer, or may be"), (False, "there is none"))
 _ORDER = (CaseKind.FAILING, CaseKind.MIXED, CaseKind.FIXED)
 _Placed = tuple[tuple[bool, float], int, str]
 """How bad a case is, its place in the run, its id."""
 
 
-@dataclass(slots=True)
 class RunPage:
-    """Collects the cases of a report, then renders the page."""
+    """Collects the cases of a report, then renders the page.
 
-    report: Report
-    against: Against | None = None
-    """The run that each case is held against: those that went another way stand first."""
-    _changed: dict[CaseKind, list[str]] = field(default_factory=dict[CaseKind, list[str]])
-    """Ids of the cases that went another way than in the other run."""
-    _worst: dict[Cause, list[_Placed]] = field(default_factory=dict[Cause, "list[_Placed]"])
-    """Of each cause the worst of those that are left, in no order."""
-    _room: dict[Cause, int] = field(default_factory=dict[Cause, int])
-    _count: int = 0
-    _main: int | None = None
-    _values: list[array[float]] = field(default_factory=list["array[float]"])
-    _matrix: Counter[tuple[bool, Answer]] = field(default_factory=Counter[tuple[bool, Answer]])
-    _confidences: list[tuple[float, bool]] = field(default_factory=list[tuple[float, bool]])
-    _cases: CaseBlocks = field(init=False)
+    Args:
+        against: the run that each case is held against: those that went another way stand first.
+    """
 
-    def __post_init__(self) -> None:
-        self._room, self._main = _room(self.report.causes), self.report.main_metric
-        self._values = [array("d") for _ in self.report.metrics]
-        self._cases = CaseBlocks(self.report.metrics, Chunks(), self.against)
+    def __init__(self, report: Report, against: Against | None = None) -> None:
+        self.report, self.against, manifest = report, against, report.manifest
+        self.title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
+        self._main = report.main_metric
+        self._room = _room(report.causes)
+        self._count = 0
+        self._changed: dict[CaseKind, list[str]] = {}
+        """Ids of the cases that went another way than in the other run."""
+        self._worst: dict[Cause, list[_Placed]] = {}
+        """Of each cause the worst of those that are left, in no order."""
+        self._values = [array("d") for _ in report.metrics]
+        self._matrix: Counter[tuple[bool, Answer]] = Counter()
+        self._confidences: list[tuple[float, bool]] = []
+        self._cases = CaseBlocks(report.metrics, against)
 
     def case(self, row: CaseRow) -> None:
         for at, cell in enumerate(row.cells):
@@ -67,9 +60,8 @@ class RunPage:
         attribution = row.attribution
         if attribution is None:
             return
-        is_there = attribution.cause is not Cause.ANSWERED_WITHOUT and (
-            attribution.basis.value != "label"
-        )
+        is_without = attribution.cause is Cause.ANSWERED_WITHOUT
+        is_there = not is_without and attribution.basis.value != "label"
         self._matrix[is_there, attribution.answer] += 1
         if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
             self._confidences.append((row.confidence, attribution.answer is Answer.RIGHT))
@@ -89,36 +81,62 @@ class RunPage:
             kept.sort()
             del kept[room:]
 
-    def _shown(self) -> list[str]:
-        """The ids of the cases that the page holds, in its order."""
-        kept = [
+    def body(self) -> Iterator[str]:
+        total = sum(count.cases for count in self.report.causes)
+        changed = [id for kind in _ORDER for id in self._changed.get(kind, ())]
+        kept = sorted(
             (count, id)
             for cause, cases in self._worst.items()
             for _, count, id in sorted(cases)[: self._room.get(cause, 0)]
-        ]
-        changed = [id for kind in _ORDER for id in self._changed.get(kind, ())]
-        return [*changed, *(id for _, id in sorted(kept))]
-
-    def body(self) -> Iterator[str]:
-        total = sum(count.cases for count in self.report.causes)
-        ids = self._shown()
-        shown, cut = len(ids), None
-        if shown < total:
+        )
+        ids, cut = [*changed, *(id for _, id in kept)], None
+        if len(ids) < total:
             cut = (
-                f"This page shows {shown:,} of {total:,} cases, the worst of every cause. "
+                f"This page shows {len(ids):,} of {total:,} cases, the worst of every cause. "
                 "'ragbench cases RUN' lists all, 'ragbench explain RUN CASE' shows any, cases.csv "
                 "and 'ragbench export' have every one."
             )
-        values = _head(self.report, self._values, self._matrix, self._confidences, bins=_BINS)
         against = None if self.against is None else _against(self.against)
-        yield render("run.html.jinja", {**values, "shown": shown, "cut": cut, "against": against})
+        values = {**self._head(), "shown": len(ids), "cut": cut, "against": against}
+        yield render("run.html.jinja", values)
         yield from map(self._cases.block, self.report.find(ids))
         yield render("chunks.html.jinja", {"chunks": self._cases.chunks.listed()})
 
-    @property
-    def title(self) -> str:
-        manifest = self.report.manifest
-        return f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
+    def _head(self) -> dict[str, Any]:
+        report = self.report
+        reused = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
+        notes = [*report.notes]
+        if reused:
+            since = (report.reused_from or "").replace("T", " ")[:16]
+            notes.insert(0, f"Reused from the run of {since}: {', '.join(reused)}.")
+        groups: dict[str, list[tuple[Summary, *tuple[str, ...]]]] = {}
+        for summary, measured in zip(report.summaries, self._values, strict=True):
+            if summary.measured:
+                group = summary.metric.definition.group.value
+                groups.setdefault(group, []).append((summary, *_drawn(summary, measured)))
+        falls = waterfall(report.causes)
+        total = falls[0].cases + falls[0].left if falls else 1
+        return {
+            "report": report,
+            "headline": headline(report),
+            "notes": notes,
+            "falls": [(fall, 1 - (fall.left + fall.cases) / total) for fall in falls],
+            "share_bar": charts.share_bar,
+            "groups": groups,
+            "unmeasured": unmeasured_text(report),
+            "matrix": [
+                [label, *(f"{self._matrix[is_there, answer]:,}" for answer in _ANSWERS)]
+                for is_there, label in _THERE
+            ],
+            "calibration": _calibration(self._confidences) if len(self._confidences) > 9 else None,
+            "calibrated": len(self._confidences),
+            "times": list(_times(report.latencies)),
+            "sharing": sharing_remark(report.latencies),
+            "stages": [
+                (one.stage, *(f"{count:,}" for count in _counts(one))) for one in report.stages
+            ],
+            "sections": [each for each in detail_sections(report) if not each.is_empty],
+        }
 
 
 def run_page(report: Report, against: Against | None = None) -> RunPage:
@@ -147,8 +165,7 @@ def _against(against: Against) -> dict[str, Any]:
     )
     counts = [f"{count:,} {what}" for count, what in apart if count]
     return {
-        "source": against.source,
-        "rag": against.rag,
+        "run": against,
         "counts": f"{counts_text(against.pair)} cases.",
         "apart": f"Not compared: {', '.join(counts)}." if counts else "",
         "kinds": [kind.value for kind in _ORDER],
@@ -156,135 +173,26 @@ def _against(against: Against) -> dict[str, Any]:
     }
 
 
-def _head(
-    report: Report,
-    values: Sequence[Sequence[float]],
-    matrix: Counter[tuple[bool, Answer]],
-    confidences: Sequence[tuple[float, bool]],
-    *,
-    bins: int,
-) -> dict[str, Any]:
-    manifest = report.manifest
-    return {
-        "rag": manifest["rag"]["name"],
-        "dataset": manifest["dataset"]["name"],
-        "headline": headline(report),
-        "notes": [*_reuse(report), *report.notes],
-        "falls": fall_values(report),
-        "total": manifest["dataset"]["cases"],
-        "groups": _groups(report, measured_metrics(report, timed=True), values, bins),
-        "unmeasured": unmeasured_text(report, timed=True),
-        "names": [
-            {"name": each.name, "lower": each.definition.direction is Direction.LOWER}
-            for each in report.metrics
-        ],
-        "matrix": list(_matrix(matrix)),
-        "calibration": _calibration(confidences),
-        "calibrated": len(confidences),
-        "times": list(_times(report)),
-        "sharing": sharing_remark(report.latencies),
-        "stages": list(_stages(report)),
-        "sections": [each for each in detail_sections(report) if not each.is_empty],
-    }
+def _drawn(summary: Summary, measured: Sequence[float]) -> tuple[str, str, str]:
+    """A metric's interval, its values as a histogram, and how many cases have none.
 
-
-def fall_values(report: Report) -> list[dict[str, Any]]:
-    total = sum(count.cases for count in report.causes) or 1
-    return [
-        {
-            "cause": fall.cause,
-            "cases": fall.cases,
-            "share": fall.share,
-            "left": fall.left,
-            "note": fall.note,
-            "bar": charts.share_bar(
-                fall.share,
-                kind=fall.cause.value,
-                before=1 - (fall.left + fall.cases) / total,
-            ),
-        }
-        for fall in waterfall(report.causes)
-    ]
-
-
-def _reuse(report: Report) -> Iterator[str]:
-    counts = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
-    if counts:
-        since = (report.reused_from or "").replace("T", " ")[:16]
-        yield f"Reused from the run of {since}: {', '.join(counts)}."
-
-
-def _groups(
-    report: Report, shown: Sequence[Summary], values: Sequence[Sequence[float]], bins: int
-) -> list[tuple[str, list[dict[str, Any]]]]:
-    rows: dict[str, list[dict[str, Any]]] = {}
-    names = {summary.metric.name for summary in shown}
-    for summary, measured in zip(report.summaries, values, strict=True):
-        if summary.metric.name not in names:
-            continue
-        group = summary.metric.definition.group.value
-        rows.setdefault(group, []).append(_metric(summary, measured, bins))
-    return list(rows.items())
-
-
-def range_of(summary: Summary, measured: Sequence[float]) -> tuple[float, float]:
-    """The axis of a metric: its own range, or that of its values where it has none."""
-    definition = summary.metric.definition
+    Its axis is its own range, or that of its values where it has none.
+    """
+    definition, interval, score = summary.metric.definition, summary.interval, summary.score
     least = definition.low if definition.low is not None else min(measured, default=0.0)
     most = definition.high if definition.high is not None else max(measured, default=1.0)
-    score = summary.score
-    return (least, most) if score is None else (min(least, score), max(most, score))
-
-
-def _metric(summary: Summary, measured: Sequence[float], bins: int) -> dict[str, Any]:
-    definition, interval = summary.metric.definition, summary.interval
-    least, most = range_of(summary, measured)
-    low = None if interval is None else interval.low
-    high = None if interval is None else interval.high
-    counts = (
-        (summary.abstained, "abstained"),
-        (summary.skipped, "skipped"),
-        (summary.failed, "failed"),
-        (summary.unproved, "unproved"),
+    if score is not None:
+        least, most = min(least, score), max(most, score)
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    counts = [(name, getattr(summary, name)) for name in _WITHOUT]
+    return (
+        "" if score is None else charts.forest(score, low, high, least=least, most=most),
+        charts.histogram(measured, least, most, bins=_BINS) if measured else "",
+        ", ".join(f"{count:,} {name}" for name, count in counts if count),
     )
-    drawn = Markup("")
-    if summary.score is not None:
-        drawn = charts.forest(summary.score, low, high, least=least, most=most)
-    return {
-        "name": summary.metric.name,
-        "lower": definition.direction is Direction.LOWER,
-        "unit": definition.unit,
-        "score": summary.score,
-        "low": low,
-        "high": high,
-        "forest": drawn,
-        "measured": summary.measured,
-        "bars": _histogram(measured, least, most, bins),
-        "rest": ", ".join(f"{count:,} {word}" for count, word in counts if count),
-    }
 
 
-def _histogram(values: Sequence[float], least: float, most: float, bins: int) -> Markup:
-    if not values:
-        return Markup("")
-    counts = [0] * bins
-    for value in values:
-        share = 0.0 if most <= least else (value - least) / (most - least)
-        counts[min(max(int(share * bins), 0), bins - 1)] += 1
-    return charts.bars(counts, label=f"cases from {least:g} to {most:g}")
-
-
-_ANSWERS = (Answer.RIGHT, Answer.WRONG, Answer.DECLINED, Answer.UNCHECKED, Answer.NONE)
-
-
-def _matrix(matrix: Counter[tuple[bool, Answer]]) -> Iterator[list[str]]:
-    for is_there, label in ((True, "there is an answer, or may be"), (False, "there is none")):
-        yield [label, *(f"{matrix[is_there, answer]:,}" for answer in _ANSWERS)]
-
-
-def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup | None:
-    if len(confidences) < 10:
-        return None
+def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup:
     bins: dict[int, list[tuple[float, bool]]] = {}
     for said, is_right in confidences:
         bins.setdefault(min(int(said * 10), 9), []).append((said, is_right))
@@ -300,30 +208,19 @@ def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup | None:
     return charts.calibration(points, label=f"Calibration: {text}")
 
 
-def _times(report: Report) -> Iterator[list[str | Markup]]:
-    most = max((latency.longest or latency.mean for latency in report.latencies), default=0.0)
-    for latency in report.latencies:
-        figures = (latency.mean, latency.p50, latency.p95, latency.longest)
-        yield [
-            latency.stage,
-            charts.times(latency.mean, latency.p50, latency.p95, latency.longest, most=most),
-            f"{latency.count:,}",
-            *(_milliseconds(each) for each in figures),
-        ]
+def _times(latencies: Sequence[Latency]) -> Iterator[list[str]]:
+    most = max((latency.longest or latency.mean for latency in latencies), default=0.0)
+    for one in latencies:
+        figures = (one.mean, one.p50, one.p95, one.longest)
+        shown = (
+            "–" if each is None else f"{each * 1e3:,.1f} ms" if each < 1 else f"{each:.2f} s"
+            for each in figures
+        )
+        yield [one.stage, charts.times(*figures, most=most), f"{one.count:,}", *shown]
 
 
-def _milliseconds(seconds: float | None) -> str:
-    if seconds is None:
-        return "–"
-    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def _stages(report: Report) -> Iterator[list[str]]:
-    for stage in report.stages:
-        whole = stage.measured + stage.abstained + stage.skipped + stage.failed
-        asked = whole - stage.reused - stage.recorded - stage.skipped
-        counts = (
-            stage.measured, stage.abstained, stage.skipped, stage.failed, max(asked, 0),
-            stage.reused, stage.recorded,
-        )  # fmt: skip
-        yield [stage.stage, *(f"{count:,}" for count in counts)]
+def _counts(stage: StageCount) -> tuple[int, ...]:
+    """How a stage ended, and where from its outcomes are."""
+    ends = (stage.measured, stage.abstained, stage.skipped, stage.failed)
+    asked = sum(ends) - stage.reused - stage.recorded - stage.skipped
+    return (*ends, max(asked, 0), stage.reused, stage.recorded)

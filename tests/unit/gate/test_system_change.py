@@ -14,7 +14,7 @@ from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import read_baseline, write_baseline
 from ragbench.gate.main_runs import baseline_of
 from ragbench.gate.system_change import system_change
-from ragbench.views.gate import change_lines
+from ragbench.views.comparison import change_lines
 from tests.unit.gate.builders import run
 
 PROMPT = OriginPart("file", "prompt.txt", "d1", 10)

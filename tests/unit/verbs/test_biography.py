@@ -121,43 +121,39 @@ def test_the_operator_that_dropped_a_gold_chunk_is_named_with_its_last_rank() ->
     assert found.notes[0] == ("4 turned",)
 
 
-def test_a_gold_chunk_that_was_never_retrieved_is_not_lost() -> None:
-    (fate,) = biography(case("elsewhere"), TopK(k=1)).gold
-    assert (fate.is_found, fate.is_lost, fate.ranks) == (False, False, (None, None))
+LEAVE = texts("27 days of leave a year")
 
 
-def test_a_gold_text_is_lost_by_the_operator_that_cut_it_out() -> None:
-    known = texts("27 days of leave a year")
-    cut = biography(known, FirstWords(words=4), TopK(k=4), matching=Matching.TEXT)
-    assert cut.lost_by(cut.gold[0]) == "test.first_words"
-    assert cut.gold[0].ranks == (2, None, None)
-    kept = biography(known, FirstWords(words=8), TopK(k=2), matching=Matching.TEXT)
-    assert kept.gold[0].ranks == (2, 2, 2)
-    dropped = biography(known, FirstWords(words=8), TopK(k=1), matching=Matching.TEXT)
-    assert dropped.lost_by(dropped.gold[0]) == "filter.top_k"
+@pytest.mark.parametrize(
+    ("known", "operators", "ranks", "lost_by"),
+    [
+        (case("elsewhere"), [TopK(k=1)], (None, None), None),  # never retrieved is not lost
+        (LEAVE, [FirstWords(words=4), TopK(k=4)], (2, None, None), 0),
+        (LEAVE, [FirstWords(words=8), TopK(k=2)], (2, 2, 2), None),
+        (LEAVE, [FirstWords(words=8), TopK(k=1)], (2, 2, None), 1),
+        # Of two cuts the one that took the text.
+        (LEAVE, [FirstWords(words=8), FirstWords(words=3), Backwards()], (2, 2, None, None), 1),
+        (LEAVE, [OneOfAll()], (2, 1), None),
+        (case("leave"), [OneOfAll()], (2, None), 0),
+    ],
+)
+def test_gold_is_lost_by_the_operator_that_took_it_out(
+    known: Case, operators: list[Operator], ranks: tuple[int | None, ...], lost_by: int | None
+) -> None:
+    matching = Matching.TEXT if known.reference_contexts else Matching.ID
+    (fate,) = biography(known, *operators, matching=matching).gold
+    assert (fate.ranks, fate.lost_by, fate.is_lost) == (ranks, lost_by, lost_by is not None)
+    assert fate.is_found == (ranks[0] is not None)
 
 
-def test_of_two_cuts_the_one_that_took_the_gold_text_is_named() -> None:
-    known = texts("27 days of leave a year")
-    steps = (FirstWords(words=8), FirstWords(words=3), Backwards())
-    found = biography(known, *steps, matching=Matching.TEXT)
-    assert found.gold[0].lost_by == 1
+def test_what_became_of_a_chunk_is_told_with_who_rewrote_it_and_what_it_was_made_from() -> None:
+    found = biography(LEAVE, FirstWords(words=8), FirstWords(words=3), matching=Matching.TEXT)
     assert {life.rewritten for life in found.lives} >= {(0, 1)}
-
-
-def test_a_chunk_made_of_others_says_of_which_and_holds_their_text() -> None:
-    found = biography(texts("27 days of leave a year"), OneOfAll(), matching=Matching.TEXT)
-    assert found.gold[0].ranks == (2, 1)
-    made = found.lives[-1]
+    made = biography(LEAVE, OneOfAll(), matching=Matching.TEXT).lives[-1]
     assert (made.id, made.ranks) == ("all", (None, 1))
     assert made.made_from == ("badge", "leave", "leave-copy", "desk")
-    assert biography(case("leave"), OneOfAll()).gold[0].lost_by == 0
-
-
-def test_chunks_without_ids_are_named_by_position_and_compared_by_text() -> None:
-    found = biography(texts("27 days of leave a year"), TopK(k=1), ids=False)
-    assert found.gold[0].ranks == (2, None)
-    assert found.gold[0].chunk == "1"
+    unnamed = biography(LEAVE, TopK(k=1), ids=False).gold[0]
+    assert (unnamed.ranks, unnamed.chunk) == ((2, None), "1")  # by position, compared by text
 
 
 @pytest.mark.parametrize("matching", [Matching.ID, Matching.DOCUMENT_ID, Matching.TEXT])

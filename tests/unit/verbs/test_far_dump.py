@@ -13,7 +13,7 @@ import pytest
 
 from ragbench import open_dump, validate_dump
 from ragbench.core.validation import DumpSummary
-from ragbench.errors import DataError, InterruptedRunError
+from ragbench.errors import DataError
 from ragbench.verbs.validate import ValidatedQuery
 from tests.unit.verbs.test_validate_dump import Plain, asked, record, written
 
@@ -71,21 +71,6 @@ def test_what_is_stored_is_not_judged_again(dump: Path, tmp_path: Path) -> None:
     assert out.read_bytes() == before
     assert summary.reused == QUERIES - 1
     assert asked(log) == ["raise 40"]  # what failed is tried again
-
-
-def test_a_stopped_command_continues(dump: Path, tmp_path: Path) -> None:
-    out, stop = tmp_path / "v.jsonl", False
-
-    def emit(_: ValidatedQuery) -> None:
-        nonlocal stop
-        stop = True
-
-    with pytest.raises(InterruptedRunError, match="The same command continues"):
-        far(dump, Plain, piece=60, out=out, emit=emit, stopped=lambda: stop)
-    assert not out.exists()
-    far(dump, Plain, out=out)
-    near(dump, Plain, out=tmp_path / "near.jsonl")
-    assert out.read_bytes() == (tmp_path / "near.jsonl").read_bytes()
 
 
 def other_bytes(dump: Path) -> None:

@@ -50,28 +50,21 @@ SHALLOW = "No case has more than 1 retrieved chunk: shout(loud=2)@3, recall@5 lo
 NAMES = ["shout(loud=2)@3", "loudest", "recall@5"]
 
 
-def install(folder: Path) -> None:
-    (folder / "shouting.py").write_text(MODULE, encoding="utf-8")
-
-
-def uninstall(folder: Path) -> None:
-    (folder / "shouting.py").unlink()
-    sys.modules.pop("shouting", None)
-
-
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run folder; the metrics that scored it are gone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     sys.modules.pop("shouting", None)
-    install(tmp_path)
+    module = tmp_path / "shouting.py"
+    module.write_text(MODULE, encoding="utf-8")
     queries = [replace(case, tags=("x",)) for case in cases("one", "three")]
     folder = tmp_path / "run"
     report = evaluate(queries, NotingRAG(), out=folder, metrics=parse_metrics(SPELLED))
     assert [summary.score for summary in report.summaries] == [6.0, 7.0, 1.0]
     write_reports(report, folder)
-    uninstall(tmp_path)
+    module.unlink()
+    sys.modules.pop("shouting", None)
     return folder
 
 
@@ -118,7 +111,7 @@ def test_it_can_be_exported_gated_and_compared(run: Path, tmp_path: Path) -> Non
 
 
 def test_nothing_that_lies_in_a_run_is_executed(run: Path) -> None:
-    install(run)
+    (run / "shouting.py").write_text(MODULE, encoding="utf-8")
     manifest = orjson.loads(RunFolder(path=run).manifest.read_bytes())
     stored = manifest["metrics"][0]["definition"] | {"scorer": "run/shouting.py:shout"}
     with pytest.raises(ConfigError, match=r"run/shouting\.py lies in the folder of a run"):

@@ -20,7 +20,7 @@ from ragbench.llm.settings import resolve_panel
 from ragbench.metrics.judging import INJECTION
 from ragbench.metrics.registry import parse_metric
 from ragbench.verbs.judge_card import probes_named
-from ragbench.views.run_words import judge_remarks
+from ragbench.views.run_document import judge_remarks
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import judged_by, model
 
@@ -250,7 +250,7 @@ def test_their_agreement_stands_in_the_report(tmp_path: Path) -> None:
     # Each judge agrees with itself: what differs between them is no unsteadiness.
     assert line.steadiness is not None
     assert (line.steadiness.changed, line.steadiness.deviation, line.steadiness.cases) == (0, 0, 12)
-    shown = judge_remarks(report.judging)
+    shown = list(judge_remarks(report.judging))
     assert "support by kind: 1.000 over 4 cases" in shown
     assert "support: strict and odd say the same of 50% of 4 cases, kappa 0.00" in shown
     judges = [judgement.judge for judgement in next(iter(report.rows())).judgements[0]]

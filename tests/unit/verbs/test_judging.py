@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from statistics import mean, variance
@@ -19,7 +19,6 @@ from ragbench.errors import (
     LLMUnavailableError,
     LLMUnreachableError,
 )
-from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import NoAnswerError
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
@@ -57,17 +56,18 @@ def cases(count: int) -> list[Case]:
     ]
 
 
-def judging(
-    tmp_path: Path, transport: Any, *, chat: LLMSettings | None = None, **changes: Any
-) -> AbstractContextManager[Judging]:
-    return judged_by(transport, chat or model(tmp_path), **changes)
-
-
 def run(
     tmp_path: Path, judge: Judging, count: int = 4, metrics: str = METRICS, **changes: Any
 ) -> Report:
     out = tmp_path / "run"
     return evaluated(cases(count), Echo(), out, metrics=metrics, judging=judge, **changes)
+
+
+def judged(
+    tmp_path: Path, transport: Any, count: int = 4, metrics: str = METRICS, **changes: Any
+) -> Report:
+    with judged_by(transport, model(tmp_path), **changes) as judge:
+        return run(tmp_path, judge, count, metrics)
 
 
 def statuses(report: Report) -> dict[str, list[str]]:
@@ -87,8 +87,7 @@ def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
         "refusal": 0.02, "empty_choices": 0.02, "garbage": 0.02,
     }  # fmt: skip
     server = FaultServer(faults=shares, seed=3, retry_after="60")
-    with judging(tmp_path, InMemory(server, latency=0.001), clock=HastyClock()) as judge:
-        report = run(tmp_path, judge, 30)
+    report = judged(tmp_path, InMemory(server, latency=0.001), 30, clock=HastyClock())
     found = statuses(report)
     assert all(set(column) <= {"measured", "failed"} for column in found.values())
     lost = [cell.failure for row in report.rows() for cell in row.cells if cell.failure is not None]
@@ -103,13 +102,11 @@ def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
 
 def test_a_dead_endpoint_judges_nothing_and_keeps_what_was_free(tmp_path: Path) -> None:
     dead = Script([NoAnswerError("connection", "refused")], latency=0.0)
-    with judging(tmp_path, dead) as judge, pytest.raises(LLMUnavailableError, match="nothing was"):
-        run(tmp_path, judge)
-    with judging(tmp_path, dead, preflight=False) as judge, pytest.raises(LLMUnreachableError):
-        run(tmp_path, judge)
-    server = FaultServer()
-    with judging(tmp_path, server) as judge:
-        assert run(tmp_path, judge).summaries[1].measured == 4
+    with pytest.raises(LLMUnavailableError, match="nothing was"):
+        judged(tmp_path, dead)
+    with pytest.raises(LLMUnreachableError):
+        judged(tmp_path, dead, preflight=False)
+    assert judged(tmp_path, FaultServer()).summaries[1].measured == 4
 
 
 def test_the_report_and_what_was_said_are_the_same_after_an_interruption(tmp_path: Path) -> None:
@@ -118,12 +115,11 @@ def test_the_report_and_what_was_said_are_the_same_after_an_interruption(tmp_pat
         server = FaultServer(faults={"429": 0.2, "500": 0.2}, seed=5)
         for stop in stops:
             with (
-                judging(folder, InMemory(server, latency=0.01)) as judge,
+                judged_by(InMemory(server, latency=0.01), model(folder)) as judge,
                 suppress(InterruptedRunError),
             ):
                 run(folder, judge, stopped=lambda at=stop: len(server.calls) >= at)
-        with judging(folder, InMemory(server, latency=0.01)) as judge:
-            write_reports(run(folder, judge), folder / "run")
+        write_reports(judged(folder, InMemory(server, latency=0.01)), folder / "run")
         good = [json.dumps(call.payload) for call in server.good]
         assert len(good) == len(set(good)) == 21  # no finished call was repeated
         names = ("report.json", "report.md", "cases.csv", "judgements.jsonl", "manifest.json")
@@ -139,8 +135,7 @@ def test_repetitions_show_how_far_the_judge_agrees_with_itself(tmp_path: Path) -
 
     counts: list[int] = []
     server = FaultServer(say=say)
-    with judging(tmp_path, server, repeats=3, preflight=False) as judge:
-        report = run(tmp_path, judge, 2, "ragas:answer_accuracy")
+    report = judged(tmp_path, server, 2, "ragas:answer_accuracy", repeats=3, preflight=False)
     assert len(server.calls) == 2 * 3 * 2
     assert report.judging is not None
     steady = report.judging.lines[0].steadiness
@@ -159,11 +154,8 @@ def test_repetitions_show_how_far_the_judge_agrees_with_itself(tmp_path: Path) -
 
 def test_the_judge_is_tried_before_anything_is_paid_for(tmp_path: Path) -> None:
     server = FaultServer(say=lambda _: "I would rather talk about bees.")
-    with (
-        judging(tmp_path, server) as judge,
-        pytest.raises(LLMReplyError, match="not in the structure that is needed"),
-    ):
-        run(tmp_path, judge)
+    with pytest.raises(LLMReplyError, match="not in the structure that is needed"):
+        judged(tmp_path, server)
     assert len(server.calls) == 15  # three tries, each in four ways and mended once
 
 
@@ -174,7 +166,7 @@ def test_a_dry_run_counts_the_calls_that_the_run_then_makes(tmp_path: Path) -> N
 
     def rehearse() -> DryRun:
         counted = DryRun(chat, None)
-        with counted, judging(tmp_path, InMemory(server), rehearsal=counted) as judge:
+        with counted, judged_by(InMemory(server), chat, rehearsal=counted) as judge:
             run(tmp_path, judge, metrics=metrics)
         return counted
 
@@ -182,7 +174,7 @@ def test_a_dry_run_counts_the_calls_that_the_run_then_makes(tmp_path: Path) -> N
     estimate = before.estimate()
     assert server.calls == [] and before.cases == 5 * 4
     assert not (tmp_path / "cache.sqlite").exists()
-    with judging(tmp_path, server, preflight=False) as judge:
+    with judged_by(server, chat, preflight=False) as judge:
         run(tmp_path, judge, metrics=metrics)
         receipt = judge.session.receipt()
     made = {line.purpose: line.calls for line in receipt.lines}
@@ -197,7 +189,7 @@ def test_a_dry_run_counts_the_calls_that_the_run_then_makes(tmp_path: Path) -> N
     assert recall[0].calls == 4 and recall[0].prompt_tokens == recall[1].prompt_tokens
     # After the run all is kept; in a folder of its own nothing is left to judge.
     again = DryRun(chat, None)
-    with again, judging(tmp_path, InMemory(server), rehearsal=again) as judge:
+    with again, judged_by(InMemory(server), chat, rehearsal=again) as judge:
         run(tmp_path, judge, metrics=metrics, fresh=True)
     after = again.estimate()
     assert all(line.calls == line.cached > 0 for line in after.least.lines)

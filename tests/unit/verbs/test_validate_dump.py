@@ -24,7 +24,7 @@ from ragbench.core.validation import (
     RetrievalQuality,
     Verdict,
 )
-from ragbench.errors import ConfigError, InterruptedRunError, LLMBudgetError
+from ragbench.errors import ConfigError, LLMBudgetError
 from ragbench.verbs.validate import ValidatedQuery
 
 QUERIES = 48
@@ -132,27 +132,6 @@ def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int], wor
             assert not (place / "v.jsonl").exists()
         assert judge(path, Plain, out=place / "v.jsonl") == whole
         assert (place / "v.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
-
-
-@pytest.mark.nightly
-@settings(max_examples=12, deadline=None)
-@given(stops=st.lists(st.integers(0, QUERIES - 1), min_size=1, max_size=4))
-def test_stops_after_any_number_of_verdicts_cost_nothing_twice(stops: list[int]) -> None:
-    with folder() as place:
-        path, log, out = (place / name for name in ("dump.jsonl", "log", "v.jsonl"))
-        written(path, [record(number) for number in range(QUERIES)])
-        make = partial(Plain, log)
-        for count in stops:
-            enough = len(asked(log)) + count
-            stopped = partial(lambda enough: len(asked(log)) >= enough, enough)
-            try:
-                judge(path, make, out=out, stopped=stopped)
-            except InterruptedRunError as error:
-                assert "v.jsonl.journal. The same command continues" in str(error)
-        judge(path, make, out=out)
-        assert sorted(asked(log)) == sorted(record(number)["query"] for number in range(QUERIES))
-        judge(path, Plain, out=place / "whole.jsonl")
-        assert out.read_bytes() == (place / "whole.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("threads", [1, 4])

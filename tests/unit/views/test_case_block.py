@@ -13,7 +13,6 @@ from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.story import JudgedAnswer, JudgedClaim, JudgedSentence
 from ragbench.views.html.case import CaseBlocks
-from ragbench.views.html.chunks import Chunks
 from tests.pages import PAYLOADS
 from tests.unit.views.stored import hostile_report
 
@@ -77,7 +76,7 @@ def test_what_judges_and_a_baseline_say_becomes_no_markup(
     shown: tuple[Report, CaseRow], payload: str
 ) -> None:
     report, row = shown
-    block = CaseBlocks(report.metrics, Chunks(), against(row, payload)).block(claimed(row, payload))
+    block = CaseBlocks(report.metrics, against(row, payload)).block(claimed(row, payload))
     parser = _Elements()
     parser.feed(block)
     assert {tag for tag, _ in parser.found} <= OWN
@@ -92,7 +91,7 @@ def test_a_case_is_shown_with_what_the_baseline_knows_of_it(shown: tuple[Report,
     row = replace(row, response="You get 27 days.")
 
     def block(before: Against | None = None) -> str:
-        return CaseBlocks(report.metrics, Chunks(), before).block(row)
+        return CaseBlocks(report.metrics, before).block(row)
 
     found = against(row, "You get 30 days.")
     assert "You get <u>30 </u>days." in block(found)
