@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -101,46 +100,87 @@ def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
 ) -> CallStage[str, RetrievalResult[Any]]:
     """The stage that calls ``batch_retrieve_with_metadata``."""
-    where = f"{type(rag).__name__}.{RETRIEVAL.rich_batch.name}"
-    way = top_k_of_method(type(cast("object", rag)), RETRIEVAL.rich_batch.name)
-    extra, options = pass_top_k(way, top_k, where)
-    call, call_async = _calls(
+    name = RETRIEVAL.rich_batch.name
+    way = top_k_of_method(type(cast("object", rag)), name)
+    extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
+    return _rag_stage(
         rag,
+        RETRIEVAL,
         lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options),
-        lambda value: to_retrieval_result(value, where),
-        where,
-    )
-    return CallStage(
+        to_retrieval_result,
         name="retrieve",
         identity=identity,
         reads=lambda row: Given(row.case.query, row.case.query.encode()),
-        call=call,
-        call_async=call_async,
-        takes_batches=_takes_batches(rag, RETRIEVAL),
         is_incomplete=_was_recovered,
     )
 
 
-def _calls(
+def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
+    """The stage that calls ``batch_generate_with_metadata``."""
+    return _rag_stage(
+        rag,
+        GENERATION,
+        # Lists of their own: a RAG that sorts or cuts what it is given must not change what is
+        # scored.
+        lambda inputs: rag.batch_generate_with_metadata(
+            [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
+        ),
+        to_generation_result,
+        name="generate",
+        identity=identity,
+        reads=lambda row: _given(rag, row),
+        status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
+    )
+
+
+def _rag_stage(
     rag: RAG,
+    family: Family,
     ask: Callable[[Sequence[Any]], object],
-    checked: Callable[[object], Any],
-    where: str,
-) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
-    """What calls a batch method and checks what it gives: plain, or as a coroutine function."""
+    checked: Callable[[object, str], Any],
+    **known: Any,
+) -> CallStage[Any, Any]:
+    """A stage that calls a batch method and checks what it gives: plain, or as a coroutine."""
+    name = family.rich_batch.name
+    where = f"{type(rag).__name__}.{name}"
+    source = routes(rag.implemented).get(name)
 
     def check(values: object, size: int) -> Sequence[Any]:
-        return [checked(value) for value in to_batch(values, size, where)]
+        return [checked(value, where) for value in to_batch(values, size, where)]
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
-        with _checked_parts(check):
+        try:
             return check(ask(inputs), len(inputs))
+        except PartialBatchError as error:
+            raise _checked(error, check) from error
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
-        with _checked_parts(check):
+        try:
             return check(await cast("Awaitable[object]", ask(inputs)), len(inputs))
+        except PartialBatchError as error:
+            raise _checked(error, check) from error
 
-    return (None, call_async) if isinstance(rag, AsyncRAGInterface) else (call, None)
+    is_async = isinstance(rag, AsyncRAGInterface)
+    return CallStage(
+        call=None if is_async else call,
+        call_async=call_async if is_async else None,
+        # Whether a batch becomes one call of a method that the user wrote.
+        takes_batches=name in rag.implemented or (source is not None and source.batch),
+        **known,
+    )
+
+
+def _checked(
+    error: PartialBatchError, check: Callable[[object, int], Sequence[Any]]
+) -> PartialBatchError:
+    """The results of a batch of which some queries failed, checked as those of any other."""
+    outcomes: list[object] = []
+    for outcome in error.outcomes:
+        try:
+            outcomes += [outcome] if isinstance(outcome, Exception) else check([outcome], 1)
+        except InterfaceError as refused:
+            outcomes.append(refused)
+    return PartialBatchError(outcomes, error.where)
 
 
 def _was_recovered(body: bytes) -> bool:
@@ -151,87 +191,28 @@ def _was_recovered(body: bytes) -> bool:
     return bool(pre_retrieved(result).failures)
 
 
-def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
-    """The stage that calls ``batch_generate_with_metadata``."""
-    where = f"{type(rag).__name__}.{GENERATION.rich_batch.name}"
-
-    call, call_async = _calls(
-        rag,
-        lambda inputs: rag.batch_generate_with_metadata(*_columns(inputs)),
-        lambda value: to_generation_result(value, where),
-        where,
-    )
-    return CallStage(
-        name="generate",
-        identity=identity,
-        reads=_reads_contexts(rag),
-        call=call,
-        call_async=call_async,
-        takes_batches=_takes_batches(rag, GENERATION),
-        status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
-    )
-
-
-def _reads_contexts(rag: RAG) -> Callable[[RunCase], Given[GenerateInput] | StageOutcome]:
+def _given(rag: RAG, row: RunCase) -> Given[GenerateInput] | StageOutcome:
     """The query and the texts that generation is given for it."""
-    # A RAG that answers in one call gets its answer back out of the stored retrieval.
-    restore = rag.restore if isinstance(rag, AdaptedRAG) else None
-
-    def reads(row: RunCase) -> Given[GenerateInput] | StageOutcome:
-        query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
-        if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
-            contexts, digests = given_contexts(row.case)
-        elif before.outcome.reason == NO_CONTEXTS:  # it answered in the call that was to retrieve
-            contexts, digests = (), b""
-        elif before.outcome.value is None:
-            return passed_on(before)
+    query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
+    contexts: Sequence[str]
+    if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
+        contexts = row.case.reference_contexts or ()
+        digests = b"".join(text_digests(contexts))
+    elif before.outcome.reason == NO_CONTEXTS:  # it answered in the call that was to retrieve
+        contexts, digests = (), b""
+    elif before.outcome.value is None:
+        return passed_on(before)
+    else:
+        # A RAG that answers in one call gets its answer back out of the stored retrieval.
+        if first.value is not None and isinstance(rag, AdaptedRAG):
+            rag.restore(query, first.value)
+        if "post_retrieve" in row.settled:
+            contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
         else:
-            if restore is not None and first.value is not None:
-                restore(query, first.value)
-            if "post_retrieve" in row.settled:
-                contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
-            else:
-                contexts, digests = before.outcome.value.contexts, before.texts
-        # Where the query ends must be known: any text may follow.
-        asked = query.encode()
-        return Given((query, contexts), b"%d %b" % (len(asked), asked) + digests)
-
-    return reads
-
-
-def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
-    """The contexts that a RAG without retrieval is given, and their digests."""
-    contexts = case.reference_contexts or ()
-    return contexts, b"".join(text_digests(contexts))
-
-
-def _columns(inputs: Sequence[GenerateInput]) -> tuple[list[str], list[list[str]]]:
-    # Lists of their own: a RAG that sorts or cuts what it is given must not change what is scored.
-    return [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
-
-
-@contextmanager
-def _checked_parts(check: Callable[[object, int], Sequence[Any]]) -> Generator[None]:
-    """Checks the results of a batch of which some queries failed, as those of any other."""
-    try:
-        yield
-    except PartialBatchError as error:
-        outcomes: list[object] = []
-        for outcome in error.outcomes:
-            try:
-                outcomes += [outcome] if isinstance(outcome, Exception) else check([outcome], 1)
-            except InterfaceError as refused:
-                outcomes.append(refused)
-        raise PartialBatchError(outcomes, error.where) from error
-
-
-def _takes_batches(rag: RAG, family: Family) -> bool:
-    """Whether a batch becomes one call of a method that the user wrote."""
-    name = family.rich_batch.name
-    if name in rag.implemented:
-        return True
-    source = routes(rag.implemented).get(name)
-    return source is not None and source.batch
+            contexts, digests = before.outcome.value.contexts, before.texts
+    # Where the query ends must be known: any text may follow.
+    asked = query.encode()
+    return Given((query, contexts), b"%d %b" % (len(asked), asked) + digests)
 
 
 def chunk_service(rag: RAG) -> ChunkSearch | None:
@@ -245,7 +226,7 @@ def chunk_service(rag: RAG) -> ChunkSearch | None:
     asked: Any = getattr(rag, "neighbours", None)
     if asked is None:
         return _RagSearch(name=name, rag=rag)
-    return _SearchAndNeighbours(name=name, rag=rag, asked=asked)
+    return _SearchAndNeighbours(name=name, rag=rag, neighbours=asked)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,10 +242,9 @@ class _RagSearch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _SearchAndNeighbours(_RagSearch):
-    asked: Callable[[str, int], Sequence[Chunk]] = field(repr=False, metadata={"setting": False})
-
-    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
-        return self.asked(chunk_id, top_k)
+    neighbours: Callable[[str, int], Sequence[Chunk]] = field(
+        repr=False, metadata={"setting": False}
+    )
 
 
 LOCATE = "locate"

@@ -69,10 +69,7 @@ def run_version(base: Path, project: Project) -> RunVersion:
     if not RunFolder(path=latest).exists:
         return RunVersion(latest)
     reasons, is_changed = _changed_since(latest, project)
-    if not reasons:
-        return RunVersion(latest)
-    following = base.with_name(f"{base.name}-{number + 1}")
-    return RunVersion(following, latest, reasons, is_changed)
+    return RunVersion(following, latest, reasons, is_changed) if reasons else RunVersion(latest)
 
 
 def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], bool]:
@@ -116,8 +113,6 @@ class OutcomeReuse:
     ) -> None:
         self._journal = journal
         self._watch = watch
-        self._anew = anew
-        """Why nothing may be used again, whatever is the same."""
         self._project = project_of(
             system.rag,
             system.post_retrieval,
@@ -127,46 +122,39 @@ class OutcomeReuse:
             leaving_out=leaving_out,
         )
         self._origins = {stage: _origin_of(stage, system, self._project) for stage in system.stages}
-        self._generations: dict[str, int] = {}
+        self._generations = dict.fromkeys(self._origins, 1)
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
-        self._trust = trust
         self._kept_at = -1
-        self.notes: list[str] = []
-        """What was asked again, and why."""
         reasons: dict[str, list[str]] = {}
         for stage in self._origins:
-            generation, note = self._decide(stage, trust=trust)
-            self._generations[stage] = generation
-            if note:
+            if (stored := journal.runs.origin(stage)) is not None:
+                note = self._decide(stage, *stored, trust=trust, anew=anew)
                 reasons.setdefault(note, []).append(stage)
-        self.notes += [f"{' and '.join(stages)} {note}" for note, stages in reasons.items()]
+        self.notes = [f"{' and '.join(stages)} {note}" for note, stages in reasons.items() if note]
+        """What was asked again, and why."""
+        self.is_inferred = not (trust or journal.runs.is_interrupted) and any(
+            not _is_named(origin) for origin in self._earlier.values()
+        )
+        """Whether a finished run's outcomes are used again since nothing shows a change."""
 
-    def _decide(self, stage: str, *, trust: bool) -> tuple[int, str]:
-        """The stage's generation, and what the report notes on its stored outcomes."""
-        stored = self._journal.runs.origin(stage)
-        if stored is None:
-            return 1, ""
-        generation, body = stored
+    def _decide(self, stage: str, generation: int, body: str, *, trust: bool, anew: str) -> str:
+        """Decides on a stage's stored outcomes, and gives what the report notes on them."""
         before = Origin.from_json(orjson.loads(body))
         self._project.knows(before)
         reuse = may_reuse(before, self._project.changed(before))
-        if self._anew and not _is_named(self._origins[stage]()):
-            reuse = Reuse(False, False, self._anew)
-        self._earlier[stage] = before
-        if reuse.allowed and (self._journal.runs.is_interrupted or not reuse.same_run_only):
-            return generation, _changed_settings(before, self._origins[stage]())
-        if trust:
-            return generation, _TRUSTED.format(because=reuse.because)
-        del self._earlier[stage]
-        return generation + 1, asked_again_sentence(reuse)
-
-    @property
-    def is_inferred(self) -> bool:
-        """Whether a finished run's outcomes are used again since nothing shows a change."""
-        if self._trust or self._journal.runs.is_interrupted:
-            return False
-        return any(not _is_named(origin) for origin in self._earlier.values())
+        now = self._origins[stage]()
+        if anew and not _is_named(now):
+            reuse = Reuse(False, False, anew)
+        is_unseen = reuse.same_run_only and not self._journal.runs.is_interrupted
+        holds = reuse.allowed and not is_unseen
+        if holds or trust:
+            self._generations[stage], self._earlier[stage] = generation, before
+            return (
+                _changed_settings(before, now) if holds else _TRUSTED.format(because=reuse.because)
+            )
+        self._generations[stage] = generation + 1
+        return asked_again_sentence(reuse)
 
     def drop(self, because: str) -> None:
         """Uses none of them, but where the user names a version."""
@@ -187,15 +175,15 @@ class OutcomeReuse:
             return
         self._kept_at = self._watch.changes
         for stage, origin_of in self._origins.items():
-            origin = _together(self._earlier.get(stage), origin_of(), moved)
+            origin, earlier = origin_of(), self._earlier.get(stage)
+            if (earlier is not None or moved) and not _is_named(origin):
+                origin = _together(earlier, origin, moved)
             body = orjson.dumps(origin.as_json()).decode()
             self._journal.runs.keep_origin(stage, self._generations[stage], body)
 
 
 def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
     """What the outcomes of two runs came from: what the later one has not met counts still."""
-    if _is_named(now):
-        return now
     kept = () if earlier is None else (p for p in earlier.parts if p.kind != "setting")
     parts = {(str(part.kind), part.name): part for part in (*kept, *now.parts, *moved)}
     reach: Reach = "open" if "open" in (earlier and earlier.reach, now.reach) else "closed"

@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     from ragbench.stages.judge import Judge, Judging
     from ragbench.stages.on_workers import Workers
 
-_SLOTS = 256
-"""Cases in flight that the file of them has room for at first."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvalSettings:
@@ -229,7 +226,7 @@ def evaluate_entries(
     system = system_of(
         rag, name=settings.rag_name, description=settings.rag_description, top_k=settings.top_k,
         validator=validator, locator=settings.locator, version=version,
-        post_retrieval=dated(post_retrieval, earlier),
+        post_retrieval=post_retrieval and dated(post_retrieval, earlier),
     )  # fmt: skip
     asked = Evaluation(
         system=system, metrics=chosen, matching=settings.matching, judge=_judge(chosen, judging)
@@ -256,7 +253,7 @@ def evaluate_entries(
             in_loop=in_loop,
             anew=anew,
         )
-        noted = replace(begun.manifest, notes=(*settings.notes, *draw.notes(), *begun.notes))
+        noted = replace(begun.manifest, notes=(*settings.notes, *begun.notes))
         scoring = _scoring(asked, noted, journal, draw.gold, folder, earlier.get("matching"))
         _look_for_gold(folder, scoring.known.manifest, journal, settings.corpus, settings.matching)
         stages = [*begun.stages, scoring.stage]
@@ -271,6 +268,7 @@ def evaluate_entries(
             stages = stack.enter_context(
                 _staffed(stages, workers, calls, settings.top_k, over, rag, watch)
             )
+        count = begun.manifest.dataset.cases
         running = Running(
             journal=journal,
             calls=calls,
@@ -279,8 +277,8 @@ def evaluate_entries(
             giving_up=giving_up,
             in_loop=in_loop,
             report=advance or (lambda _: None),
-            cases=begun.manifest.dataset.cases,
-            in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),
+            cases=count,
+            in_flight=stack.enter_context(InFlight.opened(folder.in_flight, count)),
         )
         builder = scoring.settled(_asked_all(stages, running, scoring), settings.corpus)
         begun.reuse.keep(is_last=True)
@@ -315,6 +313,7 @@ def _scoring(
     ]
     table = CellTable(journal, scored, asked.matching)
     known = KnownManifest(manifest, folder.manifest)
+    known.decide(asked.matching)
     tally = MatchingTally(gold) if asked.matching is Matching.AUTO else None
     if tally is not None and earlier is not None and earlier in [*Matching]:
         # Likely still right: cells that are stored need no work then.

@@ -28,7 +28,7 @@ from ragbench import (
     report_of,
 )
 from ragbench.core.matched import Match, MatchedBy
-from ragbench.errors import InterfaceError
+from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.stages.stage import Progress
 from tests.behaviour.rags import AsyncRAG, NotingRAG, OnlyGenerates, cases, counts, rows, run
 
@@ -204,6 +204,27 @@ def test_a_batch_that_names_its_failures_is_checked_like_any_other(tmp_path: Pat
     assert sorted(group.type for group in report.failures) == ["InterfaceError", "ValueError"]
 
 
+def test_calls_that_are_made_again_in_parts_are_warned_of_once_per_stage(tmp_path: Path) -> None:
+    class Single(RAGInterface):
+        def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
+            if len(queries) > 1:
+                raise KeyError("x" * 1_000)
+            return [["text"]]
+
+        def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
+            return ["A"]
+
+    with pytest.warns(RagbenchWarning) as caught:
+        report = run(cases(*"abcd"), Single(), tmp_path, limits=CallSettings(batch_size=4))
+    assert counts(report) == {"retrieve": (4, 0, 0, 0), "generate": (4, 0, 0, 0)}
+    first, second = (str(one.message) for one in caught)
+    assert first.startswith("retrieve: a call for 4 cases failed (KeyError: 'xxx")
+    assert len(first) < 500
+    assert second.startswith(
+        "generate: a call for 4 cases failed (InterfaceError: generate returned"
+    )
+
+
 def test_a_query_that_hangs_fails_by_its_time_limit(tmp_path: Path) -> None:
     release = threading.Event()
 
@@ -358,12 +379,6 @@ def test_the_time_of_a_case_in_a_batch_is_not_known(tmp_path: Path) -> None:
     (latency,) = asked("one", 1).latencies
     assert latency.sharing == 1
     assert latency.longest is not None
-
-
-# --- what is refused before anything runs
-
-
-# --- progress
 
 
 def test_progress_adds_up(tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Outcome, Status
-from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.stages.calls import Manner, attempt, attempt_async, run_async, run_plain
-from ragbench.stages.stage import SplitCalls
 
 
 class Service:
@@ -135,21 +133,6 @@ def test_every_call_for_several_items_that_fails_is_reported(concurrency: int) -
     assert sum(len(part) for part, _ in done) == 6
     # [0 1 2 3] fails, then [0 1]; [1] alone is a failed item, and [2 3] and [4 5] are fine.
     assert reported == [(4, "a guilty one"), (2, "a guilty one")]
-
-
-def test_calls_that_are_split_are_warned_of_once_per_stage() -> None:
-    split = SplitCalls()
-    with pytest.warns(RagbenchWarning) as caught:
-        split.warn("generate", 32, InterfaceError("returned 1 results for 32 queries"))
-        split.warn("generate", 16, InterfaceError("returned 1 results for 16 queries"))
-        split.warn("retrieve", 8, KeyError("x" * 1_000))
-    texts = [str(one.message) for one in caught]
-    assert len(texts) == 2
-    assert texts[0].startswith(
-        "generate: a call for 32 cases failed (InterfaceError: returned 1 results for 32 queries)."
-    )
-    assert texts[1].startswith("retrieve: a call for 8 cases failed (KeyError: 'xxx")
-    assert len(texts[1]) < 500
 
 
 PATIENCE = 30.0
