@@ -23,7 +23,7 @@ from ragbench.core.attribution import (
 from ragbench.core.biography import Biography
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldCause, Matched, SearchedGold
-from ragbench.core.outcome import Cell, Status
+from ragbench.core.outcome import Cell
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
@@ -34,6 +34,7 @@ from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.window import Compared
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
+from ragbench.stats.mean import most_frequent
 
 _CORRECT = 0.5
 """What a judge has to give, of 1, for an answer to count as right."""
@@ -74,10 +75,9 @@ class FoundGold(NamedTuple):
         shown, retrieved = trace.context.value, trace.retrieval.value
         last = matches.get("retrieve" if trace.post_retrieval is None else POST_RETRIEVE)
         if isinstance(last, Matched) and any(grade > 0 for grade in last.grades):
-            first = matches.get("retrieve")
             basis = Basis.IDS if last.is_by_id else Basis.TEXTS
             total = sum(grade > 0 for grade in last.grades)
-            return cls(basis, total, *((_held(one)) for one in (first, last)))
+            return cls(basis, total, _held(matches.get("retrieve")), _held(last))
         texts = map(normalised, trace.case.references)
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
         if not answers:
@@ -85,10 +85,6 @@ class FoundGold(NamedTuple):
         after = _answering(shown, answers)
         before = after if retrieved is shown else _answering(retrieved, answers)
         return cls(Basis.REFERENCE, 1, before, after)
-
-    @property
-    def shown_count(self) -> int:
-        return len(_NOTHING.union(*self.shown))
 
 
 def _held(matched: Compared) -> list[frozenset[int]]:
@@ -126,16 +122,16 @@ def attribute(
             words of response and reference decide.
     """
     answer = _answer(trace, correctness)
-    failed = _failed_stage(trace)
-    if failed is not None:
-        stage, message = failed
-        return Attribution(
-            cause=Cause.FAILED,
-            basis=Basis.NONE,
-            answer=answer,
-            stage=stage,
-            detail=f"{stage} failed: {message}",
-        )
+    for stage, outcome in trace.stages:
+        if outcome.failure is not None and stage not in ("locate", "validate"):
+            message = f"{outcome.failure.type}: {outcome.failure.message}"
+            return Attribution(
+                cause=Cause.FAILED,
+                basis=Basis.NONE,
+                answer=answer,
+                stage=stage,
+                detail=f"{stage} failed: {message}",
+            )
     if is_unanswerable(trace.case):
         return _of_unanswerable(answer)
     if matches is None:
@@ -143,16 +139,55 @@ def attribute(
         biography = biography or biography_of(trace, Matching.AUTO)
     found = None if trace.context.value is None else FoundGold.of(trace, matches)
     by_gold = None if found is None else _by_gold(trace, found, answer, biography, corpus)
-    if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or _is_shown(by_gold)):
+    if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or by_gold.shown):
         return by_gold
     verdict = None if trace.validation is None else trace.validation.value
     if verdict is not None and (by_gold is None or verdict.answer_present):
         return _by_verdict(verdict, answer)
-    return by_gold or _without_gold(answer)
+    if by_gold is not None:
+        return by_gold
+    cause = Cause.RIGHT if answer is Answer.RIGHT else Cause.UNKNOWN
+    return Attribution(cause=cause, basis=Basis.NONE, answer=answer, detail=_WITHOUT_GOLD[answer])
 
 
-def _is_shown(attribution: Attribution) -> bool:
-    return bool(attribution.shown)
+_SAID = {
+    Answer.RIGHT: "the answer is right",
+    Answer.WRONG: "the answer is wrong",
+    Answer.DECLINED: "the system declined",
+    Answer.UNCHECKED: "the answer cannot be checked by words",
+    Answer.NONE: "there is no answer to check",
+}
+_OF_SHOWN = {
+    Answer.RIGHT: Cause.RIGHT,
+    Answer.WRONG: Cause.NOT_USED,
+    Answer.DECLINED: Cause.DECLINED,
+    Answer.UNCHECKED: Cause.SHOWN,
+    Answer.NONE: Cause.SHOWN,
+}
+_OF_ABSENT = {
+    Answer.RIGHT: Cause.RIGHT_WITHOUT,
+    Answer.WRONG: Cause.ANSWERED_WITHOUT,
+    Answer.DECLINED: Cause.UNKNOWN,  # so is what the corpus holds
+    Answer.UNCHECKED: Cause.ANSWERED_WITHOUT,
+    Answer.NONE: Cause.UNKNOWN,
+}
+_OF_UNSEEN = {
+    Answer.RIGHT: Cause.RIGHT,
+    Answer.WRONG: Cause.NOT_SEEN,
+    Answer.DECLINED: Cause.NOT_SEEN,
+    Answer.UNCHECKED: Cause.UNKNOWN,
+    Answer.NONE: Cause.UNKNOWN,
+}
+"""Where no shown chunk holds the words of the reference: other words may say the same."""
+_WITHOUT_GOLD = {
+    Answer.RIGHT: "The answer is right; whether its evidence was shown is unknown.",
+    Answer.WRONG: "The answer is wrong; where its evidence stands is unknown.",
+    Answer.DECLINED: "The system declined; whether there is an answer is unknown.",
+    Answer.UNCHECKED: "The answer cannot be checked by words, and no gold is known.",
+    Answer.NONE: "Neither an answer nor gold is known.",
+}
+_OF_GENERATION = (Cause.NOT_USED, Cause.DECLINED)
+"""What the stage that generates does with what it is shown."""
 
 
 def is_unanswerable(case: Case) -> bool:
@@ -187,14 +222,6 @@ def _answer(trace: Trace, correctness: Cell | None) -> Answer:
     return {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}[is_right]
 
 
-def _failed_stage(trace: Trace) -> tuple[str, str] | None:
-    for name, outcome in trace.stages:
-        if name not in ("locate", "validate") and outcome.status is Status.FAILED:
-            failure = outcome.failure
-            return name, "" if failure is None else f"{failure.type}: {failure.message}"
-    return None
-
-
 def _by_gold(
     trace: Trace,
     found: FoundGold,
@@ -203,20 +230,20 @@ def _by_gold(
     corpus: CorpusGold | None,
 ) -> Attribution:
     known = Attribution(
-        cause=Cause.SHOWN,
+        cause=_OF_SHOWN[answer],
         basis=found.basis,
         answer=answer,
         detail="",
-        shown=found.shown_count,
+        shown=len(_NOTHING.union(*found.shown)),
         golds=found.total,
     )
-    if found.shown_count:
+    if known.shown:
         return _of_shown(trace, found, known)
     is_by_words = found.basis is Basis.REFERENCE
     if answer is Answer.RIGHT and not is_by_words:
         detail = "The answer is right, and the gold was not among the shown chunks."
         return replace(known, cause=Cause.RIGHT_WITHOUT, detail=detail)
-    rank = _best_rank(found.retrieved)
+    rank = next((rank for rank, held in enumerate(found.retrieved, 1) if held), None)
     if rank is not None:
         stage, at = _dropped_by(trace, found.retrieved, biography)
         detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {at or rank}."
@@ -228,23 +255,13 @@ def _by_gold(
     if fate is not None and fate.cause in _LOST:
         return _located(known, fate.nearest, is_in_corpus=corpus is not None)
     if is_by_words:
-        cause, rest = _BY_WORDS[answer]
-        detail = f"No shown chunk seems to hold the reference, by its words; {rest}."
-        return replace(known, cause=cause, detail=detail)
+        detail = f"No shown chunk seems to hold the reference, by its words; {_SAID[answer]}."
+        return replace(known, cause=_OF_UNSEEN[answer], detail=detail)
     size = 0 if trace.retrieval.value is None else len(trace.retrieval.value)
     where = "The corpus holds it; it" if corpus is not None else "It"
     detail = f"{where} is not among the {size:,} retrieved chunks."
     return replace(known, cause=Cause.NOT_RETRIEVED, stage="retrieve", detail=detail)
 
-
-_BY_WORDS = {
-    Answer.RIGHT: (Cause.RIGHT, "the answer is right"),
-    Answer.WRONG: (Cause.NOT_SEEN, "the answer is wrong"),
-    Answer.DECLINED: (Cause.NOT_SEEN, "the system declined"),
-    Answer.UNCHECKED: (Cause.UNKNOWN, "the answer cannot be checked by words"),
-    Answer.NONE: (Cause.UNKNOWN, "there is no answer to check"),
-}
-"""Other words may say the same: that retrieval missed it is not known."""
 
 _LOST = {
     GoldCause.RANKED_LOWER: ("ranking", "The same search has it at rank {rank}."),
@@ -270,32 +287,22 @@ def _located(known: Attribution, fate: SearchedGold, *, is_in_corpus: bool) -> A
     return replace(known, cause=cause, stage=stage, rank=fate.rank, detail=detail)
 
 
-def _best_rank(places: Sequence[frozenset[int]]) -> int | None:
-    return next((rank for rank, held in enumerate(places, 1) if held), None)
-
-
 def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution:
-    rank = _best_rank(found.shown)
-    missing = found.total - found.shown_count
+    rank = next(rank for rank, held in enumerate(found.shown, 1) if held)
+    missing = found.total - (known.shown or 0)
     rest = f"; {missing} of {found.total} gold contexts were not shown" if missing else ""
-    begin, supported = f"Shown at rank {rank}", None
-    stage: str | None = None
-    if known.answer is Answer.RIGHT:
-        cause, detail = Cause.RIGHT, f"{begin}, and the answer is right."
-    elif known.answer is Answer.DECLINED:
-        cause, stage = Cause.DECLINED, "generate"
-        detail = f"{begin}, and the system declined{rest}."
-    elif known.answer is Answer.WRONG:
+    supported = None
+    if known.answer is Answer.WRONG:
         supported = _is_supported_elsewhere(trace, found)
-        other = "another shown chunk holds it" if supported else "no other shown chunk holds it"
-        other_one = "" if supported is None else f"; {other}"
-        cause, stage = Cause.NOT_USED, "generate"
-        detail = f"{begin}, and the answer is wrong{other_one}{rest}."
-    else:
-        is_there = known.answer is Answer.UNCHECKED
-        why = "its answer cannot be checked by words" if is_there else "there is no answer to check"
-        cause, detail = Cause.SHOWN, f"{begin}; {why}{rest}."
-    return replace(known, cause=cause, rank=rank, stage=stage, detail=detail, supported=supported)
+        if supported is not None:
+            rest = f"; {'another' if supported else 'no other'} shown chunk holds it{rest}"
+    return replace(
+        known,
+        rank=rank,
+        stage="generate" if known.cause in _OF_GENERATION else None,
+        detail=f"Shown at rank {rank}, and {_SAID[known.answer]}{rest}.",
+        supported=supported,
+    )
 
 
 def _is_supported_elsewhere(trace: Trace, found: FoundGold) -> bool | None:
@@ -329,82 +336,48 @@ def _dropped_by(
     return biography.step(at), last_life.ranks[at]
 
 
-_BY_PRESENT = {
-    Answer.RIGHT: (Cause.RIGHT, "the answer is right"),
-    Answer.WRONG: (Cause.NOT_USED, "the answer is wrong"),
-    Answer.DECLINED: (Cause.DECLINED, "the system declined"),
-    Answer.UNCHECKED: (Cause.SHOWN, "the answer cannot be checked by words"),
-    Answer.NONE: (Cause.SHOWN, "there is no answer to check"),
-}
-_BY_ABSENT = {
-    Answer.RIGHT: (Cause.RIGHT_WITHOUT, "the answer is right"),
-    Answer.WRONG: (Cause.ANSWERED_WITHOUT, "the system answered, wrongly"),
-    Answer.UNCHECKED: (Cause.ANSWERED_WITHOUT, "the system answered"),
-    Answer.DECLINED: (Cause.UNKNOWN, "the system declined; what the corpus holds is unknown"),
-    Answer.NONE: (Cause.UNKNOWN, "there is no answer to check"),
-}
-
-
 def _by_verdict(verdict: Verdict, answer: Answer) -> Attribution:
-    cause, rest = (_BY_PRESENT if verdict.answer_present else _BY_ABSENT)[answer]
-    probability = verdict.answer_probability
-    said = f"{verdict.validator} gives {probability:.2f} that the shown chunks hold the answer"
+    cause = (_OF_SHOWN if verdict.answer_present else _OF_ABSENT)[answer]
+    said = f"{verdict.validator} gives {verdict.answer_probability:.2f}"
     return Attribution(
         cause=cause,
         basis=Basis.VALIDATOR,
         answer=answer,
-        detail=f"{said}; {rest}.",
-        stage="generate" if cause in (Cause.NOT_USED, Cause.DECLINED) else None,
-        probability=probability,
+        detail=f"{said} that the shown chunks hold the answer; {_SAID[answer]}.",
+        stage="generate" if cause in _OF_GENERATION else None,
+        probability=verdict.answer_probability,
     )
-
-
-def _without_gold(answer: Answer) -> Attribution:
-    if answer is Answer.RIGHT:
-        detail = "The answer is right; whether its evidence was shown is unknown."
-        return Attribution(cause=Cause.RIGHT, basis=Basis.NONE, answer=answer, detail=detail)
-    detail = {
-        Answer.WRONG: "The answer is wrong; where its evidence stands is unknown.",
-        Answer.DECLINED: "The system declined; whether there is an answer is unknown.",
-        Answer.UNCHECKED: "The answer cannot be checked by words, and no gold is known.",
-        Answer.NONE: "Neither an answer nor gold is known.",
-    }[answer]
-    return Attribution(cause=Cause.UNKNOWN, basis=Basis.NONE, answer=answer, detail=detail)
 
 
 @dataclass(slots=True)
 class CauseTally:
     """Counts causes as the cases come."""
 
-    _cases: Counter[Cause] = field(default_factory=Counter[Cause])
-    _estimated: Counter[Cause] = field(default_factory=Counter[Cause])
-    _stages: dict[Cause, Counter[str]] = field(default_factory=dict[Cause, Counter[str]])
-    _examples: dict[Cause, list[str]] = field(default_factory=dict[Cause, list[str]])
+    _found: dict[Cause, tuple[Counter[str], Counter[str], list[str]]] = field(
+        default_factory=dict[Cause, tuple[Counter[str], Counter[str], list[str]]]
+    )
+    """Cases, and of them those estimated; the stages that lost the gold; examples."""
 
     def add(self, case: str, attribution: Attribution) -> None:
-        cause = attribution.cause
-        self._cases[cause] += 1
-        self._estimated[cause] += attribution.basis.is_estimate
+        found = self._found.setdefault(attribution.cause, (Counter(), Counter(), []))
+        counts, stages, examples = found
+        counts["cases"] += 1
+        counts["estimated"] += attribution.basis.is_estimate
         if attribution.stage is not None:
-            self._stages.setdefault(cause, Counter())[attribution.stage] += 1
-        examples = self._examples.setdefault(cause, [])
+            stages[attribution.stage] += 1
         if len(examples) < _EXAMPLES:
             examples.append(case)
 
     def counts(self) -> tuple[CauseCount, ...]:
         """Every cause that occurred, in the order of a case's way through the stages."""
+        found = [(cause, *self._found[cause]) for cause in Cause if cause in self._found]
         return tuple(
             CauseCount(
                 cause=cause,
-                cases=self._cases[cause],
-                estimated=self._estimated[cause],
-                stages=_ordered(self._stages.get(cause, {})),
-                examples=tuple(self._examples.get(cause, ())),
+                cases=counts["cases"],
+                estimated=counts["estimated"],
+                stages=most_frequent(stages),
+                examples=tuple(examples),
             )
-            for cause in Cause
-            if self._cases[cause]
+            for cause, counts, stages, examples in found
         )
-
-
-def _ordered(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -21,6 +21,7 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
 from ragbench.post.stage import Step, steps_of
+from ragbench.stats.mean import most_frequent
 
 _Held = dict[str, tuple[int, ...]]
 """By chunk id: positions of the gold contexts that it holds."""
@@ -188,11 +189,10 @@ class _Effect:
     examples: list[str] = field(default_factory=list[str])
 
     def record(self) -> OperatorEffect:
-        notes = sorted(self.notes.items(), key=lambda item: (-item[1], item[0]))
         return OperatorEffect(
             operator=self.operator,
             **{name: self.counts[name] for name in _COUNTED},
-            notes=tuple((self.wordings[key], number) for key, number in notes),
+            notes=tuple((self.wordings[key], number) for key, number in most_frequent(self.notes)),
             examples=tuple(self.examples),
         )
 
@@ -233,7 +233,7 @@ class BiographyTally:
             gold=count["gold"],
             found=count["found"],
             kept=count["kept"],
-            no_gold=tuple(sorted(self._no_gold.items(), key=lambda item: (-item[1], item[0]))),
+            no_gold=most_frequent(self._no_gold),
         )
 
 

@@ -29,7 +29,7 @@ from ragbench.core.validation import (
 )
 from ragbench.errors import DataError, Problem
 from ragbench.stages.far_dump import SOURCE_FIELDS
-from ragbench.stats.mean import share_of
+from ragbench.stats.mean import most_frequent, share_of
 
 _Read = TypeVar("_Read")
 
@@ -111,9 +111,7 @@ class DoctorTally:
             duplicates=share_of(self.duplicates, self.chunks),
             sources=tuple(
                 SourceCount(source=name, chunks=count, relevant=self.relevant[name])
-                for name, count in sorted(self.sources.items(), key=lambda one: (-one[1], one[0]))[
-                    :_SOURCES
-                ]
+                for name, count in most_frequent(self.sources)[:_SOURCES]
             ),
             weakest=tuple(weak for _, _, weak in sorted(self.weakest, reverse=True)),
             findings=tuple(self._findings(ranks)),

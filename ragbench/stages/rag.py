@@ -101,8 +101,11 @@ def retrieve_stage(
 ) -> CallStage[str, RetrievalResult[Any]]:
     """The stage that calls ``batch_retrieve_with_metadata``."""
     name = RETRIEVAL.rich_batch.name
-    way = top_k_of_method(type(cast("object", rag)), name)
-    extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
+    extra: tuple[int, ...] = ()
+    options: dict[str, int] = {}
+    if top_k is not None:
+        way = top_k_of_method(type(cast("object", rag)), name)
+        extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
     return _rag_stage(
         rag,
         RETRIEVAL,

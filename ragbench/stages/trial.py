@@ -36,6 +36,8 @@ from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
 from ragbench.stages.calls import Manner, attempt, attempt_async
 from ragbench.stages.rag import RAG, GenerateInput, contexts_for_generation, generate_stage
+from ragbench.stages.run_tally import percentile
+from ragbench.stats.mean import most_frequent
 from ragbench.text.token_counter import TokenCounter
 
 NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation was not asked")
@@ -223,7 +225,7 @@ class Trial:
             reused_scores=self.reused,
             passed_over=self.passed_over,
             failed=self.failed,
-            failures=tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0]))),
+            failures=most_frequent(failures),
             acted=None if is_first else self.acted,
             operators=self.biographies.table(),
             answers=None if self.answering is None else self.answers.record(price),
@@ -259,13 +261,6 @@ class Ceiling:
         """A mean a metric; None where nothing was measured."""
         values = self.values or [[] for _ in range(columns)]
         return tuple(math.fsum(one) / len(one) if one else None for one in values)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile: a value that was really measured; 0 without any."""
-    if not values:
-        return 0.0
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def _mean(values: Sequence[float]) -> float | None:

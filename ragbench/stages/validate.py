@@ -41,7 +41,7 @@ from ragbench.stages.call_stage import CallStage, Given, Work
 from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
 from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome
-from ragbench.stats.mean import share_of
+from ragbench.stats.mean import most_frequent, share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
 from ragbench.workers.pool import Batch, Task, WorkerPool
@@ -296,7 +296,7 @@ class ValidationTally:
                 chunks=self.warned_chunks[kind],
                 examples=tuple(self.examples[kind]),
             )
-            for kind, count in sorted(self.warned.items(), key=lambda item: (-item[1], item[0]))
+            for kind, count in most_frequent(self.warned)
         )
 
     def qualities(self) -> dict[str, int]:

@@ -220,9 +220,7 @@ def test_calls_that_are_made_again_in_parts_are_warned_of_once_per_stage(tmp_pat
     first, second = (str(one.message) for one in caught)
     assert first.startswith("retrieve: a call for 4 cases failed (KeyError: 'xxx")
     assert len(first) < 500
-    assert second.startswith(
-        "generate: a call for 4 cases failed (InterfaceError: generate returned"
-    )
+    assert second.startswith("generate: a call for 4 cases failed (InterfaceError: ")
 
 
 def test_a_query_that_hangs_fails_by_its_time_limit(tmp_path: Path) -> None:
