@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, JudgedCell, Status
+from ragbench.core.outcome import JudgedCell
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.probe import preflight
@@ -108,7 +108,7 @@ class JudgeStage:
             Job(row, position)
             for row in window
             for position, place in enumerate(places)
-            if _is_missing(row.cells[place], run)
+            if run.lacks(row.cells[place])
         ]
         waiting = {job.row.number for job in jobs}
         rehearsal = self.judging.rehearsal
@@ -121,8 +121,19 @@ class JudgeStage:
         run.settled(self.name, done, reused=len(window) - len(waiting))
 
     def _judge(self, jobs: Sequence[Job], places: Sequence[int], run: Running) -> None:
-        open_jobs = [job for job in jobs if not self._is_blocked(job, places)]
-        left = Counter(job.row.number for job in open_jobs)
+        def record(job: Job, judged: JudgedCell) -> None:
+            position, judgements = places[job.position], judged.judgements or ()
+            self.table.save_judged(job.row, position, judged.cell, judgements)
+
+        left: Counter[int] = Counter()
+        open_jobs: list[Job] = []
+        for job in jobs:
+            blocked = self.plan.blocked(job.position, job.row.trace)
+            if blocked is not None:
+                record(job, JudgedCell(cell=blocked))
+            else:
+                open_jobs.append(job)
+                left[job.row.number] += 1
         run.settled(self.name, len({job.row.number for job in jobs} - left.keys()))
         run.journal.flush()
         if not open_jobs:
@@ -137,20 +148,11 @@ class JudgeStage:
         for batch in self.judging.judged(open_jobs, judge, run.stopped):
             done = 0
             for job, judged in batch:
-                self._record(job, judged, places)
+                record(job, judged)
                 left[job.row.number] -= 1
                 done += not left[job.row.number]
             run.journal.flush()
             run.settled(self.name, done)
-
-    def _is_blocked(self, job: Job, places: Sequence[int]) -> bool:
-        cell = self.plan.blocked(job.position, job.row.trace)
-        if cell is not None:
-            self._record(job, JudgedCell(cell=cell), places)
-        return cell is not None
-
-    def _record(self, job: Job, judged: JudgedCell, places: Sequence[int]) -> None:
-        self.table.save_judged(job.row, places[job.position], judged.cell, judged.judgements or ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,10 +179,6 @@ def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
 def judged_places(table: CellTable) -> list[int]:
     """Where the judged metrics stand among those of the run."""
     return [at for at, each in enumerate(table.metrics) if each.metric.is_judged]
-
-
-def _is_missing(cell: Cell | None, run: Running) -> bool:
-    return cell is None or (run.retry_failed and cell.status is Status.FAILED)
 
 
 async def _judge_many(

@@ -201,6 +201,10 @@ class Running:
         if done:
             self.report(Progress(stage, self.cases, done, failed, reused, recorded))
 
+    def lacks(self, cell: Cell | None) -> bool:
+        """Whether a cell has to be computed."""
+        return cell is None or (self.retry_failed and cell.status is Status.FAILED)
+
     def warn_of_split(self, stage: str, size: int, error: BaseException) -> None:
         """Warns, once per stage, that a call for several cases failed and is made again in parts.
 
