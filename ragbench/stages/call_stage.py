@@ -30,7 +30,7 @@ from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.stages.calls import Manner, run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
-from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome, settle_stored
+from ragbench.stages.stage import STOPPED, InLoop, RunCase, Running, StageOutcome, settle_stored
 from ragbench.workers.pool import Batch, Task, WorkerPool
 
 InputT = TypeVar("InputT")
@@ -157,6 +157,21 @@ class CallStage(Generic[InputT, ValueT]):
         stored = StoredOutcome.of(item.key, outcome, Known.ASKED, encoded)
         journal.record_outcome(item.row.number, name, stored, encoded.pairs)
         return StageOutcome(outcome, stored.texts, stored.digest)
+
+    def ask_once(
+        self, given: InputT, in_loop: InLoop, timeout: float | None = None
+    ) -> Outcome[ValueT]:
+        """What one input gives, beside any run."""
+        manner, found = Manner(stage=self.name, timeout=timeout), list[Outcome[ValueT]]()
+        if self.call is not None:
+            for _, outcomes in run_plain(self.call, [[given]], manner):
+                found += outcomes
+        elif self.call_async is not None:
+            asked = run_async(
+                self.call_async, [[given]], manner, lambda _, some: found.extend(some)
+            )
+            in_loop(asked)
+        return found[0]
 
     def keep_taken(
         self,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
 from ragbench.core.calling import LoopThread
@@ -34,8 +34,7 @@ from ragbench.post.stage import (
 )
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
-from ragbench.stages.calls import Manner, attempt, attempt_async
-from ragbench.stages.rag import RAG, GenerateInput, contexts_for_generation, generate_stage
+from ragbench.stages.rag import RAG, contexts_for_generation, generate_stage
 from ragbench.stages.run_tally import percentile
 from ragbench.stats.mean import most_frequent
 from ragbench.text.token_counter import TokenCounter
@@ -44,15 +43,6 @@ NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation 
 _NOTHING_LEFT: Outcome[Any] = Outcome(
     status=Status.SKIPPED, reason="there was nothing to generate from"
 )
-
-
-class _Through(NamedTuple):
-    """A case that went through a variant."""
-
-    left: Outcome[RetrievalResult[Any]]
-    seconds: float
-    """Of post-retrieval."""
-    answer: Outcome[GenerationResult[Any]]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,25 +127,20 @@ class Trial:
         known = 0 if self.scores is None else self.scores.reused
         if not self.seconds:
             self._warm_up(window)
-        traces = [
-            self._counted(trace, done)
-            for trace, done in zip(window, pool.map(self._through, window), strict=True)
-        ]
-        for trace in traces:
-            self.biographies.add(trace.case.id, biography_of(trace, self.matching))
-            left = _left(trace)
-            if first is self:
-                self.left[trace.case.id] = left
-            else:
-                self.acted += left != first.left[trace.case.id]
-        self._score(traces, plan)
-        self.reused += 0 if self.scores is None else self.scores.reused - known
-
-    def _score(self, traces: Sequence[Trace], plan: Plan) -> None:
+        traces = [*pool.map(self._through, window)]
         self.values = self.values or [{} for _ in plan.metrics]
         for trace, cells in zip(traces, plan.score(traces), strict=True):
+            id = trace.case.id
+            self._count(trace)
+            self.biographies.add(id, biography_of(trace, self.matching))
             for values, cell in zip(self.values, cells, strict=True):
-                values[trace.case.id] = cell.value
+                values[id] = cell.value
+            left = _left(trace)
+            if first is self:
+                self.left[id] = left
+            else:
+                self.acted += left != first.left[id]
+        self.reused += 0 if self.scores is None else self.scores.reused - known
 
     def _warm_up(self, window: Sequence[Trace]) -> None:
         """What is loaded at the first call is not part of a query's time."""
@@ -166,26 +151,19 @@ class Trial:
                 self._run(trace.case.query, trace.retrieval.value)
                 return
 
-    def _through(self, trace: Trace) -> _Through:
-        given = trace.retrieval.value
+    def _through(self, trace: Trace) -> Trace:
+        """The case as the variant leaves it, with an answer where somebody is asked."""
+        given, query, answer = trace.retrieval.value, trace.case.query, NOT_GENERATED
         if given is None:
-            return _Through(trace.retrieval, 0.0, NOT_GENERATED)
+            return replace(trace, post_retrieval=trace.retrieval, generation=answer)
         started = time.perf_counter()
-        left = self._run(trace.case.query, given)
-        seconds = time.perf_counter() - started
-        if self.answering is None:
-            return _Through(left, seconds, NOT_GENERATED)
-        if left.value is None:
-            return _Through(left, seconds, _NOTHING_LEFT)
-        return _Through(left, seconds, self.answering.answer(trace.case.query, left.value))
-
-    def _counted(self, trace: Trace, done: _Through) -> Trace:
-        if trace.retrieval.value is not None:
-            self.seconds.append(done.seconds)
-            self._count(done.left)
-            if self.answering is not None:
-                self.answers.add(done.answer)
-        return replace(trace, post_retrieval=done.left, generation=done.answer)
+        left = self._run(query, given)
+        left = replace(left, seconds=time.perf_counter() - started)
+        if self.answering is not None:
+            answer = _NOTHING_LEFT
+            if left.value is not None:
+                answer = self.answering.answer(query, left.value)
+        return replace(trace, post_retrieval=left, generation=answer)
 
     def _run(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
         try:
@@ -197,15 +175,21 @@ class Trial:
             return Outcome(status=Status.FAILED, failure=failure)
         return Outcome(status=Status.MEASURED, value=value)
 
-    def _count(self, outcome: Outcome[RetrievalResult[Any]]) -> None:
-        if outcome.value is None:
-            self.failed += 1
-            self.failures[str(outcome.failure)] += 1
+    def _count(self, trace: Trace) -> None:
+        left = trace.context
+        if trace.retrieval.value is None:
             return
-        texts, _ = contexts_for_generation(outcome.value, b"")
+        self.seconds.append(left.seconds or 0.0)
+        if self.answering is not None:
+            self.answers.add(trace.generation)
+        if left.value is None:
+            self.failed += 1
+            self.failures[str(left.failure)] += 1
+            return
+        texts, _ = contexts_for_generation(left.value, b"")
         self.tokens.append(sum(self.counter.count(text) for text in texts))
-        self.chunks += len(outcome.value)
-        failures = [str(f) for step in steps_of(outcome.value) for f in step.failures]
+        self.chunks += len(left.value)
+        failures = [str(f) for step in steps_of(left.value) for f in step.failures]
         self.failures.update(failures)
         self.passed_over += bool(failures)
 
@@ -267,9 +251,6 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-_GENERATE = Manner(stage="generate")
-
-
 class Answering:
     """A RAG's generation, for the length of a block.
 
@@ -306,7 +287,7 @@ class Answering:
             known = self._known.get(key)
         if known is not None:
             return known
-        outcome = self._asked((query, texts))
+        outcome = self._stage.ask_once((query, texts), self._loop.run)
         if outcome.value is not None:
             outcome = replace(outcome, status=self._stage.status(outcome.value))
         with self._lock:
@@ -317,17 +298,3 @@ class Answering:
     def forget(self) -> None:
         """Forgets all answers: no case of before comes again."""
         self._known.clear()
-
-    def _asked(self, given: GenerateInput) -> Outcome[GenerationResult[Any]]:
-        if self._stage.call is not None:
-            _, outcomes = next(attempt(self._stage.call, [given], _GENERATE))
-            return outcomes[0]
-        if not self._loop.running:
-            raise ConfigError("an async RAG answers within 'with Answering(rag):' alone")
-        return self._loop.run(self._awaited([given]))
-
-    async def _awaited(self, given: Sequence[GenerateInput]) -> Outcome[GenerationResult[Any]]:
-        call = self._stage.call_async
-        assert call is not None
-        _, outcomes = await anext(attempt_async(call, given, _GENERATE))
-        return outcomes[0]
