@@ -80,26 +80,21 @@ def validate_query(validator: Validator, dump: RetrievalDump) -> Verdict:
     found = verdict.inspection
     if found is None:
         found = inspect_chunks(dump.query, dump.chunks).found
-    said = {*(warning.message for warning in found), *(one.detail for one in verdict.conflicts)}
-    own = [text for text in verdict.warnings if text not in said]
+    conflicts = [one.detail for one in verdict.conflicts]
+    said = {*(warning.message for warning in found), *conflicts}
     found = (*dump.warnings, *found)
-    texts = [
-        *map(str, found),
-        *(f"conflict: {one.detail}" for one in verdict.conflicts),
-        *(f"validator: {text}" for text in own),
-    ]
+    texts = [*map(str, found), *(f"conflict: {text}" for text in conflicts)]
+    texts += [f"validator: {text}" for text in verdict.warnings if text not in said]
     return replace(verdict, inspection=found, warnings=tuple(texts))
 
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateInput, Verdict]:
     def call(inputs: Sequence[ValidateInput]) -> Sequence[Verdict]:
-        return [
-            validate_query(
-                validator,
-                RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks())),
-            )
+        dumps = (
+            RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks()))
             for query, result in inputs
-        ]
+        )
+        return [validate_query(validator, dump) for dump in dumps]
 
     return CallStage(
         name=VALIDATE,
@@ -122,15 +117,14 @@ def validator_call(
 
     def call(dump: RetrievalDump) -> Outcome[Verdict]:
         started = time.perf_counter()
+        outcome: Outcome[Verdict]
         try:
-            verdict = validate_query(validator, dump)
+            outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
         except (ConfigError, MissingExtraError, LLMStoppedError):
             raise  # every other query would fail alike
         except Exception as error:  # noqa: BLE001  # one query's failure is no other's
-            failure, seconds = Failure.of(error, stage=VALIDATE), time.perf_counter() - started
-            return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
-        seconds = time.perf_counter() - started
-        return Outcome(status=Status.MEASURED, value=verdict, seconds=seconds)
+            outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
+        return replace(outcome, seconds=time.perf_counter() - started)
 
     return call
 
@@ -259,10 +253,11 @@ class ValidationTally:
     def count(self, name: str, outcome: Outcome[Verdict]) -> None:
         """Counts a verdict; a failure is in no figure."""
         verdict = outcome.value
+        if outcome.failure is not None:
+            self.failed += 1
+            if len(self.failures) < _EXAMPLES:
+                self.failures.append(f"{name}: {outcome.failure}")
         if verdict is None:
-            if outcome.failure is not None:
-                self.failed += 1
-                _keep_first(self.failures, f"{name}: {outcome.failure}")
             return
         self.validator = verdict.validator
         self.verdicts += 1
@@ -280,13 +275,15 @@ class ValidationTally:
             self.count_warnings(name, kinds)
 
     def count_warnings(self, name: str, kinds: Iterable[tuple[str, int]]) -> None:
-        seen: set[str] = set()
+        seen: dict[str, int] = Counter()
         for kind, chunks in kinds:
-            self.warned_chunks[kind] += chunks
-            if kind not in seen:
-                seen.add(kind)
-                self.warned[kind] += 1
-                _keep_first(self.examples.setdefault(kind, []), name)
+            seen[kind] += chunks
+        self.warned_chunks.update(seen)
+        for kind in seen:
+            self.warned[kind] += 1
+            examples = self.examples.setdefault(kind, [])
+            if len(examples) < _EXAMPLES:
+                examples.append(name)
 
     def warnings(self) -> tuple[WarningCount, ...]:
         return tuple(
@@ -305,28 +302,25 @@ class ValidationTally:
     def table(self) -> ValidationTable | None:
         if not self.verdicts:
             return None
+        cells = self.cells
         return ValidationTable(
             validator=self.validator,
             verdicts=self.verdicts,
             quality=self.qualities(),
             answer_present=share_of(self.present, self.verdicts),
             matrix=tuple(
-                self._cell(present, answered)
+                MatrixCell(
+                    answer_present=present,
+                    answered=answered,
+                    rate=share_of(
+                        cells[present, answered], cells[present, True] + cells[present, False]
+                    ),
+                )
                 for present in (True, False)
                 for answered in (True, False)
             ),
-            unmatched=self.verdicts - self.cells.total(),
+            unmatched=self.verdicts - cells.total(),
         )
-
-    def _cell(self, present: bool, answered: bool) -> MatrixCell:
-        total = self.cells[present, True] + self.cells[present, False]
-        rate = share_of(self.cells[present, answered], total)
-        return MatrixCell(answer_present=present, answered=answered, rate=rate)
 
 
 _EXAMPLES = 5
-
-
-def _keep_first(examples: list[str], text: str) -> None:
-    if len(examples) < _EXAMPLES:
-        examples.append(text)

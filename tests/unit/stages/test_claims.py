@@ -8,7 +8,7 @@ from ragbench import Cell, parse_metrics
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep, Quote
 from ragbench.core.story import JudgedAnswer
-from ragbench.stages.claims import judged_answers
+from ragbench.stages.story import judged_answers
 
 ANSWER = "You get 27 days of leave. The office in Porto closes at six. Dogs are welcome."
 
