@@ -244,7 +244,7 @@ class BiographyTally:
         gold = biography.gold
         self._counts.update(
             cases=1,
-            judged=biography.no_gold is None,
+            judged=int(biography.no_gold is None),
             gold=len(gold),
             found=sum(fate.is_found for fate in gold),
             kept=sum(fate.ranks[-1] is not None for fate in gold),

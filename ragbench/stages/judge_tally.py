@@ -57,10 +57,10 @@ class _Account:
             is_unreported = step.prompt_tokens is None or step.completion_tokens is None
             self.counts.update(
                 answers=1,
-                unpriced=step.cost is None,
+                unpriced=int(step.cost is None),
                 quotes=len(step.quotes),
                 fabricated=sum(quote.is_fabricated for quote in step.quotes),
-                unreported=is_unreported,
+                unreported=int(is_unreported),
                 prompt=0 if is_unreported else step.prompt_tokens or 0,
                 completion=0 if is_unreported else step.completion_tokens or 0,
             )
@@ -76,7 +76,7 @@ class _Account:
             self.unproved[name] += is_panel and not values and is_unproved
             if len(values) >= 2:
                 variance = statistics.variance(values)
-                self.counts.update(repeated=1, changed=min(values) != max(values))
+                self.counts.update(repeated=1, changed=int(min(values) != max(values)))
                 self.variances += variance
                 self.errors += variance / len(values)
         if is_panel:

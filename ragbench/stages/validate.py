@@ -302,7 +302,8 @@ class ValidationTally:
     def table(self) -> ValidationTable | None:
         if not self.verdicts:
             return None
-        cells = self.cells
+        cells, both = self.cells, (True, False)
+        totals = {present: sum(cells[present, answered] for answered in both) for present in both}
         return ValidationTable(
             validator=self.validator,
             verdicts=self.verdicts,
@@ -312,12 +313,10 @@ class ValidationTally:
                 MatrixCell(
                     answer_present=present,
                     answered=answered,
-                    rate=share_of(
-                        cells[present, answered], cells[present, True] + cells[present, False]
-                    ),
+                    rate=share_of(cells[present, answered], totals[present]),
                 )
-                for present in (True, False)
-                for answered in (True, False)
+                for present in both
+                for answered in both
             ),
             unmatched=self.verdicts - cells.total(),
         )
