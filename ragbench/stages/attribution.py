@@ -22,7 +22,7 @@ from ragbench.core.attribution import (
 )
 from ragbench.core.biography import Biography
 from ragbench.core.case import Case
-from ragbench.core.matched import GoldCause, Matched, SearchedGold
+from ragbench.core.matched import GoldCause, Matched
 from ragbench.core.outcome import Cell
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
@@ -133,7 +133,14 @@ def attribute(
                 detail=f"{stage} failed: {message}",
             )
     if is_unanswerable(trace.case):
-        return _of_unanswerable(answer)
+        cause = _OF_UNANSWERABLE.get(answer, Cause.ANSWERED_WITHOUT)
+        return Attribution(
+            cause=cause,
+            basis=Basis.LABEL,
+            answer=answer,
+            detail=_UNANSWERABLE[cause],
+            stage="generate" if cause is Cause.ANSWERED_WITHOUT else None,
+        )
     if matches is None:
         matches = matches_of(trace, Matching.AUTO)
         biography = biography or biography_of(trace, Matching.AUTO)
@@ -147,44 +154,41 @@ def attribute(
     if by_gold is not None:
         return by_gold
     cause = Cause.RIGHT if answer is Answer.RIGHT else Cause.UNKNOWN
-    return Attribution(cause=cause, basis=Basis.NONE, answer=answer, detail=_WITHOUT_GOLD[answer])
+    said = _OF[answer].said
+    detail = f"{said[0].upper()}{said[1:]}, and no gold is known."
+    return Attribution(cause=cause, basis=Basis.NONE, answer=answer, detail=detail)
 
 
-_SAID = {
-    Answer.RIGHT: "the answer is right",
-    Answer.WRONG: "the answer is wrong",
-    Answer.DECLINED: "the system declined",
-    Answer.UNCHECKED: "the answer cannot be checked by words",
-    Answer.NONE: "there is no answer to check",
+class _Outcome(NamedTuple):
+    """What an answer says of a case, by where the gold was."""
+
+    said: str
+    shown: Cause
+    absent: Cause
+    """A validator says that no shown chunk holds it."""
+    unseen: Cause
+    """No shown chunk holds the words of the reference: others may say the same."""
+
+
+_OF = {
+    Answer.RIGHT: _Outcome("the answer is right", Cause.RIGHT, Cause.RIGHT_WITHOUT, Cause.RIGHT),
+    Answer.WRONG: _Outcome(
+        "the answer is wrong", Cause.NOT_USED, Cause.ANSWERED_WITHOUT, Cause.NOT_SEEN
+    ),
+    Answer.DECLINED: _Outcome("the system declined", Cause.DECLINED, Cause.UNKNOWN, Cause.NOT_SEEN),
+    Answer.UNCHECKED: _Outcome(
+        "the answer cannot be checked by words",
+        Cause.SHOWN,
+        Cause.ANSWERED_WITHOUT,
+        Cause.UNKNOWN,
+    ),
+    Answer.NONE: _Outcome("there is no answer to check", Cause.SHOWN, Cause.UNKNOWN, Cause.UNKNOWN),
 }
-_OF_SHOWN = {
-    Answer.RIGHT: Cause.RIGHT,
-    Answer.WRONG: Cause.NOT_USED,
-    Answer.DECLINED: Cause.DECLINED,
-    Answer.UNCHECKED: Cause.SHOWN,
-    Answer.NONE: Cause.SHOWN,
-}
-_OF_ABSENT = {
-    Answer.RIGHT: Cause.RIGHT_WITHOUT,
-    Answer.WRONG: Cause.ANSWERED_WITHOUT,
-    Answer.DECLINED: Cause.UNKNOWN,  # so is what the corpus holds
-    Answer.UNCHECKED: Cause.ANSWERED_WITHOUT,
-    Answer.NONE: Cause.UNKNOWN,
-}
-_OF_UNSEEN = {
-    Answer.RIGHT: Cause.RIGHT,
-    Answer.WRONG: Cause.NOT_SEEN,
-    Answer.DECLINED: Cause.NOT_SEEN,
-    Answer.UNCHECKED: Cause.UNKNOWN,
-    Answer.NONE: Cause.UNKNOWN,
-}
-"""Where no shown chunk holds the words of the reference: other words may say the same."""
-_WITHOUT_GOLD = {
-    Answer.RIGHT: "The answer is right; whether its evidence was shown is unknown.",
-    Answer.WRONG: "The answer is wrong; where its evidence stands is unknown.",
-    Answer.DECLINED: "The system declined; whether there is an answer is unknown.",
-    Answer.UNCHECKED: "The answer cannot be checked by words, and no gold is known.",
-    Answer.NONE: "Neither an answer nor gold is known.",
+_OF_UNANSWERABLE = {Answer.DECLINED: Cause.RIGHT, Answer.NONE: Cause.UNKNOWN}
+_UNANSWERABLE = {
+    Cause.RIGHT: "There is no answer, and the system declined.",
+    Cause.UNKNOWN: "There is no answer, and generation was not run.",
+    Cause.ANSWERED_WITHOUT: "There is no answer, and the system answered.",
 }
 _OF_GENERATION = (Cause.NOT_USED, Cause.DECLINED)
 """What the stage that generates does with what it is shown."""
@@ -196,15 +200,6 @@ def is_unanswerable(case: Case) -> bool:
         return not case.answerable
     nothing = case.reference_context_ids == () or case.grades == {}
     return nothing and not case.references
-
-
-def _of_unanswerable(answer: Answer) -> Attribution:
-    cause, detail = {
-        Answer.DECLINED: (Cause.RIGHT, "There is no answer, and the system declined."),
-        Answer.NONE: (Cause.UNKNOWN, "There is no answer, and generation was not run."),
-    }.get(answer, (Cause.ANSWERED_WITHOUT, "There is no answer, and the system answered."))
-    stage = "generate" if cause is Cause.ANSWERED_WITHOUT else None
-    return Attribution(cause=cause, basis=Basis.LABEL, answer=answer, detail=detail, stage=stage)
 
 
 def _answer(trace: Trace, correctness: Cell | None) -> Answer:
@@ -230,7 +225,7 @@ def _by_gold(
     corpus: CorpusGold | None,
 ) -> Attribution:
     known = Attribution(
-        cause=_OF_SHOWN[answer],
+        cause=_OF[answer].shown,
         basis=found.basis,
         answer=answer,
         detail="",
@@ -253,10 +248,14 @@ def _by_gold(
         return replace(known, cause=Cause.NOT_IN_CORPUS, detail=detail)
     fate = None if trace.location is None else trace.location.value
     if fate is not None and fate.cause in _LOST:
-        return _located(known, fate.nearest, is_in_corpus=corpus is not None)
+        (stage, sentence), rank = _LOST[fate.cause], fate.nearest.rank
+        missing = fate.cause is GoldCause.NOT_INDEXED and corpus is None
+        cause = Cause.NOT_IN_CORPUS if missing else Cause.NOT_RETRIEVED
+        detail = sentence.format(rank=rank)
+        return replace(known, cause=cause, stage=stage, rank=rank, detail=detail)
     if is_by_words:
-        detail = f"No shown chunk seems to hold the reference, by its words; {_SAID[answer]}."
-        return replace(known, cause=_OF_UNSEEN[answer], detail=detail)
+        detail = f"No shown chunk seems to hold the reference, by its words; {_OF[answer].said}."
+        return replace(known, cause=_OF[answer].unseen, detail=detail)
     size = 0 if trace.retrieval.value is None else len(trace.retrieval.value)
     where = "The corpus holds it; it" if corpus is not None else "It"
     detail = f"{where} is not among the {size:,} retrieved chunks."
@@ -266,25 +265,13 @@ def _by_gold(
 _LOST = {
     GoldCause.RANKED_LOWER: ("ranking", "The same search has it at rank {rank}."),
     GoldCause.LOST_BY_THRESHOLD: ("threshold", "The score threshold left it out, at rank {rank}."),
-    GoldCause.LOST_BY_INDEX: (
-        "index",
-        "The store's index missed it; exact search: rank {rank}.",
-    ),
+    GoldCause.LOST_BY_INDEX: ("index", "The store's index missed it; exact search: rank {rank}."),
     GoldCause.LOST_BY_FILTER: ("filter", "The filter excludes it."),
     GoldCause.NOT_RANKED: ("ranking", "The collection holds it, ranked too low to be looked at."),
     GoldCause.CUT: ("chunking", "It was cut: no chunk holds all of it."),
     GoldCause.NOT_INDEXED: ("indexing", "No chunk of the collection holds it."),
 }
 """What lost the gold, and the sentence that says so."""
-
-
-def _located(known: Attribution, fate: SearchedGold, *, is_in_corpus: bool) -> Attribution:
-    """What looking into the collection says of gold that was not retrieved."""
-    stage, sentence = _LOST[fate.cause]
-    missing = fate.cause is GoldCause.NOT_INDEXED and not is_in_corpus
-    cause = Cause.NOT_IN_CORPUS if missing else Cause.NOT_RETRIEVED
-    detail = sentence.format(rank=fate.rank)
-    return replace(known, cause=cause, stage=stage, rank=fate.rank, detail=detail)
 
 
 def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution:
@@ -300,7 +287,7 @@ def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution
         known,
         rank=rank,
         stage="generate" if known.cause in _OF_GENERATION else None,
-        detail=f"Shown at rank {rank}, and {_SAID[known.answer]}{rest}.",
+        detail=f"Shown at rank {rank}, and {_OF[known.answer].said}{rest}.",
         supported=supported,
     )
 
@@ -321,29 +308,27 @@ def _dropped_by(
     before = trace.retrieval.value
     if before is None or biography is None:
         return POST_RETRIEVE, None
-    lost = [gold for gold in biography.gold if gold.is_lost]
-    if lost:
-        last = max(lost, key=lambda gold: gold.lost_by or 0)
-        return biography.lost_by(last) or POST_RETRIEVE, last.lost_at
-    # Only reference answers are known: the chunks that hold one are followed.
-    ids = [chunk.id for chunk in before.to_chunks()]
-    wanted = {id for id, held in zip(ids, retrieved, strict=True) if held}
-    lives = [life for life in biography.lives if life.id in wanted and life.dropped_by is not None]
-    if not lives:
+    gone = [(one.lost_by, one.ranks) for one in biography.gold if one.lost_by is not None]
+    if not gone:
+        # Only reference answers are known: the chunks that hold one are followed.
+        ids = [chunk.id for chunk in before.to_chunks()]
+        wanted = {id for id, held in zip(ids, retrieved, strict=True) if held}
+        lives = [life for life in biography.lives if life.id in wanted]
+        gone = [(one.dropped_by, one.ranks) for one in lives if one.dropped_by is not None]
+    if not gone:
         return biography.step(len(biography.operators) - 1), None
-    last_life = max(lives, key=lambda life: life.dropped_by or 0)
-    at = last_life.dropped_by or 0
-    return biography.step(at), last_life.ranks[at]
+    at, ranks = max(gone, key=lambda one: one[0])
+    return biography.step(at), ranks[at]
 
 
 def _by_verdict(verdict: Verdict, answer: Answer) -> Attribution:
-    cause = (_OF_SHOWN if verdict.answer_present else _OF_ABSENT)[answer]
+    cause = _OF[answer].shown if verdict.answer_present else _OF[answer].absent
     said = f"{verdict.validator} gives {verdict.answer_probability:.2f}"
     return Attribution(
         cause=cause,
         basis=Basis.VALIDATOR,
         answer=answer,
-        detail=f"{said} that the shown chunks hold the answer; {_SAID[answer]}.",
+        detail=f"{said} that the shown chunks hold the answer; {_OF[answer].said}.",
         stage="generate" if cause in _OF_GENERATION else None,
         probability=verdict.answer_probability,
     )

@@ -246,7 +246,7 @@ class BiographyTally:
             cases=1,
             judged=int(biography.no_gold is None),
             gold=len(gold),
-            found=sum(fate.is_found for fate in gold),
+            found=sum(fate.chunk is not None for fate in gold),
             kept=sum(fate.ranks[-1] is not None for fate in gold),
         )
         if biography.no_gold is not None:

@@ -113,7 +113,7 @@ def test_the_operator_that_dropped_a_gold_chunk_is_named_with_its_last_rank() ->
     assert (copy.gold, copy.ranks, copy.lost_by) == ("leave-copy", (3, 2, 2, 2), None)
     assert (badge.gold, badge.ranks, badge.chunk) == ("badge", (1, 4, 3, None), "badge")
     assert found.lost_by(badge) == "filter.top_k"
-    assert badge.lost_at == 3
+    assert badge.lost_by is not None and badge.ranks[badge.lost_by] == 3
     lives = {life.id: life for life in found.lives}
     assert lives["leave"].ranks == (2, 3, None, None)
     assert lives["leave"].dropped_by == 1
@@ -123,7 +123,7 @@ def test_the_operator_that_dropped_a_gold_chunk_is_named_with_its_last_rank() ->
 
 def test_a_gold_chunk_that_was_never_retrieved_is_not_lost() -> None:
     (fate,) = biography(case("elsewhere"), TopK(k=1)).gold
-    assert (fate.is_found, fate.is_lost, fate.ranks) == (False, False, (None, None))
+    assert (fate.chunk, fate.lost_by, fate.ranks) == (None, None, (None, None))
 
 
 def test_a_gold_text_is_lost_by_the_operator_that_cut_it_out() -> None:
