@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric, Need
-from ragbench.core.outcome import Cell, Failure, Judgement
+from ragbench.core.outcome import Cell, Judgement
 from ragbench.core.trace import Trace
 from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
@@ -273,10 +273,3 @@ def scorer(
         return plan.score([item.trace for item in items], [item.matched for item in items])
 
     return call
-
-
-def lost_cells(case: ScoreInput) -> tuple[Cell, ...]:
-    """The cells of a case that takes down every worker that it is given to."""
-    message = "took three worker processes down, perhaps for lack of memory"
-    failure = Failure(type="ProcessDied", message=message, stage="score")
-    return tuple(Cell.failed(failure) for _ in case.metrics)
