@@ -33,46 +33,35 @@ class Service:
         return self(items)
 
 
-def settle(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
-    return {
-        item: outcome
-        for part, outcomes in attempt(service, items, Manner(stage="retrieve"))
-        for item, outcome in zip(part, outcomes, strict=True)
-    }
+def settle(service: Service, items: Sequence[int]) -> list[tuple[int, Outcome[int]]]:
+    done = attempt(service, items, Manner(stage="retrieve"))
+    return [pair for part, outcomes in done for pair in zip(part, outcomes, strict=True)]
 
 
-def settle_async(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
-    async def run() -> dict[int, Outcome[int]]:
-        found: dict[int, Outcome[int]] = {}
-        async for part, outcomes in attempt_async(service.later, items, Manner(stage="retrieve")):
-            found.update(zip(part, outcomes, strict=True))
-        return found
+def settle_async(service: Service, items: Sequence[int]) -> list[tuple[int, Outcome[int]]]:
+    async def run() -> list[tuple[int, Outcome[int]]]:
+        done = attempt_async(service.later, items, Manner(stage="retrieve"))
+        return [pair async for part, found in done for pair in zip(part, found, strict=True)]
 
     return asyncio.run(run())
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 40), st.sets(st.integers(0, 39)))
-def test_exactly_the_guilty_items_fail(size: int, guilty: set[int]) -> None:
-    service = Service(frozenset(guilty))
-    found = settle(service, range(size))
-    assert list(found) == list(range(size))
-    for item, outcome in found.items():
-        if item in guilty:
-            assert outcome.status is Status.FAILED
-            assert outcome.failure is not None
-            assert (outcome.failure.type, outcome.failure.stage) == ("ValueError", "retrieve")
-        else:
-            assert (outcome.status, outcome.value) == (Status.MEASURED, item * 2)
-
-
-@settings(max_examples=30)
-@given(st.integers(1, 20), st.sets(st.integers(0, 19)))
-def test_coroutines_end_the_same(size: int, guilty: set[int]) -> None:
-    plain, later = Service(frozenset(guilty)), Service(frozenset(guilty))
-    assert {item: o.value for item, o in settle(plain, range(size)).items()} == {
-        item: o.value for item, o in settle_async(later, range(size)).items()
-    }
-    assert plain.calls == later.calls
+def test_exactly_the_guilty_items_fail_of_functions_and_coroutines(
+    size: int, guilty: set[int]
+) -> None:
+    services = Service(frozenset(guilty)), Service(frozenset(guilty))
+    for found in (settle(services[0], range(size)), settle_async(services[1], range(size))):
+        assert [item for item, _ in found] == list(range(size))
+        for item, outcome in found:
+            failure = outcome.failure
+            if item in guilty:
+                assert failure is not None and outcome.status is Status.FAILED
+                assert (failure.type, failure.stage) == ("ValueError", "retrieve")
+            else:
+                assert (outcome.status, outcome.value) == (Status.MEASURED, item * 2)
+    assert services[0].calls == services[1].calls
 
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
