@@ -358,10 +358,17 @@ def test_declining_is_no_way_to_win(asked: Path) -> None:
 
 def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
     run(cases("red", "broken blue"), Ranked(), tmp_path / "run", metrics="hit_rate@1")
-    first = answered(tmp_path / "run", Reading()).variants[0]
+    rag = Reading()
+    raised = variant("raised", Failing(), on_error="raise")
+    first, other = compare(
+        tmp_path / "run", variant("all"), raised, rag=rag, metrics=ANSWERS
+    ).variants
     assert (first.answers.answered, first.answers.failed) == (1, 1)
     assert (first.changes[0].score, first.changes[0].measured) == (1.0, 1)
     assert [count for text, count in first.failures if "no words" in text] == [1]
+    # Where nothing is left, nobody is asked.
+    assert (other.answers.answered, other.answers.failed, other.failed) == (0, 0, 2)
+    assert (len(rag.given), other.chunks, other.tokens_p95) == (2, 0.0, 0.0)
 
 
 def test_who_cannot_answer_is_refused(asked: Path) -> None:
