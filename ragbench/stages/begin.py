@@ -40,8 +40,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
-from ragbench.stages.reuse import OutcomeReuse
-from ragbench.stages.spot_check import differing_case
+from ragbench.stages.reuse import OutcomeReuse, differing_case
 from ragbench.stages.stage import CallSettings, InLoop, Stage
 from ragbench.stages.system import EvaluatedSystem, absent_stages, call_stages
 from ragbench.text.declining import read_answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -66,15 +66,27 @@ class Judging:
         known = self.chat or self.embeddings
         concurrency = (CallLimits() if known is None else known.limits).concurrency
 
-        def work(
+        async def work(
             models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
-        ) -> Coroutine[Any, Any, None]:
-            async def one(job: JobT, panel: JudgeModels) -> None:
-                emit((job, await judge(job, panel)))
-
+        ) -> None:
             for chat in models.chats:
                 chat.stopped = stopped
-            return _judge_many(jobs, one, models, concurrency)
+            waiting, stopping = iter(jobs), list[RagbenchError]()
+
+            async def worker() -> None:
+                for job in waiting:
+                    try:
+                        emit((job, await judge(job, models)))
+                    except RagbenchError as error:
+                        stopping.append(error)
+                    if stopping:
+                        return
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_A_SLOT * concurrency):
+                    group.create_task(worker())
+            if stopping:
+                raise stopping[0]
 
         return self.session.stream(work)
 
@@ -110,15 +122,14 @@ class JudgeStage:
             for position, place in enumerate(places)
             if run.lacks(row.cells[place])
         ]
-        waiting = {job.row.number for job in jobs}
-        rehearsal = self.judging.rehearsal
-        if rehearsal is not None:
+        reused = len(window) - len({job.row.number for job in jobs})
+        if (rehearsal := self.judging.rehearsal) is not None:
             rehearsal.all(self.plan, jobs, run.stopped)
+            run.settled(self.name, len(window), reused=reused)
         else:
             self._judge(jobs, places, run)
             self.table.read_judgements(window, places)
-        done = len(window) if rehearsal is not None else len(window) - len(waiting)
-        run.settled(self.name, done, reused=len(window) - len(waiting))
+            run.settled(self.name, reused, reused=reused)
 
     def _judge(self, jobs: Sequence[Job], places: Sequence[int], run: Running) -> None:
         def record(job: Job, judged: JudgedCell) -> None:
@@ -179,29 +190,3 @@ def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
 def judged_places(table: CellTable) -> list[int]:
     """Where the judged metrics stand among those of the run."""
     return [at for at, each in enumerate(table.metrics) if each.metric.is_judged]
-
-
-async def _judge_many(
-    jobs: Iterable[JobT],
-    judge: Callable[[JobT, JudgeModels], Awaitable[None]],
-    panel: JudgeModels,
-    concurrency: int,
-) -> None:
-    """Works through jobs, a bounded number at a time."""
-    stopping: list[RagbenchError] = []
-    waiting = iter(jobs)
-
-    async def worker() -> None:
-        for job in waiting:
-            try:
-                await judge(job, panel)
-            except RagbenchError as error:
-                stopping.append(error)
-            if stopping:
-                return
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(_A_SLOT * concurrency):
-            group.create_task(worker())
-    if stopping:
-        raise stopping[0]

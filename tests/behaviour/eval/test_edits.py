@@ -17,7 +17,7 @@ import pytest
 from ragbench import Case, EvalSettings, evaluate, load_rag, metric, parse_metrics
 from ragbench.errors import InterruptedRunError
 from ragbench.ledger.watch import Watch
-from ragbench.stages import spot_check
+from ragbench.stages import reuse
 from ragbench.stages.reuse import RunVersion, project_of, run_version
 from ragbench.verbs.evaluate import evaluate_entries
 
@@ -119,7 +119,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("OUTSIDE", str(tmp_path / "outside"))
     monkeypatch.setitem(vars(sys), "edit_calls", [])
     # What is compared has to notice each edit alone, without the cases that are asked again.
-    monkeypatch.setattr(spot_check, "ASKED", 0)
+    monkeypatch.setattr(reuse, "ASKED", 0)
     sys.path += [str(tmp_path / "library"), str(tmp_path / "site")]
     __import__("far_module")
     yield tmp_path / "project"
@@ -265,7 +265,7 @@ def test_files_that_no_text_names_and_that_nothing_can_read_are_no_hindrance(pro
 def test_what_no_comparison_sees_is_found_by_asking_three_cases_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spot_check, "ASKED", 2)  # of three cases
+    monkeypatch.setattr(reuse, "ASKED", 2)  # of three cases
     assert [command()[0] for _ in range(2)] == [3, 2]
     monkeypatch.setattr(sys, "edit_answer", "no", raising=False)
     asked, report = command()
