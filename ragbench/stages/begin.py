@@ -99,11 +99,11 @@ def begin(
     reuse = OutcomeReuse(
         journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
     )
-    stages = call_stages(system, absent, reuse.identity)
+    stages = call_stages(system, absent, reuse.generations)
     cases = manifest.dataset.fingerprint
     if reuse.is_inferred and (case := differing_case(stages, journal, calls, in_loop, seed=cases)):
         reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
-        stages = call_stages(system, absent, reuse.identity)
+        stages = call_stages(system, absent, reuse.generations)
     # All that outcomes depend on; how they are scored is not part of it.
     keys = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
     judge = None if manifest.judge is None else manifest.judge["fingerprint"]

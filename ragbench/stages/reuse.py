@@ -15,7 +15,7 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.codec import CODECS, encode_outcome
-from ragbench.ledger.fingerprint import fingerprint, fixed_digest
+from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse, named_origin
@@ -136,7 +136,8 @@ class OutcomeReuse:
             leaving_out=leaving_out,
         )
         self._origins = {stage: _origin_of(stage, system, self._project) for stage in system.stages}
-        self._generations = dict.fromkeys(self._origins, 1)
+        self.generations = dict.fromkeys(self._origins, 1)
+        """Outcomes of a stage are kept under this number, too."""
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
         self._kept_at = -1
@@ -163,11 +164,11 @@ class OutcomeReuse:
         is_unseen = reuse.same_run_only and not self._journal.runs.is_interrupted
         holds = reuse.allowed and not is_unseen
         if holds or trust:
-            self._generations[stage], self._earlier[stage] = generation, before
+            self.generations[stage], self._earlier[stage] = generation, before
             return (
                 _changed_settings(before, now) if holds else _TRUSTED.format(because=reuse.because)
             )
-        self._generations[stage] = generation + 1
+        self.generations[stage] = generation + 1
         return asked_again_sentence(reuse)
 
     def drop(self, because: str) -> None:
@@ -175,12 +176,8 @@ class OutcomeReuse:
         dropped = [stage for stage, origin in self._earlier.items() if not _is_named(origin)]
         for stage in dropped:
             del self._earlier[stage]
-            self._generations[stage] += 1
+            self.generations[stage] += 1
         self.notes.append(f"{' and '.join(dropped)} asked again: {because}")
-
-    def identity(self, stage: str, described: str) -> bytes:
-        """What a stage's outcomes are kept under."""
-        return bytes.fromhex(fingerprint((described, self._generations[stage])))
 
     def keep(self, *, is_last: bool = False) -> None:
         """Stores what outcomes come from, where more of it was seen since the last time."""
@@ -193,14 +190,15 @@ class OutcomeReuse:
             if (earlier is not None or moved) and not _is_named(origin):
                 origin = _together(earlier, origin, moved)
             body = orjson.dumps(origin.as_json()).decode()
-            self._journal.runs.keep_origin(stage, self._generations[stage], body)
+            self._journal.runs.keep_origin(stage, self.generations[stage], body)
 
 
 def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
     """What the outcomes of two runs came from: what the later one has not met counts still."""
-    kept = () if earlier is None else (p for p in earlier.parts if p.kind != "setting")
+    before = Origin(now.stage, (), "closed") if earlier is None else earlier
+    kept = (part for part in before.parts if part.kind != "setting")
     parts = {(str(part.kind), part.name): part for part in (*kept, *now.parts, *moved)}
-    reach: Reach = "open" if "open" in (earlier and earlier.reach, now.reach) else "closed"
+    reach: Reach = "open" if "open" in (before.reach, now.reach) else "closed"
     return Origin(now.stage, tuple(parts[key] for key in sorted(parts)), reach)
 
 

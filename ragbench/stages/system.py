@@ -54,10 +54,8 @@ def system_of(
 ) -> EvaluatedSystem:
     settings: dict[str, Any] = {"top_k": top_k}
     stages: dict[str, str] = {}
-    if rag is None:
-        shown = name or "recorded"
-        found: Mapping[str, Any] = description or {"spec": "recorded"}
-    else:
+    shown, found = name or "recorded", description or {"spec": "recorded"}
+    if rag is not None:
         shown = name or type(cast("object", rag)).__name__
         found = description or describe_rag(rag, shown)
         found = found if version is None else {**found, "stated_version": version}
@@ -108,7 +106,7 @@ NOT_RECORDED = "not recorded"
 
 
 def call_stages(
-    system: EvaluatedSystem, absent: Mapping[str, str], identity: Callable[[str, str], bytes]
+    system: EvaluatedSystem, absent: Mapping[str, str], generations: Mapping[str, int]
 ) -> list[Stage]:
     """The stages up to generation, in order."""
     top_k, rag = system.settings["top_k"], cast("RAG", system.rag)
@@ -124,7 +122,7 @@ def call_stages(
     return [
         AbsentStage(name=stage, reason=absent[stage])
         if stage in absent
-        else makers[stage](identity(stage, system.stages[stage]))
+        else makers[stage](bytes.fromhex(fingerprint((system.stages[stage], generations[stage]))))
         for stage in STAGES
         if stage in absent or stage in system.stages
     ]
