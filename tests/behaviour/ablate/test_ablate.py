@@ -26,7 +26,7 @@ from ragbench.post.operator import OperatorInput, RankedChunk
 from ragbench.post.rerank import Rerank, ScoreStore
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.views.ablation import ablation_object
-from tests.behaviour.rags import NotingRAG, cases, run
+from tests.behaviour.rags import NotingRAG, OnlyRetrieves, cases, run
 from tests.unit.post.builders import Paid
 
 METRICS = parse_metrics("hit_rate@1, recall@2")
@@ -101,11 +101,6 @@ class AsyncReading(AsyncRAGInterface, families=("generation",)):
         return self.plain.generate_with_metadata(query, contexts)
 
 
-class OnlyRetrieves(RAGInterface, families=("retrieval",)):
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return []
-
-
 def compare(folder: Path, *variants: Variant, **options: Any) -> Any:
     """What an ablation found; without its type, which allows None in most places."""
     return ablate(folder, variants, **options)
@@ -170,20 +165,16 @@ def test_costs_are_those_of_what_generation_would_be_given(stored: Path) -> None
     assert (found.counter, found.is_estimate) == ("approximate", True)
 
 
-def test_the_run_is_left_alone_and_its_own_retriever_metrics_are_measured(stored: Path) -> None:
-    def files() -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in stored.iterdir() if path.suffix == ".json"}
-
-    before = files()
-    found = ablate(stored, [variant("one", TopK(k=1))])
-    assert [metric.name for metric in found.metrics] == ["hit_rate@1"]
-    assert files() == before
-
-
-def test_the_runs_own_post_retrieval_is_not_looked_at(tmp_path: Path) -> None:
+def test_the_run_is_left_alone_and_its_own_retriever_metrics_are_measured(tmp_path: Path) -> None:
+    """What its own post-retrieval left is not looked at."""
     stage = PostRetrieval(operators=(TopK(k=1),))
-    run(cases("hard a"), Ranked(), tmp_path / "run", post_retrieval=stage)
-    assert compare(tmp_path / "run", variant("all"), metrics=METRICS).variants[0].chunks == 2.0
+    metrics = "hit_rate@1, exact_match, retrieval_latency"
+    run(cases("hard a"), Ranked(), tmp_path, metrics=metrics, post_retrieval=stage)
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
+    found = compare(tmp_path, variant("all"))
+    assert [metric.name for metric in found.metrics] == ["hit_rate@1"]
+    assert found.variants[0].chunks == 2.0
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.json")} == before
 
 
 def test_an_operator_that_fails_is_counted_in_both_manners(stored: Path) -> None:

@@ -30,7 +30,16 @@ from ragbench import (
 from ragbench.core.matched import Match, MatchedBy
 from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.stages.stage import Progress
-from tests.behaviour.rags import AsyncRAG, NotingRAG, OnlyGenerates, cases, counts, rows, run
+from tests.behaviour.rags import (
+    AsyncRAG,
+    NotingRAG,
+    OnlyGenerates,
+    OnlyRetrieves,
+    cases,
+    counts,
+    rows,
+    run,
+)
 
 
 class Legacy(RAGInterface):
@@ -41,11 +50,6 @@ class Legacy(RAGInterface):
 
     def generate(self, query: str, contexts: list[str]) -> str:
         return f"A {query}"
-
-
-class OnlyRetrieves(RAGInterface, families=("retrieval",)):
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return [f"text {query}"]
 
 
 def returning(retrieval: Any, generation: Any = "answer") -> RAGInterface[Any]:
