@@ -12,14 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ragbench.core.attribution import (
-    Answer,
-    Attribution,
-    Basis,
-    Cause,
-    CauseCount,
-    CorpusGold,
-)
+from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CauseCount, CorpusGold
 from ragbench.core.biography import Biography
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldCause, Matched
@@ -177,10 +170,7 @@ _OF = {
     ),
     Answer.DECLINED: _Outcome("the system declined", Cause.DECLINED, Cause.UNKNOWN, Cause.NOT_SEEN),
     Answer.UNCHECKED: _Outcome(
-        "the answer cannot be checked by words",
-        Cause.SHOWN,
-        Cause.ANSWERED_WITHOUT,
-        Cause.UNKNOWN,
+        "the answer cannot be checked by words", Cause.SHOWN, Cause.ANSWERED_WITHOUT, Cause.UNKNOWN
     ),
     Answer.NONE: _Outcome("there is no answer to check", Cause.SHOWN, Cause.UNKNOWN, Cause.UNKNOWN),
 }

@@ -13,12 +13,7 @@ from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
-from ragbench.errors import (
-    DataError,
-    InterruptedRunError,
-    Problem,
-    RunMismatchError,
-)
+from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
 from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import fingerprint, running_digest
 from ragbench.ledger.folder import RunFolder

@@ -8,13 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ragbench.core.biography import (
-    Biography,
-    ChunkLife,
-    GoldFate,
-    OperatorEffect,
-    OperatorTable,
-)
+from ragbench.core.biography import Biography, ChunkLife, GoldFate, OperatorEffect, OperatorTable
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.result import RetrievalResult

@@ -10,22 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ragbench.core.outcome import Failure, Known, Outcome, Status
-from ragbench.errors import (
-    InterfaceError,
-    InterruptedRunError,
-    RagbenchError,
-    RunError,
-)
-from ragbench.ledger.codec import (
-    CODECS,
-    check_text,
-    encode_outcome,
-)
+from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
+from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.stages.calls import Manner, run_async, run_plain
@@ -80,7 +72,7 @@ class CallStage(Generic[InputT, ValueT]):
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         todo = self.take(window, run)
         if self.pool is not None:
-            _ask_workers(self, self.pool, todo, run)
+            self._ask_workers(self.pool, todo, run)
         elif todo:
             self._ask(todo, run)
         if any(self.name not in item.row.settled for item in todo):
@@ -173,22 +165,18 @@ class CallStage(Generic[InputT, ValueT]):
             in_loop(asked)
         return found[0]
 
-    def keep_taken(
-        self,
-        asked: Sequence[Work[InputT]],
-        batch: Batch[Any, Outcome[ValueT]],
-        pool: WorkerPool[Any, Outcome[ValueT]],
-        run: Running,
+    def _ask_workers(
+        self, pool: WorkerPool[Task, Any], todo: Sequence[Work[InputT]], run: Running
     ) -> None:
-        """Settles what was asked for with what the workers of a pool gave."""
-        outcomes = pool.take(batch)
-        if pool.is_started:
-            self.keep(asked, [*outcomes], run)
-            return
-        for item, outcome in zip(asked, outcomes, strict=False):  # called here, one by one
-            self.keep([item], [outcome], run)
+        size = run.calls.batch_size if self.takes_batches else pool.share(len(todo), _SHARE)
+        ahead = Ahead(self, pool, run)
+        for at in range(0, len(todo), size):
             if run.stopped():
-                return
+                break
+            items = todo[at : at + size]
+            if ahead.begin(items, [Task(self.name, item.input) for item in items]):
+                ahead.settle()
+        ahead.settle_all()
 
     def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
         """Asks in this process, but for the cases that an earlier one died with."""
@@ -236,34 +224,56 @@ class CallStage(Generic[InputT, ValueT]):
         return others
 
 
-def _ask_workers(
-    stage: CallStage[InputT, ValueT],
-    pool: WorkerPool[Task, Outcome[ValueT]],
-    todo: Sequence[Work[InputT]],
-    run: Running,
-) -> None:
-    """Asks by workers; what was begun when the run is stopped, or cannot go on, is kept."""
-    size = run.calls.batch_size if stage.takes_batches else pool.share(len(todo), _SHARE)
-    batches = deque(todo[at : at + size] for at in range(0, len(todo), size))
-    begun: deque[tuple[Sequence[Work[InputT]], Batch[Task, Outcome[ValueT]]]] = deque()
-    raised: RagbenchError | None = None
-    while True:
-        while batches and len(begun) <= pool.ahead and raised is None and not run.stopped():
-            items = batches.popleft()
-            begun.append((items, pool.begin([Task(stage.name, item.input) for item in items])))
-        if not begun:
-            break
-        items, batch = begun.popleft()
-        if (raised is not None or run.stopped()) and pool.drop(batch):
-            continue
+class Ahead(Generic[InputT, ValueT]):
+    """Batches that workers have begun while those before them are settled."""
+
+    def __init__(
+        self,
+        stage: CallStage[InputT, ValueT],
+        pool: WorkerPool[Any, Outcome[ValueT]],
+        run: Running,
+    ) -> None:
+        self._stage, self._pool, self._run = stage, pool, run
+        self._begun: deque[tuple[Sequence[Work[InputT]], Batch[Any, Outcome[ValueT]]]] = deque()
+
+    def begin(self, todo: Sequence[Work[InputT]], inputs: Sequence[Any]) -> bool:
+        """Begins a batch; whether an earlier one is to be settled before the next."""
+        self._begun.append((todo, self._pool.begin(inputs)))
+        return len(self._begun) > self._pool.ahead
+
+    def settle(self) -> None:
+        """Settles the batch that was begun first."""
         try:
-            stage.keep_taken(items, batch, pool, run)
+            self._keep(*self._begun.popleft())
         except RagbenchError as error:
             # Stopped: the signal that stops this process has ended its workers, too.
-            if not (run.stopped() and isinstance(error, RunError)):
-                raised = raised or error
-    if raised is not None:
-        raise raised
+            if not (self._run.stopped() and isinstance(error, RunError)):
+                self.finish()  # what was answered is kept
+                raise
+        if self._run.stopped():
+            self.finish()
+
+    def settle_all(self) -> None:
+        while self._begun:
+            self.settle()
+
+    def finish(self) -> None:
+        """Keeps what the workers are through with, or have begun; the rest is dropped."""
+        while self._begun:
+            todo, batch = self._begun.popleft()
+            with suppress(RagbenchError):
+                if not self._pool.drop(batch):
+                    self._keep(todo, batch)
+
+    def _keep(self, todo: Sequence[Work[InputT]], batch: Batch[Any, Outcome[ValueT]]) -> None:
+        outcomes = self._pool.take(batch)
+        if self._pool.is_started:
+            self._stage.keep(todo, [*outcomes], self._run)
+            return
+        for item, outcome in zip(todo, outcomes, strict=False):  # called here, one by one
+            self._stage.keep([item], [outcome], self._run)
+            if self._run.stopped():
+                return
 
 
 _SHARE = 16

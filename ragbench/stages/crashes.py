@@ -99,11 +99,7 @@ Call = Callable[[Sequence[ItemT]], Sequence[ValueT]]
 
 
 def ask_in_child(
-    call: Call[ItemT, ValueT],
-    item: ItemT,
-    *,
-    stage: str,
-    timeout: float | None = None,
+    call: Call[ItemT, ValueT], item: ItemT, *, stage: str, timeout: float | None = None
 ) -> Outcome[ValueT]:
     """Asks one case in a process of its own, which may come down.
 

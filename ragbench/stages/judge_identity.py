@@ -30,11 +30,7 @@ def judge_info(
     plan.check(chat, embeddings)
     asked = chat.identity() if chat is not None and plan.needs_chat else None
     embedding = embeddings.identity() if embeddings is not None and plan.needs_embeddings else None
-    identity: dict[str, Any] = {
-        "chat": asked,
-        "embeddings": embedding,
-        "scorers": plan.identities,
-    }
+    identity: dict[str, Any] = {"chat": asked, "embeddings": embedding, "scorers": plan.identities}
     panel = [juror.identity() for juror in plan.panel]
     if panel and plan.needs_chat:
         identity["panel"] = panel

@@ -90,15 +90,17 @@ def _chunks(
     shown = () if last is None else _ids(last)
     places = {id: rank for rank, id in reversed([*enumerate(shown, 1)])}
     quotes = _judge_quotes(judgements)
-    held: Sequence[frozenset[int]] = ()
-    if gold is not None:
-        held = gold.shown if first is last else gold.retrieved
-    chunks = [(first, at, held, at + 1, places.get(id)) for at, id in enumerate(_ids(first))]
+    seen: Sequence[frozenset[int]] = () if gold is None else gold.shown
+    held = seen if gold is None or first is last else gold.retrieved
+    ranks: list[tuple[RetrievalResult[Any], int, bool, int | None, int | None]] = [
+        (first, at, bool(held and held[at]), at + 1, places.get(id))
+        for at, id in enumerate(_ids(first))
+    ]
     if last is not None and last is not first:
-        known, held = {*_ids(first)}, () if gold is None else gold.shown
+        known = {*_ids(first)}
         others = (at for at, id in enumerate(shown) if id not in known)
-        chunks += [(last, at, held, None, at + 1) for at in others]
-    for result, at, held, place, rank in chunks:
+        ranks += [(last, at, bool(seen and seen[at]), None, at + 1) for at in others]
+    for result, at, is_gold, place, rank in ranks:
         id, text = _ids(result)[at], result.contexts[at]
         yield ChunkStory(
             id=id,
@@ -106,7 +108,7 @@ def _chunks(
             retrieved=place,
             shown=rank,
             score=None if result.scores is None else result.scores[at],
-            is_gold=bool(held and held[at]),
+            is_gold=is_gold,
             moves=tuple(_moves(id, steps)),
             marks=_marks(trace, id, text, quotes.get(rank - 1, ()) if rank else ()),
         )
@@ -219,7 +221,8 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
     found: dict[int | None, list[JudgedClaim]] = defaultdict(list)
     for claim in claims:
         found[_WHOLE if claim.text == response else _place(claim, words)].append(claim)
-    texts = {_WHOLE: response, **dict(enumerate(sentences)), None: None}
+    texts: dict[int | None, str | None] = {_WHOLE: response, **dict(enumerate(sentences))}
+    texts[None] = None
     for at, text in texts.items():
         if at in found:
             verdicts = {claim.verdict for claim in found[at]}

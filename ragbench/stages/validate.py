@@ -9,11 +9,10 @@ import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Failure, Known, Outcome, Status
@@ -32,19 +31,17 @@ from ragbench.errors import (
     InterruptedRunError,
     LLMStoppedError,
     MissingExtraError,
-    RagbenchError,
-    RunError,
 )
 from ragbench.ledger.fingerprint import SIZE, fingerprint
 from ragbench.ledger.manifest import package_versions
-from ragbench.stages.call_stage import CallStage, Given, Work
+from ragbench.stages.call_stage import Ahead, CallStage, Given
 from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
 from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome
 from ragbench.stats.mean import most_frequent, share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
-from ragbench.workers.pool import Batch, Task, WorkerPool
+from ragbench.workers.pool import Task, WorkerPool
 
 VALIDATE = "validate"
 
@@ -109,9 +106,7 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateI
 # --- a dump
 
 
-def validator_call(
-    make: Callable[[], Validator],
-) -> Callable[[RetrievalDump], Outcome[Verdict]]:
+def validator_call(make: Callable[[], Validator]) -> Callable[[RetrievalDump], Outcome[Verdict]]:
     """What a worker calls: a partial of this makes it."""
     validator = make()
 
@@ -129,12 +124,6 @@ def validator_call(
     return call
 
 
-class _Begun(NamedTuple):
-    window: Sequence[RunCase]
-    todo: Sequence[Work[RetrievalDump | Task]]
-    batch: Batch[Any, Outcome[Verdict]]
-
-
 class DumpStage:
     """Validates the queries of a dump: in a pool, windows ahead of the one that is settled."""
 
@@ -150,46 +139,29 @@ class DumpStage:
             takes_batches=False,
         )
         self._pool = pool
-        self._begun: deque[_Begun] = deque()
+        self._ahead: Ahead[RetrievalDump | Task, Verdict] | None = None
 
     def windows(
         self, retrievals: Iterable[RetrievalDump], run: Running
     ) -> Iterator[Sequence[RunCase]]:
         """Yields the windows of a run, each when its calls and those of some more are begun."""
+        ahead, windows = Ahead(self._stage, self._pool, run), deque[Sequence[RunCase]]()
+        self._ahead = ahead
         for cut in self._pool.cut(retrievals, _letters):
             if run.stopped():
-                self._finish_all(run)
+                ahead.finish()
                 raise InterruptedRunError(STOPPED)
-            window = [*map(_row, cut)]
-            todo = self._stage.take(window, run)
-            batch = self._pool.begin([item.input for item in todo])
-            self._begun.append(_Begun(window, todo, batch))
-            if len(self._begun) > self._pool.ahead:
-                yield self._begun[0].window
-        while self._begun:
-            yield self._begun[0].window
+            windows.append([*map(_row, cut)])
+            todo = self._stage.take(windows[-1], run)
+            if ahead.begin(todo, [item.input for item in todo]):
+                yield windows.popleft()
+        yield from windows
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        try:
-            begun = self._begun.popleft()
-            self._stage.keep_taken(begun.todo, begun.batch, self._pool, run)
-        except RagbenchError as error:
-            # Stopped: the signal that stops this process has ended its workers, too.
-            if not (run.stopped() and isinstance(error, RunError)):
-                self._finish_all(run)  # what was answered is kept
-                raise
-        if run.stopped():
-            self._finish_all(run)
-            if any(self.name not in row.settled for row in window):
-                raise InterruptedRunError(STOPPED)
-
-    def _finish_all(self, run: Running) -> None:
-        """Keeps what the workers are through with, or have begun; the rest is dropped."""
-        with suppress(RagbenchError):
-            while self._begun:
-                begun = self._begun.popleft()
-                if not self._pool.drop(begun.batch):
-                    self._stage.keep_taken(begun.todo, begun.batch, self._pool, run)
+        if self._ahead is not None:
+            self._ahead.settle()
+        if run.stopped() and any(self.name not in row.settled for row in window):
+            raise InterruptedRunError(STOPPED)
 
 
 def _row(dump: RetrievalDump) -> RunCase:
