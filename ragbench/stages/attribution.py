@@ -268,11 +268,12 @@ def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution
     rank = next(rank for rank, held in enumerate(found.shown, 1) if held)
     missing = found.total - (known.shown or 0)
     rest = f"; {missing} of {found.total} gold contexts were not shown" if missing else ""
-    supported = None
-    if known.answer is Answer.WRONG:
-        supported = _is_supported_elsewhere(trace, found)
-        if supported is not None:
-            rest = f"; {'another' if supported else 'no other'} shown chunk holds it{rest}"
+    supported, shown, generated = None, trace.context.value, trace.generation.value
+    said = "" if generated is None else normalised(generated.response)
+    if known.answer is Answer.WRONG and shown is not None and is_telling(said):
+        others = zip(map(normalised, shown.contexts), found.shown, strict=True)
+        supported = any(holds_answer(text, said) for text, held in others if not held)
+        rest = f"; {'another' if supported else 'no other'} shown chunk holds it{rest}"
     return replace(
         known,
         rank=rank,
@@ -280,15 +281,6 @@ def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution
         detail=f"Shown at rank {rank}, and {_OF[known.answer].said}{rest}.",
         supported=supported,
     )
-
-
-def _is_supported_elsewhere(trace: Trace, found: FoundGold) -> bool | None:
-    shown, generated = trace.context.value, trace.generation.value
-    if shown is None or generated is None or not is_telling(normalised(generated.response)):
-        return None
-    said = normalised(generated.response)
-    others = zip(shown.contexts, found.shown, strict=True)
-    return any(holds_answer(normalised(text), said) for text, held in others if not held)
 
 
 def _dropped_by(

@@ -97,17 +97,17 @@ class CallStage(Generic[InputT, ValueT]):
                 continue
             key = fixed_digest(self.identity, given.digest)
             stored = known.get((row.number, key))
-            if stored is None or (run.retry_failed and self._has_failed(stored)):
+            if stored is not None and run.retry_failed:
+                has_failed = stored.status is Status.FAILED or self.is_incomplete(stored.body)
+                stored = None if has_failed else stored
+            if stored is None:
                 todo.append(Work(row, key, given.input))
-                continue
-            reused += 1
-            failed += settle_stored(name, row, stored, journal)
+            else:
+                reused += 1
+                failed += settle_stored(name, row, stored, journal)
         done = len(window) - len(todo)
         run.settled(name, done, failed=failed, reused=reused, recorded=recorded)
         return todo
-
-    def _has_failed(self, stored: StoredOutcome) -> bool:
-        return stored.status is Status.FAILED or self.is_incomplete(stored.body)
 
     def keep(
         self, asked: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running

@@ -104,17 +104,15 @@ def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source
     for trace in traces:
         result = trace.context.value
         contexts = () if result is None else tuple(text for text in result.contexts if text.strip())
-        if sentences := tuple(_sentences(contexts)):
+        spans = (text[span.start : span.end] for text in contexts for span in split_sentences(text))
+        sentences = tuple(
+            sentence
+            for sentence in (" ".join(text.split()) for text in spans)
+            if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]
+        )
+        if sentences:
             rank = blake2b(f"{seed} {trace.case.id}".encode("utf-8", "replace")).digest()
             yield rank, _Source(trace.case.id, trace.case.query, contexts, sentences)
-
-
-def _sentences(contexts: Sequence[str]) -> Iterator[str]:
-    for text in contexts:
-        for span in split_sentences(text):
-            sentence = " ".join(text[span.start : span.end].split())
-            if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]:
-                yield sentence
 
 
 def _words_of(texts: Sequence[str]) -> set[str]:

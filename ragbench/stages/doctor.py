@@ -72,8 +72,9 @@ class DoctorTally:
             self._note_weak(dump, verdict)
         wanted = set(verdict.relevant_chunk_ids)
         for chunk in dump.chunks:
-            source = chunk.document_id or _source(chunk.metadata)
-            if source:
+            named = (chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata)
+            source = chunk.document_id or next(named, "")
+            if source and isinstance(source, str):
                 self.sources[source] += 1
                 self.relevant[source] += chunk.id in wanted
         if self.earlier is not None and dump.query_id in self.earlier:
@@ -156,11 +157,6 @@ class DoctorTally:
                     text=f"'{name}' gave {count:,} chunks, none of them relevant",
                     action="look whether it belongs into the index, or filter it out",
                 )
-
-
-def _source(metadata: Mapping[str, object]) -> str:
-    found = next((metadata[name] for name in SOURCE_FIELDS if name in metadata), "")
-    return found if isinstance(found, str) else ""
 
 
 def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:

@@ -16,7 +16,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest, text_digests
 from ragbench.metrics.abstention import abstained
-from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, pre_retrieved
+from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
@@ -57,7 +57,9 @@ def post_retrieve_stage(
         call=call,
         call_async=None,
         takes_batches=False,
-        is_incomplete=_has_failures,
+        is_incomplete=lambda body: _recovered(
+            body, lambda found: any(step.failures for step in steps_of(found))
+        ),
     )
 
 
@@ -83,12 +85,12 @@ def contexts_for_generation(
     return [written], text_digest(written)
 
 
-def _has_failures(body: bytes) -> bool:
-    """Whether an operator failed and was passed over."""
+def _recovered(body: bytes, failures: Callable[[RetrievalResult[Any]], object]) -> bool:
+    """Whether a stored result holds failures that were passed over: another try may find more."""
     if b'"failures"' not in body:
         return False
-    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body)["metadata"])
-    return any(step.failures for step in steps_of(result))
+    metadata = orjson.loads(body).get("metadata")
+    return bool(failures(RetrievalResult([], metadata=metadata)))
 
 
 RAG = RAGInterface[Any] | AsyncRAGInterface[Any]
@@ -114,7 +116,7 @@ def retrieve_stage(
         name="retrieve",
         identity=identity,
         reads=lambda row: Given(row.case.query, row.case.query.encode()),
-        is_incomplete=_was_recovered,
+        is_incomplete=lambda body: _recovered(body, lambda found: pre_retrieved(found).failures),
     )
 
 
@@ -184,14 +186,6 @@ def _checked(
         except InterfaceError as refused:
             outcomes.append(refused)
     return PartialBatchError(outcomes, error.where)
-
-
-def _was_recovered(body: bytes) -> bool:
-    """Whether something went wrong before the retrieval, and another try may find more."""
-    if PRE_RETRIEVE.encode() not in body or b'"failures"' not in body:
-        return False
-    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body).get("metadata"))
-    return bool(pre_retrieved(result).failures)
 
 
 def _given(rag: RAG, row: RunCase) -> Given[GenerateInput] | StageOutcome:
