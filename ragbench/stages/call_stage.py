@@ -211,7 +211,10 @@ class CallStage(Generic[InputT, ValueT]):
     ) -> Sequence[Work[InputT]]:
         """Asks each of some cases in a process of its own, and gives back those left to ask."""
         coroutine: Any = self.call_async
-        plain = self.call or (lambda items: asyncio.run(coroutine(items)))
+
+        def plain(items: Sequence[InputT]) -> Sequence[ValueT]:
+            return asyncio.run(coroutine(items)) if self.call is None else self.call(items)
+
         others: list[Work[InputT]] = []
         for item in todo:
             if item.row.number in suspects and not run.stopped():

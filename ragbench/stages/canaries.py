@@ -16,7 +16,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -246,11 +246,11 @@ def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
 def _stored_canaries(folder: Path) -> dict[str, Any] | None:
     """What is kept of a run's canaries; None where there is nothing, or nothing readable."""
     try:
-        found: Any = orjson.loads((folder / CANARIES).read_bytes())
+        found = cast("object", orjson.loads((folder / CANARIES).read_bytes()))
     except (OSError, ValueError):
         return None
-    is_known = isinstance(found, dict) and {"run", "basis", "lines"} <= found.keys()
-    return found if is_known else None
+    known = cast("dict[str, Any]", found if isinstance(found, dict) else {})
+    return known if {"run", "basis", "lines"} <= known.keys() else None
 
 
 def read_canaries(folder: Path, run: Mapping[str, str]) -> tuple[CanaryLine, ...]:

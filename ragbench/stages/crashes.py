@@ -127,7 +127,7 @@ def ask_in_child(
         if process.exitcode is None:
             process.kill()
             process.join()
-        code: int = process.exitcode
+        code = cast("int", process.exitcode)
         process.close()
         ours.close()
     if data:

@@ -46,7 +46,8 @@ def lost_case(stage: str, case: object) -> Any:
     failure = Failure(type="ProcessDied", message=message, stage=stage)
     if isinstance(case, ScoreInput):
         return tuple(Cell.failed(failure) for _ in case.metrics)
-    return Outcome(status=Status.FAILED, failure=failure)
+    lost: Outcome[Any] = Outcome(status=Status.FAILED, failure=failure)
+    return lost
 
 
 def check_buildable(rag: RAG) -> None:

@@ -108,44 +108,47 @@ def retrieve_stage(
     if top_k is not None:
         way = top_k_of_method(type(cast("object", rag)), name)
         extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
-    return _rag_stage(
-        rag,
-        RETRIEVAL,
-        lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options),
-        to_retrieval_result,
+    return CallStage(
         name="retrieve",
         identity=identity,
         reads=lambda row: Given(row.case.query, row.case.query.encode()),
         is_incomplete=lambda body: _recovered(body, lambda found: pre_retrieved(found).failures),
+        **_calls(
+            rag,
+            RETRIEVAL,
+            lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options),
+            to_retrieval_result,
+        ),
     )
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
     """The stage that calls ``batch_generate_with_metadata``."""
-    return _rag_stage(
-        rag,
-        GENERATION,
-        # Lists of their own: a RAG that sorts or cuts what it is given must not change what is
-        # scored.
-        lambda inputs: rag.batch_generate_with_metadata(
-            [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
-        ),
-        to_generation_result,
+    return CallStage(
         name="generate",
         identity=identity,
         reads=lambda row: _given(rag, row),
         status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
+        **_calls(
+            rag,
+            GENERATION,
+            # Lists of their own: a RAG that sorts or cuts what it is given must not change what
+            # is scored.
+            lambda inputs: rag.batch_generate_with_metadata(
+                [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
+            ),
+            to_generation_result,
+        ),
     )
 
 
-def _rag_stage(
+def _calls(
     rag: RAG,
     family: Family,
     ask: Callable[[Sequence[Any]], object],
     checked: Callable[[object, str], Any],
-    **known: Any,
-) -> CallStage[Any, Any]:
-    """A stage that calls a batch method and checks what it gives: plain, or as a coroutine."""
+) -> dict[str, Any]:
+    """What calls a batch method and checks what it gives: plain, or as a coroutine function."""
     name = family.rich_batch.name
     where = f"{type(rag).__name__}.{name}"
     source = routes(rag.implemented).get(name)
@@ -166,13 +169,12 @@ def _rag_stage(
             raise _checked(error, check) from error
 
     is_async = isinstance(rag, AsyncRAGInterface)
-    return CallStage(
-        call=None if is_async else call,
-        call_async=call_async if is_async else None,
+    return {
+        "call": None if is_async else call,
+        "call_async": call_async if is_async else None,
         # Whether a batch becomes one call of a method that the user wrote.
-        takes_batches=name in rag.implemented or (source is not None and source.batch),
-        **known,
-    )
+        "takes_batches": name in rag.implemented or (source is not None and source.batch),
+    }
 
 
 def _checked(

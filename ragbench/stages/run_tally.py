@@ -6,7 +6,7 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +150,8 @@ class RunTally:
         noted["thoughts"] += _THOUGHTS.search(text) is not None
         if references and _CITATIONS.search(text):  # a list of numbers is no citation
             noted["cited"] += not any(map(_CITATIONS.search, references))
-        ends = map((answer.metadata or {}).get, _REASONS)
+        metadata: Mapping[str, Any] = answer.metadata or {}
+        ends = (metadata.get(name) for name in _REASONS)
         noted["cut off"] += any(isinstance(end, str) and end.lower() in _CUT_OFF for end in ends)
 
     def retrieval_notes(self) -> Iterator[str]:
