@@ -46,9 +46,9 @@ class Judging:
 
     def info(self, plan: JudgePlan) -> dict[str, Any]:
         """Who judges by a plan; see `ragbench.stages.judge_identity`."""
-        chat = None if self.chat is None else self.chat.endpoint
-        embeddings = None if self.embeddings is None else self.embeddings.endpoint
-        return judge_info(plan, chat, embeddings)
+        return judge_info(
+            plan, self.chat and self.chat.endpoint, self.embeddings and self.embeddings.endpoint
+        )
 
     def try_models(self, plan: JudgePlan) -> None:
         """Sees whether the models answer as a plan needs it, where that is wanted."""

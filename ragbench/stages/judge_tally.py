@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from ragbench.llm.endpoint import Price
 
 
+_COUNTED = (
+    *("answers", "prompt_tokens", "completion_tokens", "unreported"),
+    *("quotes", "fabricated_quotes"),
+)
+"""Fields of a line that are counts."""
 _LEVELS = 12
 """Up to so many different values are taken for levels, of which kappa speaks."""
 
@@ -59,10 +64,10 @@ class _Account:
                 answers=1,
                 unpriced=int(step.cost is None),
                 quotes=len(step.quotes),
-                fabricated=sum(quote.is_fabricated for quote in step.quotes),
+                fabricated_quotes=sum(quote.is_fabricated for quote in step.quotes),
                 unreported=int(is_unreported),
-                prompt=0 if is_unreported else step.prompt_tokens or 0,
-                completion=0 if is_unreported else step.completion_tokens or 0,
+                prompt_tokens=0 if is_unreported else step.prompt_tokens or 0,
+                completion_tokens=0 if is_unreported else step.completion_tokens or 0,
             )
         by_judge: dict[str, list[Judgement]] = {}
         for judgement in judgements:
@@ -87,8 +92,8 @@ class _Account:
         if counts["answers"] and not counts["unpriced"]:
             cost = self.cost
         elif price is not None and not counts["unreported"]:
-            spent = Usage(prompt_tokens=counts["prompt"], completion_tokens=counts["completion"])
-            cost = price.of(spent)
+            prompt, completion = counts["prompt_tokens"], counts["completion_tokens"]
+            cost = price.of(Usage(prompt_tokens=prompt, completion_tokens=completion))
         if repeated := counts["repeated"]:
             steadiness = Steadiness(
                 cases=repeated,
@@ -99,15 +104,10 @@ class _Account:
         names = [*dict.fromkeys(name for said in self.verdicts for name in said)]
         return JudgeLine(
             metric=metric.name,
-            answers=counts["answers"],
-            prompt_tokens=counts["prompt"],
-            completion_tokens=counts["completion"],
-            unreported=counts["unreported"],
             cost=cost,
             steadiness=steadiness,
             not_sent=tuple(sorted(self.not_sent)),
-            quotes=counts["quotes"],
-            fabricated_quotes=counts["fabricated"],
+            **{name: counts[name] for name in _COUNTED},
             jurors=tuple(map(self._juror, names)),
             pairs=tuple(self._pair(*both) for both in combinations(names, 2)),
         )

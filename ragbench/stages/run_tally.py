@@ -84,9 +84,10 @@ class RunTally:
 
     counted: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
     """By stage: cases by how it ended, and how many were reused or recorded."""
-    groups: dict[tuple[str, str, str], list[str]] = field(
-        default_factory=dict[tuple[str, str, str], list[str]]
+    examples: dict[tuple[str, str, str], list[str]] = field(
+        default_factory=lambda: defaultdict(list[str])
     )
+    """Cases with a failure of one stage, type and message, and how many there are."""
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     seconds: dict[str, array[float]] = field(
         default_factory=lambda: defaultdict(lambda: array("d"))
@@ -136,9 +137,8 @@ class RunTally:
             if key not in self.counts and len(self.counts) >= _KINDS:
                 key = (failure.stage, failure.type, _OTHERS)
             self.counts[key] += 1
-            examples = self.groups.setdefault(key, [])
-            if len(examples) < 5:
-                examples.append(case)
+            if len(self.examples[key]) < 5:
+                self.examples[key].append(case)
 
     def _count_answer(self, trace: Trace, answer: GenerationResult[Any]) -> None:
         text, references, noted = answer.response, trace.case.references, self.noted
@@ -205,13 +205,13 @@ class RunTally:
         """Failures of one kind together, the most frequent kind first."""
         return tuple(
             FailureGroup(
-                stage=key[0],
-                type=key[1],
-                message=key[2],
+                stage=stage,
+                type=type_,
+                message=message,
                 count=count,
-                examples=tuple(self.groups[key]),
+                examples=tuple(self.examples[stage, type_, message]),
             )
-            for key, count in most_frequent(self.counts)
+            for (stage, type_, message), count in most_frequent(self.counts)
         )
 
     def latencies(self) -> tuple[Latency, ...]:

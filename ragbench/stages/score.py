@@ -23,15 +23,9 @@ from ragbench.stages.stage import RunCase, Running
 from ragbench.workers.pool import Task, WorkerPool
 
 _GENERATED = frozenset(
-    {
-        Need.RESPONSE,
-        Need.MULTI_RESPONSES,
-        Need.CONFIDENCE,
-        Need.TOKENS,
-        Need.GENERATION_LATENCY,
-        Need.TRACE,
-    }
-)
+    {Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS, Need.GENERATION_LATENCY,
+     Need.TRACE}
+)  # fmt: skip
 
 
 class ScoredMetric(NamedTuple):

@@ -46,45 +46,6 @@ _NOTHING_LEFT: Outcome[Any] = Outcome(
 
 
 @dataclass(kw_only=True, slots=True)
-class _Answers:
-    """What generation gave so far."""
-
-    counts: Counter[Status] = field(default_factory=Counter[Status])
-    seconds: array[float] = field(default_factory=lambda: array("d"))
-    usages: list[Usage] = field(default_factory=list[Usage])
-    """Of the cases whose tokens the RAG reports."""
-    failures: Counter[str] = field(default_factory=Counter[str])
-
-    def add(self, answer: Outcome[GenerationResult[Any]]) -> None:
-        self.counts[answer.status] += 1
-        if answer.seconds is not None:
-            self.seconds.append(answer.seconds)
-        if answer.failure is not None:
-            self.failures[str(answer.failure)] += 1
-        if answer.value is None:
-            return
-        counted = token_counts(answer.value.metadata)
-        if "prompt_tokens" in counted and "response_tokens" in counted:
-            prompt, response = int(counted["prompt_tokens"]), int(counted["response_tokens"])
-            self.usages.append(Usage(prompt_tokens=prompt, completion_tokens=response))
-
-    def record(self, price: Price | None) -> VariantAnswers:
-        answered, declined = self.counts[Status.MEASURED], self.counts[Status.ABSTAINED]
-        usages = self.usages if len(self.usages) == answered + declined else []
-        costs = [float(price.of(usage)) for usage in usages] if price is not None else []
-        return VariantAnswers(
-            answered=answered,
-            declined=declined,
-            failed=self.counts[Status.FAILED],
-            seconds_p50=percentile(self.seconds, 0.50),
-            seconds_p95=percentile(self.seconds, 0.95),
-            prompt_tokens=_mean([usage.prompt_tokens for usage in usages]),
-            response_tokens=_mean([usage.completion_tokens for usage in usages]),
-            cost=_mean(costs),
-        )
-
-
-@dataclass(kw_only=True, slots=True)
 class Trial:
     """One variant, and what it came to so far."""
 
@@ -106,7 +67,10 @@ class Trial:
     failed: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])
     biographies: BiographyTally = field(default_factory=BiographyTally)
-    answers: _Answers = field(default_factory=_Answers)
+    answers: Counter[Status] = field(default_factory=Counter[Status])
+    answer_seconds: array[float] = field(default_factory=lambda: array("d"))
+    usages: list[Usage] = field(default_factory=list[Usage])
+    """Of the answers whose tokens the RAG reports."""
     reused: int = 0
     """Scores that were known from before."""
     acted: int = 0
@@ -135,7 +99,11 @@ class Trial:
             self.biographies.add(id, biography_of(trace, self.matching))
             for values, cell in zip(self.values, cells, strict=True):
                 values[id] = cell.value
-            left = _left(trace)
+            # All that generation would be given, and all that metrics read.
+            left: object = trace.context.status
+            if (result := trace.context.value) is not None:
+                texts, _ = contexts_for_generation(result, b"")
+                left = tuple(texts), tuple(result.context_ids or ())
             if first is self:
                 self.left[id] = left
             else:
@@ -181,7 +149,7 @@ class Trial:
             return
         self.seconds.append(left.seconds or 0.0)
         if self.answering is not None:
-            self.answers.add(trace.generation)
+            self._count_answer(trace.generation)
         if left.value is None:
             self.failed += 1
             self.failures[str(left.failure)] += 1
@@ -193,36 +161,52 @@ class Trial:
         self.failures.update(failures)
         self.passed_over += bool(failures)
 
+    def _count_answer(self, answer: Outcome[GenerationResult[Any]]) -> None:
+        self.answers[answer.status] += 1
+        if answer.seconds is not None:
+            self.answer_seconds.append(answer.seconds)
+        if answer.failure is not None:
+            self.failures[str(answer.failure)] += 1
+        counted = {} if answer.value is None else token_counts(answer.value.metadata)
+        if "prompt_tokens" in counted and "response_tokens" in counted:
+            prompt, response = int(counted["prompt_tokens"]), int(counted["response_tokens"])
+            self.usages.append(Usage(prompt_tokens=prompt, completion_tokens=response))
+
+    def _answers(self, price: Price | None) -> VariantAnswers:
+        answered, declined = self.answers[Status.MEASURED], self.answers[Status.ABSTAINED]
+        usages = self.usages if len(self.usages) == answered + declined else []
+        costs = [float(price.of(usage)) for usage in usages] if price is not None else []
+        return VariantAnswers(
+            answered=answered,
+            declined=declined,
+            failed=self.answers[Status.FAILED],
+            seconds_p50=percentile(self.answer_seconds, 0.50),
+            seconds_p95=percentile(self.answer_seconds, 0.95),
+            prompt_tokens=_mean([usage.prompt_tokens for usage in usages]),
+            response_tokens=_mean([usage.completion_tokens for usage in usages]),
+            cost=_mean(costs),
+        )
+
     def report(
         self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None
     ) -> VariantReport:
-        failures = self.failures + self.answers.failures
         return VariantReport(
             name=self.variant.name,
             settings=self.variant.stage.identity,
             changes=effects,
             chunks=self.chunks / len(self.tokens) if self.tokens else 0.0,
-            tokens=math.fsum(self.tokens) / len(self.tokens) if self.tokens else 0.0,
+            tokens=_mean(self.tokens) or 0.0,
             tokens_p95=percentile(self.tokens, 0.95),
             seconds_p50=percentile(self.seconds, 0.50),
             seconds_p95=percentile(self.seconds, 0.95),
             reused_scores=self.reused,
             passed_over=self.passed_over,
             failed=self.failed,
-            failures=most_frequent(failures),
+            failures=most_frequent(self.failures),
             acted=None if is_first else self.acted,
             operators=self.biographies.table(),
-            answers=None if self.answering is None else self.answers.record(price),
+            answers=None if self.answering is None else self._answers(price),
         )
-
-
-def _left(trace: Trace) -> object:
-    """All that generation would be given, and all that metrics read."""
-    result = trace.context.value
-    if result is None:
-        return trace.context.status
-    texts, _ = contexts_for_generation(result, b"")
-    return tuple(texts), tuple(result.context_ids or ())
 
 
 @dataclass(kw_only=True, slots=True)
@@ -243,8 +227,7 @@ class Ceiling:
 
     def scores(self, columns: int) -> tuple[float | None, ...]:
         """A mean a metric; None where nothing was measured."""
-        values = self.values or [[] for _ in range(columns)]
-        return tuple(math.fsum(one) / len(one) if one else None for one in values)
+        return tuple(map(_mean, self.values or [[] for _ in range(columns)]))
 
 
 def _mean(values: Sequence[float]) -> float | None:
