@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -227,22 +227,21 @@ class CallStage(Generic[InputT, ValueT]):
         return others
 
 
+@dataclass(slots=True)
 class Ahead(Generic[InputT, ValueT]):
     """Batches that workers have begun while those before them are settled."""
 
-    def __init__(
-        self,
-        stage: CallStage[InputT, ValueT],
-        pool: WorkerPool[Any, Outcome[ValueT]],
-        run: Running,
-    ) -> None:
-        self._stage, self._pool, self._run = stage, pool, run
-        self._begun: deque[tuple[Sequence[Work[InputT]], Batch[Any, Outcome[ValueT]]]] = deque()
+    stage: CallStage[InputT, ValueT]
+    pool: WorkerPool[Any, Outcome[ValueT]]
+    run: Running
+    _begun: deque[tuple[Sequence[Work[InputT]], Batch[Any, Outcome[ValueT]]]] = field(
+        default_factory=lambda: deque()
+    )
 
     def begin(self, todo: Sequence[Work[InputT]], inputs: Sequence[Any]) -> bool:
         """Begins a batch; whether an earlier one is to be settled before the next."""
-        self._begun.append((todo, self._pool.begin(inputs)))
-        return len(self._begun) > self._pool.ahead
+        self._begun.append((todo, self.pool.begin(inputs)))
+        return len(self._begun) > self.pool.ahead
 
     def settle(self) -> None:
         """Settles the batch that was begun first."""
@@ -250,10 +249,10 @@ class Ahead(Generic[InputT, ValueT]):
             self._keep(*self._begun.popleft())
         except RagbenchError as error:
             # Stopped: the signal that stops this process has ended its workers, too.
-            if not (self._run.stopped() and isinstance(error, RunError)):
+            if not (self.run.stopped() and isinstance(error, RunError)):
                 self.finish()  # what was answered is kept
                 raise
-        if self._run.stopped():
+        if self.run.stopped():
             self.finish()
 
     def settle_all(self) -> None:
@@ -265,17 +264,17 @@ class Ahead(Generic[InputT, ValueT]):
         while self._begun:
             todo, batch = self._begun.popleft()
             with suppress(RagbenchError):
-                if not self._pool.drop(batch):
+                if not self.pool.drop(batch):
                     self._keep(todo, batch)
 
     def _keep(self, todo: Sequence[Work[InputT]], batch: Batch[Any, Outcome[ValueT]]) -> None:
-        outcomes = self._pool.take(batch)
-        if self._pool.is_started:
-            self._stage.keep(todo, [*outcomes], self._run)
+        outcomes = self.pool.take(batch)
+        if self.pool.is_started:
+            self.stage.keep(todo, [*outcomes], self.run)
             return
         for item, outcome in zip(todo, outcomes, strict=False):  # called here, one by one
-            self._stage.keep([item], [outcome], self._run)
-            if self._run.stopped():
+            self.stage.keep([item], [outcome], self.run)
+            if self.run.stopped():
                 return
 
 

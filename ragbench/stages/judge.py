@@ -46,9 +46,8 @@ class Judging:
 
     def info(self, plan: JudgePlan) -> dict[str, Any]:
         """Who judges by a plan; see `ragbench.stages.judge_identity`."""
-        return judge_info(
-            plan, self.chat and self.chat.endpoint, self.embeddings and self.embeddings.endpoint
-        )
+        both = (self.chat, self.embeddings)
+        return judge_info(plan, *(None if one is None else one.endpoint for one in both))
 
     def try_models(self, plan: JudgePlan) -> None:
         """Sees whether the models answer as a plan needs it, where that is wanted."""

@@ -42,16 +42,6 @@ from tests.behaviour.rags import (
 )
 
 
-class Legacy(RAGInterface):
-    """As it was written for the old interface: lists of strings and a string."""
-
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return [f"text {query}", "other"]
-
-    def generate(self, query: str, contexts: list[str]) -> str:
-        return f"A {query}"
-
-
 def returning(retrieval: Any, generation: Any = "answer") -> RAGInterface[Any]:
     """A RAG whose methods return what is given, whatever it is."""
 
@@ -109,9 +99,9 @@ def test_calls_overlap(tmp_path: Path, kind: Callable[[], Any]) -> None:
     assert counts(report)["generate"] == (3, 0, 0, 0)
 
 
-def test_a_legacy_rag_is_matched_by_text(tmp_path: Path) -> None:
-    report = run(cases("a", "b"), Legacy(), tmp_path / "run")
-    assert [summary.score for summary in report.summaries] == [1.0, 1.0]
+def test_a_rag_without_ids_is_matched_by_text(tmp_path: Path) -> None:
+    report = run(cases("a", "b"), OnlyRetrieves(), tmp_path / "run")
+    assert report.summaries[0].score == 1.0
     assert report.manifest["settings"]["matching"] == "text"
     assert any("by their text" in note for note in report.notes)
     assert rows(report)["a"].retrieved_ids is None
