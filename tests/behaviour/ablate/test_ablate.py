@@ -39,6 +39,7 @@ class Ranked(NotingRAG):
     """The right chunk stands first for a query with "easy" in it, last for any other."""
 
     noise = 1
+    scores = (0.3, 0.2, 0.1)
 
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
         right = super().retrieve_with_metadata(query, top_k)
@@ -46,19 +47,11 @@ class Ranked(NotingRAG):
         texts = [*right.contexts, *["one two three", "four five six"][: self.noise]]
         if "easy" not in query:
             ids, texts = [*ids[1:], ids[0]], [*texts[1:], texts[0]]
-        return RetrievalResult(texts, context_ids=ids, scores=[0.3, 0.2, 0.1][: len(ids)])
+        return RetrievalResult(texts, context_ids=ids, scores=[*self.scores[: len(ids)]])
 
 
 class Three(Ranked):
     noise = 2
-
-
-class Far(Ranked):
-    """Hands over distances: the first chunk has the least."""
-
-    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-        found = super().retrieve_with_metadata(query, top_k)
-        return RetrievalResult(found.contexts, context_ids=found.context_ids, scores=[0.1, 0.2])
 
 
 class Backwards:
@@ -147,7 +140,9 @@ def test_that_the_stored_scores_rise_as_distances_do_is_said_first(
     """Operators read a higher score as a better one: MMR, thresholds and fusion would be wrong."""
     both = [variant("as retrieved", TopK(k=2)), variant("one", TopK(k=1))]
     assert not [note for note in ablate(stored, both).notes if "distances" in note]
-    run(cases("easy a", "hard b"), Far(), tmp_path / "far", metrics="hit_rate@1")
+    far = Ranked()
+    far.scores = (0.1, 0.2, 0.3)
+    run(cases("easy a", "hard b"), far, tmp_path / "far", metrics="hit_rate@1")
     first = ablate(tmp_path / "far", both).notes[0]
     assert first.startswith("In 2 of 2 retrievals with different scores these rise")
 
@@ -203,16 +198,16 @@ def test_clusters_widen_the_interval(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no variant"):
-        ablate(tmp_path, [])
-    with pytest.raises(RunMismatchError, match="not a run folder"):
-        ablate(tmp_path, [variant("all")])
     run(cases("a"), NotingRAG(), tmp_path / "answers", metrics="exact_match")
-    with pytest.raises(ConfigError, match="name metrics with --metrics"):
-        ablate(tmp_path / "answers", [variant("all")])
     run(cases("lost a"), NotingRAG(), tmp_path / "lost", metrics="hit_rate@1")
-    with pytest.raises(RunMismatchError, match="no retrieval to replay"):
-        ablate(tmp_path / "lost", [variant("all")])
+    for name, variants, error, message in (
+        ("answers", [], ConfigError, "no variant"),
+        ("nowhere", [variant("all")], RunMismatchError, "not a run folder"),
+        ("answers", [variant("all")], ConfigError, "name metrics with --metrics"),
+        ("lost", [variant("all")], RunMismatchError, "no retrieval to replay"),
+    ):
+        with pytest.raises(error, match=message):
+            ablate(tmp_path / name, variants)
 
 
 # --- comparisons that hold together
