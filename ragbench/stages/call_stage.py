@@ -245,8 +245,16 @@ class Ahead(Generic[InputT, ValueT]):
 
     def settle(self) -> None:
         """Settles the batch that was begun first."""
+        todo, batch = self._begun.popleft()
         try:
-            self._keep(*self._begun.popleft())
+            outcomes = self.pool.take(batch)
+            if self.pool.is_started:
+                self.stage.keep(todo, [*outcomes], self.run)
+            else:  # called here, one by one
+                for item, outcome in zip(todo, outcomes, strict=False):
+                    self.stage.keep([item], [outcome], self.run)
+                    if self.run.stopped():
+                        break
         except RagbenchError as error:
             # Stopped: the signal that stops this process has ended its workers, too.
             if not (self.run.stopped() and isinstance(error, RunError)):
@@ -262,20 +270,11 @@ class Ahead(Generic[InputT, ValueT]):
     def finish(self) -> None:
         """Keeps what the workers are through with, or have begun; the rest is dropped."""
         while self._begun:
-            todo, batch = self._begun.popleft()
-            with suppress(RagbenchError):
-                if not self.pool.drop(batch):
-                    self._keep(todo, batch)
-
-    def _keep(self, todo: Sequence[Work[InputT]], batch: Batch[Any, Outcome[ValueT]]) -> None:
-        outcomes = self.pool.take(batch)
-        if self.pool.is_started:
-            self.stage.keep(todo, [*outcomes], self.run)
-            return
-        for item, outcome in zip(todo, outcomes, strict=False):  # called here, one by one
-            self.stage.keep([item], [outcome], self.run)
-            if self.run.stopped():
-                return
+            if self.pool.drop(self._begun[0][1]):
+                self._begun.popleft()
+            else:
+                with suppress(RagbenchError):
+                    self.settle()
 
 
 _SHARE = 16
