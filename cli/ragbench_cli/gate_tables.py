@@ -20,7 +20,7 @@ from ragbench.views.comparison import change_lines, change_title
 from ragbench.views.document import number_text
 from ragbench.views.gate import after_text, check_cells
 from ragbench_cli.console import data_console
-from ragbench_cli.tables import draw, fitted_table, paragraph, styled
+from ragbench_cli.tables import Cell, draw, fitted_table, paragraph, styled
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -127,5 +127,7 @@ def _next_step(verdict: GateResult) -> str:
 
 def _checks(checks: Sequence[GateCheck], console: Console) -> Table:
     columns = ("check", "", "now", "change", "interval", "limit", "n")
-    rows = [(check.name, _WORDS[check.outcome], *check_cells(check)) for check in checks]
+    rows: list[Sequence[Cell]] = [
+        (check.name, _WORDS[check.outcome], *check_cells(check)) for check in checks
+    ]
     return fitted_table(console, columns, rows, missed=("n", "interval"), sparse=True)

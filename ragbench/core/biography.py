@@ -44,20 +44,6 @@ class GoldFate:
     """Position of the operator after which no chunk holds it any more; None when it was never
     found, or reached generation."""
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether it was among the chunks and did not reach generation."""
-        return self.lost_by is not None
-
-    @property
-    def is_found(self) -> bool:
-        return self.chunk is not None
-
-    @property
-    def lost_at(self) -> int | None:
-        """Its last rank before it was lost; None when it was not."""
-        return None if self.lost_by is None else self.ranks[self.lost_by]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Biography:

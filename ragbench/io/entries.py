@@ -39,6 +39,8 @@ class SourceInfo:
     """Of those looked at, how many have a failure recorded."""
     timed: int = 0
     """Of those looked at, how many say how long it took."""
+    uses_corpus: bool = False
+    """Whether texts of what was retrieved were looked up in the corpus."""
     answers: SourceInfo | None = None
     """How the answers are read that were joined with the cases."""
     notes: tuple[str, ...] = ()

@@ -52,6 +52,7 @@ class Retrieved:
     warnings: Counter[str] = field(default_factory=Counter[str])
     ids_alone: int = 0
     """Records with ids whose texts nobody knows: they stay unrecorded."""
+    looked_up: bool = False
     unknown_ids: int = 0
     decoder: Decoder | None = None
     """How a chunk's fields are found; None while none was read."""
@@ -83,6 +84,7 @@ class Retrieved:
         if self.texts is None and ids:
             self.ids_alone += 1
             return None
+        self.looked_up = self.texts is not None
         found: Mapping[str, str] = {} if self.texts is None else self.texts(ids)
         self.unknown_ids += sum(id not in found for id in ids)
         return RetrievalResult(

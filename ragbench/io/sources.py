@@ -291,6 +291,7 @@ class _Opening:
             form=form,
             mapping=bound,
             unused=unused,
+            uses_corpus=chunks.looked_up,
             notes=(*self.place.notes, *notes_of(decoder.no_values, chunks), *gold),
         )
         return EntrySource(

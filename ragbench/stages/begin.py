@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,7 @@ from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
-from ragbench.errors import (
-    DataError,
-    InterruptedRunError,
-    Problem,
-    RunMismatchError,
-)
+from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
 from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import fingerprint, running_digest
 from ragbench.ledger.folder import RunFolder
@@ -41,8 +35,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.safe_text import counted
 from ragbench.stages.call_stage import CallStage
-from ragbench.stages.reuse import OutcomeReuse
-from ragbench.stages.spot_check import differing_case
+from ragbench.stages.reuse import OutcomeReuse, differing_case
 from ragbench.stages.stage import CallSettings, InLoop, Stage
 from ragbench.stages.system import EvaluatedSystem, absent_stages, call_stages
 from ragbench.text.declining import read_answer
@@ -96,8 +89,47 @@ def begin(
     """Begins a run over the cases of a journal."""
     system, source = asked.system, draw.source
     absent = absent_stages(system, journal.recorded_counts(), source)
-    manifest = Manifest(
-        dataset=_dataset_info(journal, draw, name),
+    manifest = _manifest(asked, journal, draw, name, absent)
+    left_out: list[str | Path] = [source, folder.path]
+    reuse = OutcomeReuse(
+        journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
+    )
+    stages = call_stages(system, absent, reuse.generations)
+    cases = manifest.dataset.fingerprint
+    if reuse.is_inferred and (case := differing_case(stages, journal, calls, in_loop, seed=cases)):
+        reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
+        stages = call_stages(system, absent, reuse.generations)
+    # All that outcomes depend on; how they are scored is not part of it.
+    keys = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
+    judge = None if manifest.judge is None else manifest.judge["fingerprint"]
+    setting = fingerprint((cases, keys, judge, absent))
+    journal.runs.begin(bytes.fromhex(setting), reuse.notes)
+    journal.before_flush = reuse.keep
+    notes = journal.runs.notes()
+    if count := draw.declining:
+        notes = (
+            f"{counted(count, 'case')} {'is' if count == 1 else 'are'} taken as unanswerable: "
+            "the reference says that there is no answer. `answerable` in the dataset overrides "
+            "that.",
+            *notes,
+        )
+    return BegunRun(manifest=manifest, stages=stages, reuse=reuse, notes=notes)
+
+
+def _manifest(
+    asked: Evaluation, journal: Journal, draw: Draw, name: str, absent: Mapping[str, str]
+) -> Manifest:
+    system, selection = asked.system, draw.selection
+    return Manifest(
+        dataset=DatasetInfo(
+            name=name,
+            source=draw.source,
+            fingerprint=running_digest(journal.case_digests()).hex(),
+            cases=journal.case_count(),
+            limit=selection.limit,
+            sample=selection.sample,
+            seed=None if selection.sample is None else selection.seed,
+        ),
         rag=RagInfo(name=system.name, description=system.description, stages=system.stages),
         metrics=tuple(map(MetricInfo.of, asked.metrics)),
         settings={**system.settings, "matching": str(asked.matching)},
@@ -105,21 +137,6 @@ def begin(
         git=git_state(Path.cwd()),
         absent=absent,
         judge=None if asked.judge is None else asked.judge.info,
-    )
-    left_out: list[str | Path] = [source, folder.path]
-    reuse = OutcomeReuse(
-        journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
-    )
-    stages = call_stages(system, absent, reuse.identity)
-    if reuse.is_inferred:
-        seed = manifest.dataset.fingerprint
-        if case := differing_case(stages, journal, calls, in_loop, seed=seed):
-            reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
-            stages = call_stages(system, absent, reuse.identity)
-    journal.runs.begin(_setting(manifest, stages), reuse.notes)
-    journal.before_flush = reuse.keep
-    return BegunRun(
-        manifest=manifest, stages=stages, reuse=reuse, notes=tuple(journal.runs.notes())
     )
 
 
@@ -143,42 +160,31 @@ def earlier_settings(manifest: Path) -> Mapping[str, Any]:
         return {}
 
 
-def dated(stage: PostRetrieval | None, earlier: Mapping[str, Any]) -> PostRetrieval | None:
+def dated(stage: PostRetrieval, earlier: Mapping[str, Any]) -> PostRetrieval:
     """The stage with the run's date, where ages count from it; a run that goes on keeps its own."""
-    if stage is None:
-        return None
     settings: Any = earlier.get(POST_RETRIEVE) or {}
     if "now" in settings:
         return stage.dated(datetime.fromisoformat(settings["now"]))
     return stage.dated(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0))
 
 
-def _setting(manifest: Manifest, stages: Sequence[Stage]) -> bytes:
-    """Digest of all that outcomes depend on; how they are scored is not part of it."""
-    judge = None if manifest.judge is None else manifest.judge["fingerprint"]
-    asked = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
-    setting = (manifest.dataset.fingerprint, asked, judge, manifest.absent)
-    return bytes.fromhex(fingerprint(setting))
-
-
+@dataclass(slots=True)
 class KnownManifest:
     """The manifest as far as it is known: how gold is matched is decided during the run."""
 
-    def __init__(self, manifest: Manifest, path: Path) -> None:
-        self.manifest = manifest.with_fingerprints()
-        self._path = path
-        write_manifest(self.manifest, path)
+    manifest: Manifest
+    path: Path
 
     def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
         """Writes down how retrieved chunks are compared with relevant ones, and why."""
         settings = {**self.manifest.settings, "matching": str(matching)}
-        self.manifest = replace(
-            self.manifest, settings=settings, notes=(*notes, *self.manifest.notes)
-        ).with_fingerprints()
-        write_manifest(self.manifest, self._path)
+        notes = (*notes, *self.manifest.notes)
+        changed = replace(self.manifest, settings=settings, notes=notes)
+        self.manifest = changed.with_fingerprints()
+        write_manifest(self.manifest, self.path)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draw:
     """The cases that are taken; at least one, or an error."""
 
@@ -188,61 +194,29 @@ class Draw:
     stopped: Callable[[], bool]
     gold: GoldSpace
     """Counts each case: what is relevant is known before anything is asked."""
-    read: Counter[str] = field(default_factory=Counter[str])
-    """What was read out of cases that they do not say, counted."""
+    declining: int = 0
+    """Cases that are taken as unanswerable: every reference says that there is no answer."""
 
     def __iter__(self) -> Iterator[Case | Entry]:
-        case = None
-        for case in self.selection.apply(self.cases):
+        given = None
+        for given in self.selection.apply(self.cases):
             if self.stopped():
                 raise InterruptedRunError("stopped while the cases were read; nothing was run")
-            case = self._as_unanswerable(case)
-            self.gold.add(case.case if isinstance(case, Entry) else case)
-            yield _with_abstention(case) if isinstance(case, Entry) else case
-        if case is None:
+            case = given.case if isinstance(given, Entry) else given
+            references = () if case.answerable is not None else case.references
+            if references and all(read_answer(one).declines for one in references):
+                self.declining += 1
+                case = replace(case, answerable=False)
+            self.gold.add(case)
+            yield _with_abstention(given, case) if isinstance(given, Entry) else case
+        if given is None:
             raise DataError([Problem(message="there are no cases", path=self.source)])
 
-    def _as_unanswerable(self, given: Case | Entry) -> Case | Entry:
-        """The case as one without an answer, where every reference says that there is none."""
-        case = given.case if isinstance(given, Entry) else given
-        references = case.references
-        if case.answerable is not None or not references:
-            return given
-        if not all(read_answer(reference).declines for reference in references):
-            return given
-        self.read["declining"] += 1
-        case = replace(case, answerable=False)
-        return replace(given, case=case) if isinstance(given, Entry) else case
 
-    def notes(self) -> Iterator[str]:
-        """What was read out of the cases that they do not say; complete once they were taken."""
-        if count := self.read["declining"]:
-            yield (
-                f"{counted(count, 'case')} {'is' if count == 1 else 'are'} taken as unanswerable: "
-                "the reference says that there is no answer. `answerable` in the dataset overrides "
-                "that."
-            )
-
-
-def _with_abstention(entry: Entry) -> Entry:
+def _with_abstention(entry: Entry, case: Case) -> Entry:
     """An entry whose recorded answer counts as declined where an asked one would."""
-    outcome = entry.recorded.get("generate")
-    if outcome is None or outcome.value is None or outcome.status is not Status.MEASURED:
-        return entry
-    if not abstained(outcome.value):
-        return entry
-    declined = replace(outcome, status=Status.ABSTAINED)
-    return replace(entry, recorded={**entry.recorded, "generate": declined})
-
-
-def _dataset_info(journal: Journal, draw: Draw, name: str) -> DatasetInfo:
-    selection = draw.selection
-    return DatasetInfo(
-        name=name,
-        source=draw.source,
-        fingerprint=running_digest(journal.case_digests()).hex(),
-        cases=journal.case_count(),
-        limit=selection.limit,
-        sample=selection.sample,
-        seed=None if selection.sample is None else selection.seed,
-    )
+    recorded, outcome = entry.recorded, entry.recorded.get("generate")
+    answer = None if outcome is None or outcome.status is not Status.MEASURED else outcome.value
+    if outcome is not None and answer is not None and abstained(answer):
+        recorded = {**recorded, "generate": replace(outcome, status=Status.ABSTAINED)}
+    return Entry(case=case, recorded=recorded)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ragbench.core.biography import (
-    Biography,
-    ChunkLife,
-    GoldFate,
-    OperatorEffect,
-    OperatorTable,
-)
+from ragbench.core.biography import Biography, ChunkLife, GoldFate, OperatorEffect, OperatorTable
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
 from ragbench.post.stage import Step, steps_of
+from ragbench.stats.mean import most_frequent
 
 _Held = dict[str, tuple[int, ...]]
 """By chunk id: positions of the gold contexts that it holds."""
@@ -38,7 +33,9 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     steps = steps_of(after)
     if not steps:
         return None
-    states = _states(before, steps)
+    # Not the first step's: of an id that retrieval repeats, the first place counts.
+    orders = [[id for id, _ in steps[0].given], *([id for id, _ in step.left] for step in steps)]
+    states = [_ranks(order) for order in orders]
     gold = gold_of(trace.case, after, matching)
     held = None if isinstance(gold, Skip) else _held(gold, before, after, steps)
     return Biography(
@@ -51,17 +48,12 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     )
 
 
-def _states(before: RetrievalResult[Any], steps: Sequence[Step]) -> list[dict[str, int]]:
-    """Ranks from 1 by chunk id, as retrieved, then after each operator."""
-    # Not the first step's: of an id that retrieval repeats, the first place counts.
-    orders = [[id for id, _ in steps[0].given], *([id for id, _ in step.left] for step in steps)]
-    states: list[dict[str, int]] = []
-    for order in orders:
-        ranks: dict[str, int] = {}
-        for rank, id in enumerate(order, start=1):
-            ranks.setdefault(id, rank)
-        states.append(ranks)
-    return states
+def _ranks(order: Sequence[str]) -> dict[str, int]:
+    """Ranks from 1 by chunk id, best first."""
+    ranks: dict[str, int] = {}
+    for rank, id in enumerate(order, start=1):
+        ranks.setdefault(id, rank)
+    return ranks
 
 
 def _held(
@@ -92,22 +84,24 @@ def _held(
 def _fates(
     gold: Gold, states: Sequence[Mapping[str, int]], held: Sequence[_Held]
 ) -> tuple[GoldFate, ...]:
-    return tuple(_fate(label, at, states, held) for label, at in gold.labels.items())
-
-
-def _fate(
-    label: str, gold: int, states: Sequence[Mapping[str, int]], held: Sequence[_Held]
-) -> GoldFate:
-    ranks: list[int | None] = []
-    chunk: str | None = None
-    for state, holds in zip(states, held, strict=True):
-        first = next((id for id in state if gold in holds.get(id, ())), None)
-        chunk = chunk if first is None else first
-        ranks.append(None if first is None else state[first])
-    lost_by = None
-    if chunk is not None and ranks[-1] is None:
-        lost_by = max(at for at, rank in enumerate(ranks) if rank is not None)
-    return GoldFate(gold=label, ranks=tuple(ranks), chunk=chunk, lost_by=lost_by)
+    fates: list[GoldFate] = []
+    for label, number in gold.labels.items():
+        # The first chunk that holds it, as retrieved and after each operator.
+        chunks = [
+            next((id for id in state if number in holds.get(id, ())), None)
+            for state, holds in zip(states, held, strict=True)
+        ]
+        there = [at for at, chunk in enumerate(chunks) if chunk is not None]
+        ranks = (None if id is None else at[id] for id, at in zip(chunks, states, strict=True))
+        fates.append(
+            GoldFate(
+                gold=label,
+                ranks=tuple(ranks),
+                chunk=chunks[there[-1]] if there else None,
+                lost_by=there[-1] if there and chunks[-1] is None else None,
+            )
+        )
+    return tuple(fates)
 
 
 def _lives(
@@ -187,12 +181,45 @@ class _Effect:
     wordings: dict[str, str] = field(default_factory=dict[str, str])
     examples: list[str] = field(default_factory=list[str])
 
+    def add(self, biography: Biography, at: int, case: str) -> None:
+        """Counts a case; ``at`` is the operator's position."""
+        count = self.counts
+        count["cases"] += 1
+        count["acted"] += biography.acted[at]
+        count["rewritten"] += sum(at in life.rewritten for life in biography.lives)
+        kept = self._count(biography.lives, at, ("given", "dropped", "added"))
+        # Closing ranks behind a dropped chunk moves nothing.
+        order = [after for _, after in sorted(kept)]
+        places = zip(order, sorted(order), strict=True)
+        count["moved"] += sum(is_at != would_be for is_at, would_be in places)
+        kept = self._count(biography.gold, at, ("gold_given", "gold_lost", "gold_added"))
+        count["gold_up"] += sum(after < before for before, after in kept)
+        count["gold_down"] += sum(after > before for before, after in kept)
+        lost = sum(fate.lost_by == at for fate in biography.gold)
+        count["lost_for_good"] += lost
+        if lost and len(self.examples) < _EXAMPLES:
+            self.examples.append(case)
+        for note in biography.notes[at]:
+            key = re.sub(r"\d+", "#", note)
+            self.wordings.setdefault(key, note)
+            self.notes[key] += 1
+
+    def _count(
+        self, of: Iterable[ChunkLife | GoldFate], at: int, names: tuple[str, str, str]
+    ) -> list[tuple[int, int]]:
+        """Counts what was there before, lost and added; the ranks of what stayed."""
+        changes = [(one.ranks[at], one.ranks[at + 1]) for one in of]
+        given, lost, added = names
+        self.counts[given] += sum(before is not None for before, _ in changes)
+        self.counts[lost] += sum(a is None and b is not None for b, a in changes)
+        self.counts[added] += sum(b is None and a is not None for b, a in changes)
+        return [(b, a) for b, a in changes if b is not None and a is not None]
+
     def record(self) -> OperatorEffect:
-        notes = sorted(self.notes.items(), key=lambda item: (-item[1], item[0]))
         return OperatorEffect(
             operator=self.operator,
             **{name: self.counts[name] for name in _COUNTED},
-            notes=tuple((self.wordings[key], number) for key, number in notes),
+            notes=tuple((self.wordings[key], number) for key, number in most_frequent(self.notes)),
             examples=tuple(self.examples),
         )
 
@@ -208,70 +235,26 @@ class BiographyTally:
     def add(self, case: str, biography: Biography | None) -> None:
         if biography is None:
             return
-        self._counts["cases"] += 1
+        gold = biography.gold
+        self._counts.update(
+            cases=1,
+            judged=int(biography.no_gold is None),
+            gold=len(gold),
+            found=sum(fate.chunk is not None for fate in gold),
+            kept=sum(fate.ranks[-1] is not None for fate in gold),
+        )
         if biography.no_gold is not None:
             self._no_gold[biography.no_gold] += 1
-        else:
-            self._counts["judged"] += 1
-            self._counts["gold"] += len(biography.gold)
-            self._counts["found"] += sum(fate.is_found for fate in biography.gold)
-            self._counts["kept"] += sum(fate.ranks[-1] is not None for fate in biography.gold)
         for at, name in enumerate(biography.operators):
             effect = self._effects.setdefault((at, name), _Effect(operator=biography.step(at)))
-            _count_chunks(effect, biography, at)
-            _count_gold(effect, biography, at, case)
+            effect.add(biography, at, case)
 
     def table(self) -> OperatorTable | None:
         """The counts; None when no case went through an operator."""
         if not self._effects:
             return None
-        count = self._counts
         return OperatorTable(
             operators=tuple(effect.record() for _, effect in sorted(self._effects.items())),
-            cases=count["cases"],
-            judged=count["judged"],
-            gold=count["gold"],
-            found=count["found"],
-            kept=count["kept"],
-            no_gold=tuple(sorted(self._no_gold.items(), key=lambda item: (-item[1], item[0]))),
+            no_gold=most_frequent(self._no_gold),
+            **self._counts,
         )
-
-
-def _count_chunks(effect: _Effect, biography: Biography, at: int) -> None:
-    count = effect.counts
-    count["cases"] += 1
-    count["acted"] += biography.acted[at]
-    kept: list[tuple[int, int]] = []
-    for life in biography.lives:
-        before, after = life.ranks[at], life.ranks[at + 1]
-        count["given"] += before is not None
-        count["dropped"] += before is not None and after is None
-        count["added"] += before is None and after is not None
-        count["rewritten"] += at in life.rewritten
-        if before is not None and after is not None:
-            kept.append((before, after))
-    # Closing ranks behind a dropped chunk moves nothing.
-    order = [after for _, after in sorted(kept)]
-    count["moved"] += sum(
-        is_at != would_be for is_at, would_be in zip(order, sorted(order), strict=True)
-    )
-    for note in biography.notes[at]:
-        key = re.sub(r"\d+", "#", note)
-        effect.wordings.setdefault(key, note)
-        effect.notes[key] += 1
-
-
-def _count_gold(effect: _Effect, biography: Biography, at: int, case: str) -> None:
-    count = effect.counts
-    for fate in biography.gold:
-        before, after = fate.ranks[at], fate.ranks[at + 1]
-        count["gold_given"] += before is not None
-        count["gold_lost"] += before is not None and after is None
-        count["gold_added"] += before is None and after is not None
-        if before is not None and after is not None:
-            count["gold_up"] += after < before
-            count["gold_down"] += after > before
-        if fate.lost_by == at:
-            count["lost_for_good"] += 1
-            if case not in effect.examples and len(effect.examples) < _EXAMPLES:
-                effect.examples.append(case)

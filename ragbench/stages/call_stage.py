@@ -9,28 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ragbench.core.outcome import Failure, Known, Outcome, Status
-from ragbench.errors import (
-    InterfaceError,
-    InterruptedRunError,
-    RagbenchError,
-    RunError,
-)
-from ragbench.ledger.codec import (
-    CODECS,
-    check_text,
-    encode_outcome,
-)
+from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
+from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.stages.calls import Manner, run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
-from ragbench.stages.stage import STOPPED, RunCase, Running, StageCounts, StageOutcome, restored
+from ragbench.stages.stage import STOPPED, InLoop, RunCase, Running, StageOutcome, settle_stored
 from ragbench.workers.pool import Batch, Task, WorkerPool
 
 InputT = TypeVar("InputT")
@@ -79,131 +71,210 @@ class CallStage(Generic[InputT, ValueT]):
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         todo = self.take(window, run)
-        self._ask(todo, run)
+        if self.pool is not None:
+            self._ask_workers(self.pool, todo, run)
+        elif todo:
+            self._ask(todo, run)
         if any(self.name not in item.row.settled for item in todo):
             raise InterruptedRunError(STOPPED)
 
     def take(self, window: Sequence[RunCase], run: Running) -> list[Work[InputT]]:
         """Settles what need not be asked for, and lists the rest."""
         todo: list[Work[InputT]] = []
-        counts = _take(self, window, run, todo)
-        run.settled(self.name, counts.done, **counts.by_kind)
+        name, journal = self.name, run.journal
+        failed = recorded = reused = 0
+        known = {} if journal.was_empty else journal.outcomes(name, [row.number for row in window])
+        for row in window:
+            stored = known.get((row.number, RECORDED))
+            if stored is not None:
+                recorded += 1
+                failed += settle_stored(name, row, stored, journal)
+                continue
+            given = self.reads(row)
+            if isinstance(given, StageOutcome):
+                row.settled[name] = given
+                failed += given.outcome.status is Status.FAILED
+                continue
+            key = fixed_digest(self.identity, given.digest)
+            stored = known.get((row.number, key))
+            if stored is not None and run.retry_failed:
+                has_failed = stored.status is Status.FAILED or self.is_incomplete(stored.body)
+                stored = None if has_failed else stored
+            if stored is None:
+                todo.append(Work(row, key, given.input))
+            else:
+                reused += 1
+                failed += settle_stored(name, row, stored, journal)
+        done = len(window) - len(todo)
+        run.settled(name, done, failed=failed, reused=reused, recorded=recorded)
         return todo
 
     def keep(
         self, asked: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
     ) -> None:
         """Settles what was asked for with what it gave."""
-        failed = 0
+        given: list[Outcome[ValueT]] = []
         for item, outcome in zip(asked, outcomes, strict=True):
-            entry = _recorded(self, item, outcome, run.journal)
-            item.row.settled[self.name] = entry
-            failed += entry.outcome.status is Status.FAILED
-        run.giving_up.count(self.name, [item.row.settled[self.name].outcome for item in asked])
+            entry = item.row.settled[self.name] = self._recorded(item, outcome, run.journal)
+            given.append(entry.outcome)
+        run.giving_up.count(self.name, given)
         if run.in_flight is not None:
             run.in_flight.end([item.row.number for item in asked])
         run.journal.flush_if_due()
+        failed = sum(outcome.status is Status.FAILED for outcome in given)
         run.settled(self.name, len(asked), failed=failed)
 
-    def keep_taken(
-        self,
-        asked: Sequence[Work[InputT]],
-        batch: Batch[Any, Outcome[ValueT]],
-        pool: WorkerPool[Any, Outcome[ValueT]],
-        run: Running,
+    def _recorded(
+        self, item: Work[InputT], outcome: Outcome[ValueT], journal: Journal
+    ) -> StageOutcome:
+        """Stores an outcome, and gives it back as a later run will read it.
+
+        What follows works with that: were it to use the RAG's own objects, numbers and types that
+        JSON does not know would score in one way now and in another after an interruption, and
+        what the RAG does with its objects later would change what is scored.
+        """
+        name = self.name
+        try:
+            if outcome.value is not None:
+                outcome = replace(outcome, status=self.status(outcome.value))
+            elif outcome.status is Status.MEASURED:
+                raise InterfaceError("it returned None")
+            encoded = encode_outcome(name, outcome)
+            if outcome.value is not None:
+                outcome = replace(outcome, value=CODECS[name].decode(encoded.texts, encoded.body))
+        except (ValueError, TypeError, InterfaceError) as error:  # it cannot be written down
+            failure = Failure.of(_said_better(error), stage=name)
+            outcome = replace(outcome, status=Status.FAILED, value=None, failure=failure)
+            encoded = encode_outcome(name, outcome)
+        stored = StoredOutcome.of(item.key, outcome, Known.ASKED, encoded)
+        journal.record_outcome(item.row.number, name, stored, encoded.pairs)
+        return StageOutcome(outcome, stored.texts, stored.digest)
+
+    def ask_once(
+        self, given: InputT, in_loop: InLoop, timeout: float | None = None
+    ) -> Outcome[ValueT]:
+        """What one input gives, beside any run."""
+        manner, found = Manner(stage=self.name, timeout=timeout), list[Outcome[ValueT]]()
+        if self.call is not None:
+            for _, outcomes in run_plain(self.call, [[given]], manner):
+                found += outcomes
+        elif self.call_async is not None:
+            asked = run_async(
+                self.call_async, [[given]], manner, lambda _, some: found.extend(some)
+            )
+            in_loop(asked)
+        return found[0]
+
+    def _ask_workers(
+        self, pool: WorkerPool[Task, Any], todo: Sequence[Work[InputT]], run: Running
     ) -> None:
-        """Settles what was asked for with what the workers of a pool gave."""
-        outcomes = pool.take(batch)
-        if pool.is_started:
-            self.keep(asked, [*outcomes], run)
-            return
-        for item, outcome in zip(asked, outcomes, strict=False):  # called here, one by one
-            self.keep([item], [outcome], run)
+        size = run.calls.batch_size if self.takes_batches else pool.share(len(todo), _SHARE)
+        ahead = Ahead(self, pool, run)
+        for at in range(0, len(todo), size):
             if run.stopped():
-                return
+                break
+            items = todo[at : at + size]
+            if ahead.begin(items, [Task(self.name, item.input) for item in items]):
+                ahead.settle()
+        ahead.settle_all()
 
     def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
-        if self.pool is not None:
-            _ask_workers(self, self.pool, todo, run)
-            return
-
-        def keep(batch: Sequence[Work[InputT]], outcomes: list[Outcome[ValueT]]) -> None:
-            self.keep(batch, outcomes, run)
-
-        todo = _ask_suspects(self, todo, run, keep)
-        size = run.calls.batch_size if self.takes_batches else 1
+        """Asks in this process, but for the cases that an earlier one died with."""
+        in_flight, calls = run.in_flight, run.calls
+        if in_flight is not None and in_flight.left_over:
+            todo = self._ask_suspects(todo, {*in_flight.left_over}, run)
+        size = calls.batch_size if self.takes_batches else 1
         batches = [todo[at : at + size] for at in range(0, len(todo), size)]
-        _call(self, batches, run, keep)
+        plain, coroutine = self.call, self.call_async
+        manner = Manner(
+            stage=self.name,
+            concurrency=calls.concurrency,
+            timeout=calls.timeout,
+            stopped=run.stopped,
+            split=partial(run.warn_of_split, self.name),
+        )
+
+        def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:
+            if in_flight is not None:
+                in_flight.begin([item.row.number for item in items])
+            return [item.input for item in items]
+
+        if plain is not None:
+            for batch, outcomes in run_plain(lambda items: plain(inputs(items)), batches, manner):
+                self.keep(batch, outcomes, run)
+        elif coroutine is not None:
+            keep = partial(self.keep, run=run)
+            run.in_loop(run_async(lambda items: coroutine(inputs(items)), batches, manner, keep))
+
+    def _ask_suspects(
+        self, todo: Sequence[Work[InputT]], suspects: Collection[int], run: Running
+    ) -> Sequence[Work[InputT]]:
+        """Asks each of some cases in a process of its own, and gives back those left to ask."""
+        coroutine: Any = self.call_async
+
+        def plain(items: Sequence[InputT]) -> Sequence[ValueT]:
+            return asyncio.run(coroutine(items)) if self.call is None else self.call(items)
+
+        others: list[Work[InputT]] = []
+        for item in todo:
+            if item.row.number in suspects and not run.stopped():
+                limit = run.calls.timeout or _PATIENCE
+                outcome = ask_in_child(plain, item.input, stage=self.name, timeout=limit)
+                if outcome.failure is None or outcome.failure.type != TIMED_OUT:
+                    self.keep([item], [outcome], run)
+                    continue
+            others.append(item)
+        return others
 
 
-def _take(
-    stage: CallStage[InputT, Any],
-    window: Sequence[RunCase],
-    run: Running,
-    todo: list[Work[InputT]],
-) -> StageCounts:
-    """Settles what need not be asked for, and lists the rest."""
-    counts, name, journal = StageCounts(), stage.name, run.journal
-    known = {} if journal.was_empty else journal.outcomes(name, [row.number for row in window])
-    for row in window:
-        stored = known.get((row.number, RECORDED))
-        if stored is not None:
-            entry = row.settled[name] = restored(name, stored, journal)
-            journal.confirm(row.number, name, stored)
-            counts.add(entry, "recorded")
-            continue
-        given = stage.reads(row)
-        if isinstance(given, StageOutcome):
-            row.settled[name] = given
-            counts.add(given)
-            continue
-        key = fixed_digest(stage.identity, given.digest)
-        stored = known.get((row.number, key))
-        if stored is None or (run.retry_failed and _failed(stage, stored)):
-            todo.append(Work(row, key, given.input))
-            continue
-        entry = row.settled[name] = restored(name, stored, journal)
-        journal.confirm(row.number, name, stored)
-        counts.add(entry, "reused")
-    return counts
+@dataclass(slots=True)
+class Ahead(Generic[InputT, ValueT]):
+    """Batches that workers have begun while those before them are settled."""
 
+    stage: CallStage[InputT, ValueT]
+    pool: WorkerPool[Any, Outcome[ValueT]]
+    run: Running
+    _begun: deque[tuple[Sequence[Work[InputT]], Batch[Any, Outcome[ValueT]]]] = field(
+        default_factory=lambda: deque()
+    )
 
-def _failed(stage: CallStage[Any, Any], stored: StoredOutcome) -> bool:
-    return stored.status is Status.FAILED or stage.is_incomplete(stored.body)
+    def begin(self, todo: Sequence[Work[InputT]], inputs: Sequence[Any]) -> bool:
+        """Begins a batch; whether an earlier one is to be settled before the next."""
+        self._begun.append((todo, self.pool.begin(inputs)))
+        return len(self._begun) > self.pool.ahead
 
-
-Keep = Callable[[Sequence[Work[InputT]], list[Outcome[ValueT]]], None]
-"""Takes a batch, or a part of one, with its outcomes."""
-
-
-def _ask_workers(
-    stage: CallStage[InputT, ValueT],
-    pool: WorkerPool[Task, Outcome[ValueT]],
-    todo: Sequence[Work[InputT]],
-    run: Running,
-) -> None:
-    """Asks by workers; what was begun when the run is stopped, or cannot go on, is kept."""
-    size = run.calls.batch_size if stage.takes_batches else pool.share(len(todo), _SHARE)
-    batches = deque(todo[at : at + size] for at in range(0, len(todo), size))
-    begun: deque[tuple[Sequence[Work[InputT]], Batch[Task, Outcome[ValueT]]]] = deque()
-    raised: RagbenchError | None = None
-    while True:
-        while batches and len(begun) <= pool.ahead and raised is None and not run.stopped():
-            items = batches.popleft()
-            begun.append((items, pool.begin([Task(stage.name, item.input) for item in items])))
-        if not begun:
-            break
-        items, batch = begun.popleft()
-        if (raised is not None or run.stopped()) and pool.drop(batch):
-            continue
+    def settle(self) -> None:
+        """Settles the batch that was begun first."""
+        todo, batch = self._begun.popleft()
         try:
-            stage.keep_taken(items, batch, pool, run)
+            outcomes = self.pool.take(batch)
+            if self.pool.is_started:
+                self.stage.keep(todo, [*outcomes], self.run)
+            else:  # called here, one by one
+                for item, outcome in zip(todo, outcomes, strict=False):
+                    self.stage.keep([item], [outcome], self.run)
+                    if self.run.stopped():
+                        break
         except RagbenchError as error:
             # Stopped: the signal that stops this process has ended its workers, too.
-            if not (run.stopped() and isinstance(error, RunError)):
-                raised = raised or error
-    if raised is not None:
-        raise raised
+            if not (self.run.stopped() and isinstance(error, RunError)):
+                self.finish()  # what was answered is kept
+                raise
+        if self.run.stopped():
+            self.finish()
+
+    def settle_all(self) -> None:
+        while self._begun:
+            self.settle()
+
+    def finish(self) -> None:
+        """Keeps what the workers are through with, or have begun; the rest is dropped."""
+        while self._begun:
+            if self.pool.drop(self._begun[0][1]):
+                self._begun.popleft()
+            else:
+                with suppress(RagbenchError):
+                    self.settle()
 
 
 _SHARE = 16
@@ -211,96 +282,6 @@ _SHARE = 16
 _PATIENCE = 60.0
 """Seconds that a copy of this process has for a case: in a copy, libraries that have threads of
 their own may never answer."""
-
-
-def _ask_suspects(
-    stage: CallStage[InputT, ValueT],
-    todo: Sequence[Work[InputT]],
-    run: Running,
-    keep: Keep[InputT, ValueT],
-) -> Sequence[Work[InputT]]:
-    """Asks the cases that an earlier process died with, each in a process of its own."""
-    suspects: set[int] = set() if run.in_flight is None else set(run.in_flight.left_over())
-    if not suspects:
-        return todo
-    others: list[Work[InputT]] = []
-    for item in todo:
-        if item.row.number not in suspects or run.stopped():
-            others.append(item)
-            continue
-        limit = run.calls.timeout or _PATIENCE
-        outcome = ask_in_child(_plain(stage), item.input, stage=stage.name, timeout=limit)
-        if outcome.failure is not None and outcome.failure.type == TIMED_OUT:
-            others.append(item)
-        else:
-            keep([item], [outcome])
-    return others
-
-
-def _plain(
-    stage: CallStage[InputT, ValueT],
-) -> Callable[[Sequence[InputT]], Sequence[ValueT]]:
-    if stage.call is not None:
-        return stage.call
-    coroutine = cast("Callable[[Sequence[InputT]], Any]", stage.call_async)
-    return lambda items: cast("Sequence[ValueT]", asyncio.run(coroutine(items)))
-
-
-def _call(
-    stage: CallStage[InputT, ValueT],
-    batches: Sequence[Sequence[Work[InputT]]],
-    run: Running,
-    keep: Keep[InputT, ValueT],
-) -> None:
-    plain, coroutine, calls = stage.call, stage.call_async, run.calls
-    begin = None if run.in_flight is None else run.in_flight.begin
-    manner = Manner(
-        stage=stage.name,
-        concurrency=calls.concurrency,
-        timeout=calls.timeout,
-        stopped=run.stopped,
-        split=partial(run.split_calls.warn, stage.name),
-    )
-
-    def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:
-        if begin is not None:
-            begin([item.row.number for item in items])
-        return [item.input for item in items]
-
-    if plain is not None:
-        for batch, outcomes in run_plain(lambda items: plain(inputs(items)), batches, manner):
-            keep(batch, outcomes)
-    elif coroutine is not None:
-        run.in_loop(run_async(lambda items: coroutine(inputs(items)), batches, manner, keep))
-
-
-def _recorded(
-    stage: CallStage[Any, ValueT],
-    item: Work[Any],
-    outcome: Outcome[ValueT],
-    journal: Journal,
-) -> StageOutcome:
-    """Stores an outcome, and gives it back as a later run will read it.
-
-    What follows works with that: were it to use the RAG's own objects, numbers and types that JSON
-    does not know would score in one way now and in another after an interruption, and what the RAG
-    does with its objects later would change what is scored.
-    """
-    try:
-        if outcome.value is not None:
-            outcome = replace(outcome, status=stage.status(outcome.value))
-        elif outcome.status is Status.MEASURED:
-            raise InterfaceError("it returned None")
-        encoded = encode_outcome(stage.name, outcome)
-        if outcome.value is not None:
-            outcome = replace(outcome, value=CODECS[stage.name].decode(encoded.texts, encoded.body))
-    except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
-        failure = Failure.of(_said_better(error), stage=stage.name)
-        outcome = replace(outcome, status=Status.FAILED, value=None, failure=failure)
-        encoded = encode_outcome(stage.name, outcome)
-    stored = StoredOutcome.of(item.key, outcome, Known.ASKED, encoded)
-    journal.record_outcome(item.row.number, stage.name, stored, encoded.pairs)
-    return StageOutcome(outcome, stored.texts, stored.digest)
 
 
 def _said_better(error: Exception) -> Exception:

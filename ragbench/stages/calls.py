@@ -25,10 +25,6 @@ Done = tuple[Sequence[ItemT], list[Outcome[ValueT]]]
 _CAUGHT = (Exception, SystemExit, asyncio.CancelledError)
 
 
-Split = Callable[[int, BaseException], None]
-"""Given how many items a call was for that failed and is made again in parts, and why."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manner:
     """How a stage's calls are made."""
@@ -39,7 +35,8 @@ class Manner:
     timeout: float | None = None
     """Seconds allowed per item; None for no limit."""
     stopped: Callable[[], bool] = lambda: False
-    split: Split = lambda _size, _error: None
+    split: Callable[[int, BaseException], None] = lambda _size, _error: None
+    """Given how many items a call was for that failed and is made again in parts, and why."""
 
 
 def attempt(
@@ -57,11 +54,7 @@ def attempt(
             raise
         except _CAUGHT as error:
             answer = error
-        outcomes = _outcomes(answer, len(part), manner.stage, time.perf_counter() - started)
-        if isinstance(outcomes, BaseException):
-            manner.split(len(part), outcomes)
-            waiting += _halves(part)
-        else:
+        if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
             yield part, outcomes
 
 
@@ -80,52 +73,44 @@ async def attempt_async(
         except LLMStoppedError:
             raise
         except _CAUGHT as error:
-            if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+            # Only a task that the user's code waited for may have been cancelled, not this one.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 raise
             answer = error
-        outcomes = _outcomes(answer, len(part), manner.stage, time.perf_counter() - started)
-        if isinstance(outcomes, BaseException):
-            manner.split(len(part), outcomes)
-            waiting += _halves(part)
-        else:
+        if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
             yield part, outcomes
 
 
-def _being_cancelled() -> bool:
-    """Whether this task itself is asked to end, not a task that the user's code waited for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _halves(part: Sequence[ItemT]) -> list[Sequence[ItemT]]:
-    """The second half, then the first: the first is taken next."""
-    middle = len(part) // 2
-    return [part[middle:], part[:middle]]
-
-
 def _outcomes(
-    answer: Sequence[Any] | BaseException, size: int, stage: str, seconds: float
-) -> list[Outcome[Any]] | BaseException:
-    """One outcome an item, or why the call failed when it may be split."""
-    values: Sequence[Any] | BaseException = (
-        answer.outcomes if isinstance(answer, PartialBatchError) else answer
-    )
+    answer: Sequence[Any] | BaseException,
+    part: Sequence[ItemT],
+    waiting: list[Sequence[ItemT]],
+    manner: Manner,
+    seconds: float,
+) -> list[Outcome[Any]]:
+    """One outcome an item; none where the call failed and its halves are to be called instead."""
+    stage, size = manner.stage, len(part)
+    values = answer.outcomes if isinstance(answer, PartialBatchError) else answer
     if not isinstance(values, BaseException) and len(values) != size:
         values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
-    if not isinstance(values, BaseException):
-        share = seconds / size
-        return [_outcome(value, stage, share, size) for value in values]
-    return [_outcome(values, stage, seconds, 1)] if size == 1 else values
-
-
-def _outcome(value: Any, stage: str, seconds: float, sharing: int) -> Outcome[Any]:
-    if isinstance(value, NoContextsError):
-        reason = str(value)
-        return Outcome(status=Status.SKIPPED, reason=reason, seconds=seconds, sharing=sharing)
-    if isinstance(value, BaseException):
-        failure = Failure.of(value, stage=stage)
-        return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, sharing=sharing)
-    return Outcome(status=Status.MEASURED, value=value, seconds=seconds, sharing=sharing)
+    if isinstance(values, BaseException):
+        if size > 1:
+            manner.split(size, values)
+            waiting += [part[size // 2 :], part[: size // 2]]  # the last is taken next
+            return []
+        values = [values]
+    took: dict[str, Any] = {"seconds": seconds / size, "sharing": size}
+    found: list[Outcome[Any]] = []
+    for value in values:
+        if isinstance(value, NoContextsError):
+            found.append(Outcome(status=Status.SKIPPED, reason=str(value), **took))
+        elif isinstance(value, BaseException):
+            failure = Failure.of(value, stage=stage)
+            found.append(Outcome(status=Status.FAILED, failure=failure, **took))
+        else:
+            found.append(Outcome(status=Status.MEASURED, value=value, **took))
+    return found
 
 
 def run_plain(
@@ -156,17 +141,12 @@ def _threaded(
     abandoned = threading.Event()
     for batch in batches:
         waiting.put(batch)
-
     halted = replace(manner, stopped=lambda: abandoned.is_set() or manner.stopped())
     workers = min(manner.concurrency, len(batches))
+    name, given = f"ragbench-{manner.stage}", (call, waiting, finished, halted)
     for _ in range(workers):
         # Daemon threads: a second Ctrl-C must end the process although a call hangs.
-        threading.Thread(
-            target=_work,
-            args=(call, waiting, finished, halted),
-            name=f"ragbench-{manner.stage}",
-            daemon=True,
-        ).start()
+        threading.Thread(target=_work, args=given, name=name, daemon=True).start()
     try:
         while workers:
             done = finished.get()

@@ -7,12 +7,14 @@ claim supported changes nothing of it. How often the judge is wrong about them s
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -88,49 +90,30 @@ _FEWEST_OWN = 2
 
 def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
     """Makes canaries of a run's own texts; the same run and seed give the same ones."""
-    sources = _drawn(traces, seed, count * _POOL)
-    kinds = list(CanaryKind)
-    common = _common_words(sources)
-    made: dict[CanaryKind, list[Canary]] = {
-        kind: list(_made(kind, sources, -(-count // len(kinds)), common)) for kind in kinds
-    }
-    found: list[Canary] = []
-    for position in range(count):
-        found += [made[kind][position] for kind in kinds if position < len(made[kind])]
-    return found[:count]
-
-
-def _drawn(traces: Iterable[Trace], seed: int, most: int) -> list[_Source]:
-    """Cases by a digest of seed and id: which ones does not depend on their order."""
-    import heapq
-
-    def usable() -> Iterator[tuple[bytes, _Source]]:
-        for trace in traces:
-            result = trace.context.value
-            contexts = () if result is None else tuple(t for t in result.contexts if t.strip())
-            sentences = tuple(_sentences(contexts))
-            if sentences:
-                rank = blake2b(f"{seed} {trace.case.id}".encode("utf-8", "replace")).digest()
-                yield rank, _Source(trace.case.id, trace.case.query, contexts, sentences)
-
-    smallest = heapq.nsmallest(most, usable(), key=lambda item: item[0])
-    return [source for _, source in smallest]
-
-
-def _sentences(contexts: Sequence[str]) -> Iterator[str]:
-    for text in contexts:
-        for span in split_sentences(text):
-            sentence = " ".join(text[span.start : span.end].split())
-            if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]:
-                yield sentence
-
-
-def _common_words(sources: Sequence[_Source]) -> frozenset[str]:
-    """Words that stand in the contexts of more than half of the cases."""
-    found: Counter[str] = Counter()
+    # By a digest of seed and id: which cases are drawn does not depend on their order.
+    ranked = heapq.nsmallest(count * _POOL, _usable(traces, seed), key=lambda item: item[0])
+    sources, held = [source for _, source in ranked], Counter[str]()
     for source in sources:
-        found.update(_words_of(source.contexts))
-    return frozenset(word for word, count in found.items() if 2 * count > len(sources))
+        held.update(_words_of(source.contexts))
+    common = frozenset(word for word, cases in held.items() if 2 * cases > len(sources))
+    made = [[*_made(kind, sources, -(-count // len(CanaryKind)), common)] for kind in CanaryKind]
+    turns = (canary for turn in zip_longest(*made) for canary in turn if canary is not None)
+    return [*islice(turns, count)]
+
+
+def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source]]:
+    for trace in traces:
+        result = trace.context.value
+        contexts = () if result is None else tuple(text for text in result.contexts if text.strip())
+        spans = (text[span.start : span.end] for text in contexts for span in split_sentences(text))
+        sentences = tuple(
+            sentence
+            for sentence in (" ".join(text.split()) for text in spans)
+            if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]
+        )
+        if sentences:
+            rank = blake2b(f"{seed} {trace.case.id}".encode("utf-8", "replace")).digest()
+            yield rank, _Source(trace.case.id, trace.case.query, contexts, sentences)
 
 
 def _words_of(texts: Sequence[str]) -> set[str]:
@@ -164,11 +147,10 @@ def _claim(
     if kind is CanaryKind.ALTERED:
         return next(filter(None, (_altered(s, source.contexts) for s in source.sentences)), None)
     known = _words_of(source.contexts)
-    for other in others:
-        for sentence in other.sentences:
-            own = _words_of([sentence]) - common
-            if len(own) >= _FEWEST_OWN and len(own & known) < _SHARED * len(own):
-                return sentence
+    for sentence in (sentence for other in others for sentence in other.sentences):
+        own = _words_of([sentence]) - common
+        if len(own) >= _FEWEST_OWN and len(own & known) < _SHARED * len(own):
+            return sentence
     return None
 
 
@@ -219,7 +201,7 @@ def judge_canaries(
     if known is not None and (known["run"], known["basis"]) == (_asked_of(run), basis):
         return
     plan = judging.plan(asked)
-    tally: dict[tuple[int, CanaryKind], list[JudgedCell]] = {}
+    cells: dict[tuple[int, CanaryKind], list[Cell]] = defaultdict(list)
     jobs = [(at, canary) for at in range(len(asked)) for canary in canaries]
 
     def judge(job: tuple[int, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
@@ -228,17 +210,19 @@ def judge_canaries(
 
     for batch in judging.judged(jobs, judge, stopped):
         for (at, canary), judged in batch:
-            tally.setdefault((at, canary.kind), []).append(judged)
+            cells[at, canary.kind].append(judged.cell)
     lines = [
-        _line(metric, kind, tally.get((at, kind), []))
-        for at, metric in enumerate(asked)
+        asdict(_line(asked[at], kind, cells[at, kind]))
+        for at in range(len(asked))
         for kind in CanaryKind
+        if cells[at, kind]
     ]
-    _write_canaries(folder, _asked_of(run), basis, [line for line in lines if line.planted])
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    stored = {"run": _asked_of(run), "basis": basis, "lines": lines}
+    write_atomic(folder / CANARIES, orjson.dumps(stored, option=options))
 
 
-def _line(metric: Metric, kind: CanaryKind, judged: Sequence[JudgedCell]) -> CanaryLine:
-    cells = [each.cell for each in judged]
+def _line(metric: Metric, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
     counted = [c for c in cells if c.status in (Status.MEASURED, Status.UNPROVED)]
     return CanaryLine(
         metric=metric.name,
@@ -260,23 +244,13 @@ def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
     return {name: run.get(name) for name in ("dataset", "judge", "rag")}
 
 
-def _write_canaries(
-    folder: Path, run: dict[str, str | None], basis: str, lines: Sequence[CanaryLine]
-) -> None:
-    stored = {"run": run, "basis": basis, "lines": [asdict(line) for line in lines]}
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    write_atomic(folder / CANARIES, orjson.dumps(stored, option=options))
-
-
 def _stored_canaries(folder: Path) -> dict[str, Any] | None:
     """What is kept of a run's canaries; None where there is nothing, or nothing readable."""
     try:
         found = cast("object", orjson.loads((folder / CANARIES).read_bytes()))
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict):
-        return None
-    known = cast("dict[str, Any]", found)
+    known = cast("dict[str, Any]", found if isinstance(found, dict) else {})
     return known if {"run", "basis", "lines"} <= known.keys() else None
 
 

@@ -1,7 +1,7 @@
 """Cases that take the process down: found by the next run, and asked in a process of their own.
 
-The numbers of the calls in flight are written to a small file that is mapped into memory: 8 bytes
-per call, no system call, and they survive a crash of the process. A run that finds numbers of an
+The numbers of the calls in flight are written to a small file that is mapped into memory: no system
+call, and they survive a crash of the process. A run that finds numbers of an
 earlier one asks just these cases once more.
 """
 
@@ -13,79 +13,69 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from array import array
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import RagbenchError, RunError
 from ragbench.stages.calls import Manner, attempt
 from ragbench.workers.engines import end_with_parent
 
-_WIDTH = 8
-"""Bytes of a slot: a case's number and 1, so that 0 is a free one."""
-
 
 class InFlight:
-    """The numbers of the cases that are being asked."""
+    """The numbers of the cases that are being asked: 8 bytes each, and 1 more, so that 0 is free.
 
-    def __init__(self, path: Path, slots: int) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        try:
-            found = path.read_bytes() if path.exists() else b""
-            numbers = [
-                int.from_bytes(found[at : at + _WIDTH], "little") - 1
-                for at in range(0, len(found) - _WIDTH + 1, _WIDTH)
-            ]
-            self._left_over = sorted({number for number in numbers if number >= 0})
-            self._open(self._left_over, len(self._left_over) + max(slots, 1))
-        except OSError as error:
-            raise RunError(f"{path} cannot be written: {error.strerror}") from error
+    A case is in it once, however many parts of its batch are asked: it never needs more room than
+    for all cases of the run.
+    """
 
-    def _open(self, numbers: Sequence[int], slots: int) -> None:
-        # Written in full: to write into a hole of a mapped file on a full disk ends the process.
-        content = b"".join((number + 1).to_bytes(_WIDTH, "little") for number in numbers)
-        with self._path.open("wb") as file:
-            file.write(content.ljust(slots * _WIDTH, b"\0"))
-        with self._path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), slots * _WIDTH)
-        self._slots = memoryview(self._map).cast("Q")
-        self._place = {number: at for at, number in enumerate(numbers)}
-        self._free = list(range(slots - 1, len(numbers) - 1, -1))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            suspects = set(self._left_over)
-            self.end([number for number in self._place if number not in suspects])
-        self.close()
-
-    def left_over(self) -> list[int]:
-        """The cases that an earlier process was asking when it ended, sorted.
+    def __init__(self, path: Path, cases: int) -> None:
+        found = path.read_bytes() if path.exists() else b""
+        left_over = {number for number in memoryview(found[: len(found) // 8 * 8]).cast("Q")}
+        self.left_over = sorted(number - 1 for number in left_over - {0})
+        """The cases that an earlier process was asking when it ended.
 
         They stay in the file until `end` takes them out, and in this list for as long as it is
-        open: what was lost with that process may be a stage before the one that ended it.
-        """
-        return list(self._left_over)
+        open: what was lost with that process may be a stage before the one that ended it."""
+        self._place = {number: at for at, number in enumerate(self.left_over)}
+        self._free = list(range(len(self._place), len(self._place) + max(cases, 1)))
+        self._lock = threading.Lock()
+        # Written in full: to write into a hole of a mapped file on a full disk ends the process.
+        numbers = array("Q", [number + 1 for number in self.left_over] + [0] * len(self._free))
+        path.write_bytes(numbers)
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self._slots = memoryview(self._map).cast("Q")
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path, cases: int) -> Generator[InFlight]:
+        """The file, for the length of a block; without a case in it, it is removed at the end."""
+        try:
+            found = cls(path, cases)
+        except OSError as error:
+            raise RunError(f"{path} cannot be written: {error.strerror}") from error
+        try:
+            yield found
+        except BaseException:
+            found.end(found._place.keys() - set(found.left_over))
+            raise
+        finally:
+            with found._lock:
+                found._slots.release()
+                found._map.close()
+                if not found._place:
+                    path.unlink(missing_ok=True)
 
     def begin(self, numbers: Iterable[int]) -> None:
         """Notes cases before they are asked; any thread may call it."""
         with self._lock:
             for number in numbers:
                 if number not in self._place:
-                    if not self._free:
-                        self._grow()
                     at = self._place[number] = self._free.pop()
                     self._slots[at] = number + 1
 
@@ -98,23 +88,6 @@ class InFlight:
                     self._slots[at] = 0
                     self._free.append(at)
 
-    def close(self) -> None:
-        """Closes the file; without a case in it, it is removed."""
-        with self._lock:
-            is_empty = not self._place
-            self._close()
-            if is_empty:
-                self._path.unlink(missing_ok=True)
-
-    def _grow(self) -> None:
-        numbers = list(self._place)
-        self._close()
-        self._open(numbers, 2 * len(numbers) + 1)
-
-    def _close(self) -> None:
-        self._slots.release()
-        self._map.close()
-
 
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
@@ -126,11 +99,7 @@ Call = Callable[[Sequence[ItemT]], Sequence[ValueT]]
 
 
 def ask_in_child(
-    call: Call[ItemT, ValueT],
-    item: ItemT,
-    *,
-    stage: str,
-    timeout: float | None = None,
+    call: Call[ItemT, ValueT], item: ItemT, *, stage: str, timeout: float | None = None
 ) -> Outcome[ValueT]:
     """Asks one case in a process of its own, which may come down.
 
@@ -154,22 +123,23 @@ def ask_in_child(
     try:
         data = _answer(ours, process, timeout)
     finally:
-        code = _end(process, data is not None)
+        process.join(0 if data is None else _LAST_WORDS)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        code = cast("int", process.exitcode)
+        process.close()
         ours.close()
-    seconds = time.perf_counter() - started
     if data:
         found: Outcome[ValueT] | RagbenchError = pickle.loads(data)
         if isinstance(found, RagbenchError):
             raise found
         return found
+    kind, message = "ProcessDied", f"took the process down ({_how(code)})"
     if data is None:
-        return _failed(stage, TIMED_OUT, f"no answer within {timeout:g} s", seconds)
-    return _failed(stage, "ProcessDied", f"took the process down ({_how(code)})", seconds)
-
-
-def _failed(stage: str, kind: str, message: str, seconds: float) -> Outcome[Any]:
+        kind, message = TIMED_OUT, f"no answer within {timeout:g} s"
     failure = Failure(type=kind, message=message, stage=stage)
-    return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
+    return Outcome(status=Status.FAILED, failure=failure, seconds=time.perf_counter() - started)
 
 
 def _answer(ours: Any, process: Any, timeout: float | None) -> bytes | None:
@@ -191,17 +161,6 @@ _LAST_WORDS = 5.0
 """Seconds that a process may take to end after it has answered."""
 
 
-def _end(process: Any, has_ended: bool) -> int:
-    """Ends a process; its exit code, of a signal the negative number."""
-    process.join(_LAST_WORDS if has_ended else 0)
-    if process.exitcode is None:
-        process.kill()
-        process.join()
-    code = cast("int", process.exitcode)
-    process.close()
-    return code
-
-
 def _how(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
@@ -218,16 +177,13 @@ def _how(code: int) -> str:
 def _ask(call: Call[Any, Any], item: object, stage: str, answers: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     threading.Thread(target=end_with_parent, daemon=True).start()
-    answers.send_bytes(_asked(call, item, stage))
-
-
-def _asked(call: Call[Any, Any], item: object, stage: str) -> bytes:
     try:
         ((_, (outcome,)),) = attempt(call, [item], Manner(stage=stage))
+        data = pickle.dumps(outcome)
     except RagbenchError as error:
-        return pickle.dumps(error)
-    try:
-        return pickle.dumps(outcome)
+        data = pickle.dumps(error)
     except Exception as error:  # noqa: BLE001  # anything may be in what a RAG returns
         failure = Failure.of(error, stage=stage)
-        return pickle.dumps(replace(outcome, status=Status.FAILED, value=None, failure=failure))
+        failed: Outcome[Any] = Outcome(status=Status.FAILED, failure=failure)
+        data = pickle.dumps(failed)
+    answers.send_bytes(data)

@@ -29,7 +29,7 @@ from ragbench.core.validation import (
 )
 from ragbench.errors import DataError, Problem
 from ragbench.stages.far_dump import SOURCE_FIELDS
-from ragbench.stats.mean import share_of
+from ragbench.stats.mean import most_frequent, share_of
 
 _Read = TypeVar("_Read")
 
@@ -66,38 +66,47 @@ class DoctorTally:
         self.duplicates += sum(
             one.count for one in verdict.inspection or () if one.kind is WarningKind.DUPLICATE_TEXT
         )
-        self._place(dump, verdict)
+        if verdict.answer_present:
+            self._place(dump, verdict)
+        else:
+            self._note_weak(dump, verdict)
         wanted = set(verdict.relevant_chunk_ids)
         for chunk in dump.chunks:
-            source = chunk.document_id or _source(chunk.metadata)
-            if source:
+            named = (chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata)
+            source = chunk.document_id or next(named, "")
+            if source and isinstance(source, str):
                 self.sources[source] += 1
                 self.relevant[source] += chunk.id in wanted
         if self.earlier is not None and dump.query_id in self.earlier:
             self.pairs[self.earlier[dump.query_id], verdict.answer_present] += 1
 
     def _place(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        if not verdict.answer_present:
-            self.ranks[_NEVER] += 1
-            weak = WeakQuery(
-                query_id=dump.query_id,
-                query=dump.query,
-                retrieval_quality=verdict.retrieval_quality.value,
-                answer_probability=verdict.answer_probability,
-                reason=_why(verdict),
-            )
-            # The worst are kept: a heap's smallest is the best of them. Earlier queries win ties.
-            entry = (-verdict.answer_probability, -self.ranks[_NEVER], weak)
-            keep = heapq.heappush if len(self.weakest) < _WEAKEST else heapq.heappushpop
-            keep(self.weakest, entry)
-            return
+        """Counts the rank of the first chunk that holds the answer."""
         holding = {one.chunk_id for one in verdict.evidence} or set(verdict.relevant_chunk_ids[:1])
-        for rank, chunk in enumerate(dump.chunks, start=1):
-            if chunk.id in holding:
-                self.ranks[next(name for name, last in _RANKS if rank <= last)] += 1
-                if chunk.score is not None:
-                    self.scores.append(chunk.score)
-                return
+        found = enumerate(dump.chunks, start=1)
+        rank, chunk = next(((at, one) for at, one in found if one.id in holding), (0, None))
+        if chunk is not None:
+            self.ranks[next(name for name, last in _RANKS if rank <= last)] += 1
+            if chunk.score is not None:
+                self.scores.append(chunk.score)
+
+    def _note_weak(self, dump: RetrievalDump, verdict: Verdict) -> None:
+        self.ranks[_NEVER] += 1
+        kinds = [one.kind for one in verdict.inspection or ()]
+        reason = "nothing was retrieved" if WarningKind.NO_CHUNKS in kinds else "nothing relevant"
+        if verdict.retrieval_quality is RetrievalQuality.PARTIAL:
+            reason = verdict.message
+        weak = WeakQuery(
+            query_id=dump.query_id,
+            query=dump.query,
+            retrieval_quality=verdict.retrieval_quality.value,
+            answer_probability=verdict.answer_probability,
+            reason=reason,
+        )
+        # The worst are kept: a heap's smallest is the best of them. Earlier queries win ties.
+        entry = (-verdict.answer_probability, -self.ranks[_NEVER], weak)
+        keep = heapq.heappush if len(self.weakest) < _WEAKEST else heapq.heappushpop
+        keep(self.weakest, entry)
 
     def result(self) -> RetrievalDoctor:
         ranks = {name: self.ranks[name] for name in (*(name for name, _ in _RANKS), _NEVER)}
@@ -111,13 +120,11 @@ class DoctorTally:
             duplicates=share_of(self.duplicates, self.chunks),
             sources=tuple(
                 SourceCount(source=name, chunks=count, relevant=self.relevant[name])
-                for name, count in sorted(self.sources.items(), key=lambda one: (-one[1], one[0]))[
-                    :_SOURCES
-                ]
+                for name, count in most_frequent(self.sources)[:_SOURCES]
             ),
             weakest=tuple(weak for _, _, weak in sorted(self.weakest, reverse=True)),
             findings=tuple(self._findings(ranks)),
-            compared=self._compared(),
+            compared=None if self.earlier is None else _compared(self.against, self.pairs),
         )
 
     def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
@@ -151,38 +158,18 @@ class DoctorTally:
                     action="look whether it belongs into the index, or filter it out",
                 )
 
-    def _compared(self) -> PairedDumps | None:
-        if self.earlier is None:
-            return None
-        won, lost = self.pairs[False, True], self.pairs[True, False]
-        return PairedDumps(
-            against=self.against,
-            queries=self.pairs.total(),
-            won=won,
-            lost=lost,
-            p_value=_mcnemar(won, lost),
-        )
 
-
-def _source(metadata: Mapping[str, object]) -> str:
-    found = next((metadata[name] for name in SOURCE_FIELDS if name in metadata), "")
-    return found if isinstance(found, str) else ""
-
-
-def _why(verdict: Verdict) -> str:
-    if verdict.retrieval_quality is RetrievalQuality.PARTIAL:
-        return verdict.message
-    kinds = [one.kind for one in verdict.inspection or ()]
-    return "nothing was retrieved" if WarningKind.NO_CHUNKS in kinds else "nothing relevant"
-
-
-def _mcnemar(won: int, lost: int) -> float:
-    """The two-sided exact test of McNemar: the chance of so uneven a split, were both equal."""
-    total = won + lost
-    if not total:
-        return 1.0
+def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
+    """With McNemar's exact test, two-sided: the chance of so uneven a split, were both equal."""
+    won, lost = pairs[False, True], pairs[True, False]
     stats: Any = import_module("scipy.stats")
-    return float(stats.binomtest(min(won, lost), total).pvalue)
+    return PairedDumps(
+        against=against,
+        queries=pairs.total(),
+        won=won,
+        lost=lost,
+        p_value=float(stats.binomtest(won, won + lost).pvalue) if won + lost else 1.0,
+    )
 
 
 def earlier_verdicts(path: Path) -> dict[str, bool]:
@@ -192,39 +179,35 @@ def earlier_verdicts(path: Path) -> dict[str, bool]:
 
 def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
     """All that a file of verdicts holds, by query id."""
-    return _by_query(path, _retrieval)
 
+    def read(row: Mapping[str, Any]) -> EarlierRetrieval:
+        return EarlierRetrieval(
+            answer_present=bool(row["answer_present"]),
+            answer_probability=float(row["answer_probability"]),
+            quality=str(row["retrieval_quality"]),
+            chunk_ids=tuple(map(str, row["relevance"])),
+            relevant_ids=tuple(map(str, row["relevant_chunk_ids"])),
+            quotes=tuple((str(one["chunk_id"]), str(one["text"])) for one in row["evidence"]),
+        )
 
-def _retrieval(row: Mapping[str, Any]) -> EarlierRetrieval:
-    return EarlierRetrieval(
-        answer_present=bool(row["answer_present"]),
-        answer_probability=float(row["answer_probability"]),
-        quality=str(row["retrieval_quality"]),
-        chunk_ids=tuple(map(str, row["relevance"])),
-        relevant_ids=tuple(map(str, row["relevant_chunk_ids"])),
-        quotes=tuple((str(one["chunk_id"]), str(one["text"])) for one in row["evidence"]),
-    )
+    return _by_query(path, read)
 
 
 def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Read]) -> dict[str, _Read]:
     """What each verdict of a file holds; of a repeated query the first, none where it failed."""
     found: dict[str, _Read] = {}
-    for number, line in enumerate(_lines(path), start=1):
-        try:
-            row = orjson.loads(line)
-            if row["answer_present"] is not None:  # the validator failed on it
-                found.setdefault(str(row["query_id"]), read(row))
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-            message = "expected a verdict of ragbench validate -o"
-            raise DataError([Problem(message=message, path=str(path), line=number)]) from error
-    return found
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    """One at a time: the verdicts on a million queries are gigabytes."""
+    number = 0
     try:
-        with path.open("rb") as file:
-            yield from file
+        with path.open("rb") as file:  # a line at a time: of a million queries they are gigabytes
+            for line in file:
+                number += 1
+                row = orjson.loads(line)
+                if row["answer_present"] is not None:  # the validator failed on it
+                    found.setdefault(str(row["query_id"]), read(row))
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
         raise DataError([Problem(message=message, path=str(path))]) from error
+    except (KeyError, TypeError, ValueError) as error:
+        message = "expected a verdict of ragbench validate -o"
+        raise DataError([Problem(message=message, path=str(path), line=number)]) from error
+    return found

@@ -63,47 +63,31 @@ def assumed_answer(
     schema: Mapping[str, Any], given: Mapping[str, Any], assumption: Assumption
 ) -> Any:
     """A value that follows a JSON schema, about as long as a model's."""
-    return _AnswerWriter(schema, given, assumption).value(schema, "")
+    statements, questions = _statements(given, assumption), given.get("questions")
+    answers = ["1" for _ in cast("list[Any]", questions)] if isinstance(questions, list) else []
+    reason = f"{' '.join(['because'] * assumption.words)}{_MARK}"
 
-
-class _AnswerWriter:
-    def __init__(
-        self, schema: Mapping[str, Any], given: Mapping[str, Any], assumption: Assumption
-    ) -> None:
-        self._root = schema
-        self._assumption = assumption
-        self._statements = _statements(given, assumption)
-        questions = given.get("questions")
-        self._answers = len(cast("list[Any]", questions)) if isinstance(questions, list) else 0
-
-    def value(self, schema: Mapping[str, Any], name: str, text: str = "") -> Any:
-        if "$ref" in schema:
-            part = str(schema["$ref"]).rpartition("/")[2]
-            return self.value(self._root["$defs"][part], name, text)
-        if "enum" in schema:
-            return schema["enum"][-1]
-        if "anyOf" in schema:
-            return self.value(schema["anyOf"][0], name, text)
-        kind = schema.get("type")
+    def value(part: Mapping[str, Any], name: str, text: str = "") -> Any:
+        while "$ref" in part:
+            part = schema["$defs"][str(part["$ref"]).rpartition("/")[2]]
+        if "anyOf" in part:
+            return value(part["anyOf"][0], name, text)
+        kind = part.get("type")
+        if "enum" in part:
+            return part["enum"][-1]
         if kind == "object":
-            properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {}))
-            return {key: self.value(inner, key, text) for key, inner in properties.items()}
+            properties = cast("Mapping[str, Mapping[str, Any]]", part.get("properties", {}))
+            return {key: value(inner, key, text) for key, inner in properties.items()}
         if kind == "array":
-            texts: Sequence[str] = self._statements
-            if name == "answers":
-                texts = ["1"] * self._answers
-            return [self.value(schema["items"], name, one) for one in texts]
-        if kind == "string":
-            return self._text(name, text)
-        simple: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True}
-        return simple.get(str(kind))
-
-    def _text(self, name: str, text: str) -> str:
-        if name == "question":
+            texts = answers if name == "answers" else statements
+            return [value(part["items"], name, one) for one in texts]
+        if kind == "string" and name == "question":
             return f"{_QUESTION}{_MARK}"
-        if text and name not in ("reason", "feedback"):
-            return text
-        return f"{' '.join(['because'] * self._assumption.words)}{_MARK}"
+        if kind == "string":
+            return text if text and name not in ("reason", "feedback") else reason
+        return {"integer": 1, "number": 1.0, "boolean": True}.get(str(kind))
+
+    return value(schema, "")
 
 
 def _statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:

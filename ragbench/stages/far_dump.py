@@ -79,10 +79,7 @@ def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDu
     """A retrieval with its texts: read again where they have stayed where they are."""
     if split is None or not isinstance(dump, FarRetrieval):
         return dump
-    with _readable(split):
-        [found] = split.at([dump.asked.place])
-    if found is None or retrieval_digest(found) != dump.asked.digest:
-        raise _changed(split)
+    [found] = _read_again(split, [dump.asked])
     return replace(found, query_id=dump.query_id)
 
 
@@ -116,11 +113,14 @@ def _light(item: PieceItem) -> PieceItem:
     """A retrieval without its texts; anything else as it is."""
     if not isinstance(item, PlacedRetrieval) or item.retrieval is None:
         return item
-    whole = item.retrieval
+    whole, chunks = item.retrieval, list[Chunk]()
+    for chunk in whole.chunks:
+        known = {name: chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata}
+        chunks.append(replace(chunk, text="", metadata=known))
     far = FarRetrieval(
         query_id=whole.query_id,
         query=whole.query,
-        chunks=tuple(map(_emptied, whole.chunks)),
+        chunks=tuple(chunks),
         warnings=whole.warnings,
         asked=FarQuery(item.place, retrieval_digest(whole)),
         letters=sum(len(chunk.text) for chunk in whole.chunks),
@@ -128,27 +128,20 @@ def _light(item: PieceItem) -> PieceItem:
     return item._replace(retrieval=far)
 
 
-def _emptied(chunk: Chunk) -> Chunk:
-    known = {name: chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata}
-    return replace(chunk, text="", metadata=known)
-
-
 def _judge(
     split: SplitDump, make: Callable[[], Callable[[RetrievalDump], Outcome[Verdict]]]
 ) -> Map[FarQuery, Outcome[Verdict]]:
     call = make()
+    return lambda asked: [call(found) for found in _read_again(split, asked)]
 
-    def judge(asked: Sequence[FarQuery]) -> list[Outcome[Verdict]]:
-        with _readable(split):
-            found = [*split.at([one.place for one in asked])]
-        judged: list[Outcome[Verdict]] = []
-        for one, retrieval in zip(asked, found, strict=True):
-            if retrieval is None or retrieval_digest(retrieval) != one.digest:
-                raise _changed(split)
-            judged.append(call(retrieval))
-        return judged
 
-    return judge
+def _read_again(split: SplitDump, asked: Sequence[FarQuery]) -> Iterator[RetrievalDump]:
+    with _readable(split):
+        found = [*split.at([one.place for one in asked])]
+    for one, retrieval in zip(asked, found, strict=True):
+        if retrieval is None or retrieval_digest(retrieval) != one.digest:
+            raise _changed(split)
+        yield retrieval
 
 
 def _changed(split: SplitDump) -> DataError:

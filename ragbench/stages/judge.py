@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, JudgedCell, Status
+from ragbench.core.outcome import JudgedCell
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.probe import preflight
@@ -46,9 +46,8 @@ class Judging:
 
     def info(self, plan: JudgePlan) -> dict[str, Any]:
         """Who judges by a plan; see `ragbench.stages.judge_identity`."""
-        chat = None if self.chat is None else self.chat.endpoint
-        embeddings = None if self.embeddings is None else self.embeddings.endpoint
-        return judge_info(plan, chat, embeddings)
+        both = (self.chat, self.embeddings)
+        return judge_info(plan, *(None if one is None else one.endpoint for one in both))
 
     def try_models(self, plan: JudgePlan) -> None:
         """Sees whether the models answer as a plan needs it, where that is wanted."""
@@ -66,15 +65,27 @@ class Judging:
         known = self.chat or self.embeddings
         concurrency = (CallLimits() if known is None else known.limits).concurrency
 
-        def work(
+        async def work(
             models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
-        ) -> Coroutine[Any, Any, None]:
-            async def one(job: JobT, panel: ModelClients) -> None:
-                emit((job, await judge(job, panel)))
-
+        ) -> None:
             for chat in models.chats:
                 chat.stopped = stopped
-            return _judge_many(jobs, one, models, concurrency)
+            waiting, stopping = iter(jobs), list[RagbenchError]()
+
+            async def worker() -> None:
+                for job in waiting:
+                    try:
+                        emit((job, await judge(job, models)))
+                    except RagbenchError as error:
+                        stopping.append(error)
+                    if stopping:
+                        return
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_A_SLOT * concurrency):
+                    group.create_task(worker())
+            if stopping:
+                raise stopping[0]
 
         return self.session.stream(work)
 
@@ -108,21 +119,31 @@ class JudgeStage:
             Job(row, position)
             for row in window
             for position, place in enumerate(places)
-            if _is_missing(row.cells[place], run)
+            if run.lacks(row.cells[place])
         ]
-        waiting = {job.row.number for job in jobs}
-        rehearsal = self.judging.rehearsal
-        if rehearsal is not None:
+        reused = len(window) - len({job.row.number for job in jobs})
+        if (rehearsal := self.judging.rehearsal) is not None:
             rehearsal.all(self.plan, jobs, run.stopped)
+            run.settled(self.name, len(window), reused=reused)
         else:
             self._judge(jobs, places, run)
             self.table.read_judgements(window, places)
-        done = len(window) if rehearsal is not None else len(window) - len(waiting)
-        run.settled(self.name, done, reused=len(window) - len(waiting))
+            run.settled(self.name, reused, reused=reused)
 
     def _judge(self, jobs: Sequence[Job], places: Sequence[int], run: Running) -> None:
-        open_jobs = [job for job in jobs if not self._is_blocked(job, places)]
-        left = Counter(job.row.number for job in open_jobs)
+        def record(job: Job, judged: JudgedCell) -> None:
+            position, judgements = places[job.position], judged.judgements or ()
+            self.table.save_judged(job.row, position, judged.cell, judgements)
+
+        left: Counter[int] = Counter()
+        open_jobs: list[Job] = []
+        for job in jobs:
+            blocked = self.plan.blocked(job.position, job.row.trace)
+            if blocked is not None:
+                record(job, JudgedCell(cell=blocked))
+            else:
+                open_jobs.append(job)
+                left[job.row.number] += 1
         run.settled(self.name, len({job.row.number for job in jobs} - left.keys()))
         run.journal.flush()
         if not open_jobs:
@@ -137,20 +158,11 @@ class JudgeStage:
         for batch in self.judging.judged(open_jobs, judge, run.stopped):
             done = 0
             for job, judged in batch:
-                self._record(job, judged, places)
+                record(job, judged)
                 left[job.row.number] -= 1
                 done += not left[job.row.number]
             run.journal.flush()
             run.settled(self.name, done)
-
-    def _is_blocked(self, job: Job, places: Sequence[int]) -> bool:
-        cell = self.plan.blocked(job.position, job.row.trace)
-        if cell is not None:
-            self._record(job, JudgedCell(cell=cell), places)
-        return cell is not None
-
-    def _record(self, job: Job, judged: JudgedCell, places: Sequence[int]) -> None:
-        self.table.save_judged(job.row, places[job.position], judged.cell, judged.judgements or ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,33 +189,3 @@ def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
 def judged_places(table: CellTable) -> list[int]:
     """Where the judged metrics stand among those of the run."""
     return [at for at, each in enumerate(table.metrics) if each.metric.is_judged]
-
-
-def _is_missing(cell: Cell | None, run: Running) -> bool:
-    return cell is None or (run.retry_failed and cell.status is Status.FAILED)
-
-
-async def _judge_many(
-    jobs: Iterable[JobT],
-    judge: Callable[[JobT, ModelClients], Awaitable[None]],
-    panel: ModelClients,
-    concurrency: int,
-) -> None:
-    """Works through jobs, a bounded number at a time."""
-    stopping: list[RagbenchError] = []
-    waiting = iter(jobs)
-
-    async def worker() -> None:
-        for job in waiting:
-            try:
-                await judge(job, panel)
-            except RagbenchError as error:
-                stopping.append(error)
-            if stopping:
-                return
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(_A_SLOT * concurrency):
-            group.create_task(worker())
-    if stopping:
-        raise stopping[0]

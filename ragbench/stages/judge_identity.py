@@ -28,16 +28,24 @@ def judge_info(
     from ragbench.llm.budget import price_for
 
     plan.check(chat, embeddings)
-    asked = chat if plan.needs_chat else None
-    embedding = embeddings if plan.needs_embeddings else None
-    identity: dict[str, Any] = {
-        "chat": None if asked is None else asked.identity(),
-        "embeddings": None if embedding is None else embedding.identity(),
-        "scorers": plan.identities,
-    }
-    if plan.panel and plan.needs_chat:
-        identity["panel"] = [juror.identity() for juror in plan.panel]
-    price = None if asked is None else msgspec.to_builtins(price_for(asked))
+    asked = chat.identity() if chat is not None and plan.needs_chat else None
+    embedding = embeddings.identity() if embeddings is not None and plan.needs_embeddings else None
+    identity: dict[str, Any] = {"chat": asked, "embeddings": embedding, "scorers": plan.identities}
+    panel = [juror.identity() for juror in plan.panel]
+    if panel and plan.needs_chat:
+        identity["panel"] = panel
+    keys: dict[str, str] = {}
+    for metric in plan.metrics:
+        needs = metric.definition.needs
+        is_chat = Need.LLM in needs
+        known: tuple[object, ...] = (
+            asked if is_chat else None,
+            embedding if Need.EMBEDDINGS in needs else None,
+            plan.prompts[metric.name],
+            plan.repeats,
+        )
+        keys[metric.name] = fingerprint((*known, panel) if panel and is_chat else known)
+    price = None if asked is None or chat is None else msgspec.to_builtins(price_for(chat))
     if price is not None:
         del price["long_prompt"]  # it is one call's; what reads this adds up many
     return {
@@ -45,7 +53,7 @@ def judge_info(
         "fingerprint": fingerprint(identity),
         "repeats": plan.repeats,
         "prompts": plan.prompts,
-        "keys": {m.name: _key(m, plan, asked, embedding) for m in plan.metrics},
+        "keys": keys,
         "price": price,
     }
 
@@ -65,18 +73,3 @@ def price_of(info: Mapping[str, Any]) -> Price | None:
     from ragbench.llm.endpoint import Price
 
     return msgspec.convert(info["price"], Price | None)
-
-
-def _key(
-    metric: Metric, plan: JudgePlan, chat: Endpoint | None, embeddings: Endpoint | None
-) -> str:
-    needs = metric.definition.needs
-    known: tuple[object, ...] = (
-        chat.identity() if chat is not None and Need.LLM in needs else None,
-        embeddings.identity() if embeddings is not None and Need.EMBEDDINGS in needs else None,
-        plan.prompts[metric.name],
-        plan.repeats,
-    )
-    if plan.panel and Need.LLM in needs:
-        known = (*known, [juror.identity() for juror in plan.panel])
-    return fingerprint(known)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -27,63 +29,102 @@ if TYPE_CHECKING:
     from ragbench.llm.endpoint import Price
 
 
+_COUNTED = (
+    *("answers", "prompt_tokens", "completion_tokens", "unreported"),
+    *("quotes", "fabricated_quotes"),
+)
+"""Fields of a line that are counts."""
 _LEVELS = 12
 """Up to so many different values are taken for levels, of which kappa speaks."""
 
 
-def _by_judge(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
-    """The judgings of a case, by who made them, in their order."""
-    found: dict[str, list[Judgement]] = {}
-    for judgement in judgements:
-        found.setdefault(judgement.judge, []).append(judgement)
-    return found
-
-
 @dataclass(slots=True)
-class _PanelTally:
-    """The verdicts of each judge on each case, for one metric."""
+class _Account:
+    """The judging of one metric."""
 
-    _verdicts: dict[str, list[float | None]] = field(default_factory=dict[str, list[float | None]])
-    _unproved: dict[str, int] = field(default_factory=dict[str, int])
-    _cases: int = 0
+    counts: Counter[str] = field(default_factory=Counter[str])
+    """What a line of the report counts, tokens included; ``unpriced``: answers of which no cost
+    is kept; of cases with at least two values of a judge ``repeated``, and ``changed`` of those."""
+    cost: Decimal = Decimal(0)
+    not_sent: set[str] = field(default_factory=set[str])
+    variances: float = 0.0
+    """Sum of the sample variances of repeated values."""
+    errors: float = 0.0
+    """Sum over them of variance / count."""
+    verdicts: list[dict[str, float | None]] = field(default_factory=list["dict[str, float | None]"])
+    """What each judge said of each case, where more than one was asked."""
+    unproved: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, judgements: Sequence[Judgement]) -> None:
-        """Takes the judgings of a case; nothing where one judge alone was asked."""
-        found = _by_judge(judgements)
-        if set(found) <= {""}:
-            return
-        self._cases += 1
-        for name, made in found.items():
-            values = [j.cell.value for j in made if j.cell.value is not None]
-            verdicts = self._verdicts.setdefault(name, [])
-            verdicts.extend([None] * (self._cases - 1 - len(verdicts)))
-            verdicts.append(math.fsum(values) / len(values) if values else None)
-            unproved = not values and any(j.cell.status is Status.UNPROVED for j in made)
-            self._unproved[name] = self._unproved.get(name, 0) + unproved
-
-    def scores(self) -> tuple[JurorScore, ...]:
-        """What each judge said, in the order of the panel."""
-        return tuple(
-            JurorScore(
-                judge=name,
-                measured=len(known),
-                unproved=self._unproved[name],
-                score=math.fsum(known) / len(known) if known else None,
+        for step in (step for judgement in judgements for step in judgement.steps):
+            self.cost += step.cost or Decimal(0)
+            self.not_sent.update(step.not_sent)
+            is_unreported = step.prompt_tokens is None or step.completion_tokens is None
+            self.counts.update(
+                answers=1,
+                unpriced=int(step.cost is None),
+                quotes=len(step.quotes),
+                fabricated_quotes=sum(quote.is_fabricated for quote in step.quotes),
+                unreported=int(is_unreported),
+                prompt_tokens=0 if is_unreported else step.prompt_tokens or 0,
+                completion_tokens=0 if is_unreported else step.completion_tokens or 0,
             )
-            for name, verdicts in self._verdicts.items()
-            for known in [[value for value in verdicts if value is not None]]
+        by_judge: dict[str, list[Judgement]] = {}
+        for judgement in judgements:
+            by_judge.setdefault(judgement.judge, []).append(judgement)
+        is_panel = bool(by_judge.keys() - {""})
+        said: dict[str, float | None] = {}
+        for name, made in by_judge.items():
+            values = [one.cell.value for one in made if one.cell.value is not None]
+            said[name] = math.fsum(values) / len(values) if values else None
+            is_unproved = any(one.cell.status is Status.UNPROVED for one in made)
+            self.unproved[name] += is_panel and not values and is_unproved
+            if len(values) >= 2:
+                variance = statistics.variance(values)
+                self.counts.update(repeated=1, changed=int(min(values) != max(values)))
+                self.variances += variance
+                self.errors += variance / len(values)
+        if is_panel:
+            self.verdicts.append(said)
+
+    def line(self, metric: Metric, price: Price | None) -> JudgeLine:
+        counts, cost, steadiness = self.counts, None, None
+        if counts["answers"] and not counts["unpriced"]:
+            cost = self.cost
+        elif price is not None and not counts["unreported"]:
+            prompt, completion = counts["prompt_tokens"], counts["completion_tokens"]
+            cost = price.of(Usage(prompt_tokens=prompt, completion_tokens=completion))
+        if repeated := counts["repeated"]:
+            steadiness = Steadiness(
+                cases=repeated,
+                deviation=math.sqrt(self.variances / repeated),
+                changed=counts["changed"],
+                error=math.sqrt(self.errors) / repeated,
+            )
+        names = [*dict.fromkeys(name for said in self.verdicts for name in said)]
+        return JudgeLine(
+            metric=metric.name,
+            cost=cost,
+            steadiness=steadiness,
+            not_sent=tuple(sorted(self.not_sent)),
+            **{name: counts[name] for name in _COUNTED},
+            jurors=tuple(map(self._juror, names)),
+            pairs=tuple(self._pair(*both) for both in combinations(names, 2)),
         )
 
-    def pairs(self) -> tuple[JurorPair, ...]:
-        """How far each two of them agree, on the cases of which both gave a value."""
-        return tuple(self._pair(one, other) for one, other in combinations(self._verdicts, 2))
+    def _juror(self, name: str) -> JurorScore:
+        known = [value for said in self.verdicts if (value := said.get(name)) is not None]
+        return JurorScore(
+            judge=name,
+            measured=len(known),
+            unproved=self.unproved[name],
+            score=math.fsum(known) / len(known) if known else None,
+        )
 
     def _pair(self, one: str, other: str) -> JurorPair:
-        both = [
-            (first, second)
-            for first, second in zip(self._verdicts[one], self._verdicts[other], strict=False)
-            if first is not None and second is not None
-        ]
+        """How far two judges agree, on the cases of which both gave a value."""
+        pairs = [(said.get(one), said.get(other)) for said in self.verdicts]
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
         count = len(both)
         return JurorPair(
             first=one,
@@ -103,85 +144,6 @@ def _kappa(both: Sequence[tuple[float, float]]) -> float | None:
     places = {value: place for place, value in enumerate(levels)}
     found = agreement([(places[a], places[b]) for a, b in both], len(levels), resamples=1)
     return found.kappa.value
-
-
-@dataclass(slots=True)
-class _Account:
-    answers: int = 0
-    prompt: int = 0
-    completion: int = 0
-    unreported: int = 0
-    cost: Decimal = Decimal(0)
-    unpriced: int = 0
-    """Answers of which no cost is kept."""
-    not_sent: set[str] = field(default_factory=set[str])
-    quotes: int = 0
-    fabricated: int = 0
-    repeated: int = 0
-    """Cases with at least two values."""
-    changed: int = 0
-    variances: float = 0.0
-    """Sum of their sample variances."""
-    errors: float = 0.0
-    """Sum over them of variance / count."""
-    panel: _PanelTally = field(default_factory=_PanelTally)
-
-    def add(self, judgements: Sequence[Judgement]) -> None:
-        for judgement in judgements:
-            for step in judgement.steps:
-                self.answers += 1
-                self.cost += step.cost or Decimal(0)
-                self.unpriced += step.cost is None
-                self.not_sent.update(step.not_sent)
-                self.quotes += len(step.quotes)
-                self.fabricated += sum(quote.is_fabricated for quote in step.quotes)
-                if step.prompt_tokens is None or step.completion_tokens is None:
-                    self.unreported += 1
-                else:
-                    self.prompt += step.prompt_tokens
-                    self.completion += step.completion_tokens
-        self.panel.add(judgements)
-        for made in _by_judge(judgements).values():
-            self._steady([j.cell.value for j in made if j.cell.value is not None])
-
-    def _steady(self, values: Sequence[float]) -> None:
-        """Counts the values that one judge gave a case."""
-        if len(values) >= 2:
-            mean = math.fsum(values) / len(values)
-            variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-            self.repeated += 1
-            self.changed += min(values) != max(values)
-            self.variances += variance
-            self.errors += variance / len(values)
-
-    def line(self, metric: Metric, price: Price | None) -> JudgeLine:
-        cost: Decimal | None = None
-        if self.answers and not self.unpriced:
-            cost = self.cost
-        elif price is not None and not self.unreported:
-            cost = price.of(Usage(prompt_tokens=self.prompt, completion_tokens=self.completion))
-        steadiness = None
-        if self.repeated:
-            steadiness = Steadiness(
-                cases=self.repeated,
-                deviation=math.sqrt(self.variances / self.repeated),
-                changed=self.changed,
-                error=math.sqrt(self.errors) / self.repeated,
-            )
-        return JudgeLine(
-            metric=metric.name,
-            answers=self.answers,
-            prompt_tokens=self.prompt,
-            completion_tokens=self.completion,
-            unreported=self.unreported,
-            cost=cost,
-            steadiness=steadiness,
-            not_sent=tuple(sorted(self.not_sent)),
-            quotes=self.quotes,
-            fabricated_quotes=self.fabricated,
-            jurors=self.panel.scores(),
-            pairs=self.panel.pairs(),
-        )
 
 
 @dataclass(slots=True)

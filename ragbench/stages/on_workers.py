@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any, cast
 
 from ragbench.core.calling import with_deadline
-from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.errors import ConfigError
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.calls import Manner, attempt
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
-from ragbench.stages.score import ScoreStage, lost_cells, scorer
+from ragbench.stages.score import ScoreInput, ScoreStage, scorer
 from ragbench.stages.stage import Stage
 from ragbench.stages.validate import VALIDATE, validate_stage
 from ragbench.validators.validator import Validator
@@ -40,11 +40,14 @@ class Workers:
     make_validator: Callable[[], Validator] | None = None
 
 
-def lost_case(stage: str, _case: object) -> Outcome[Any]:
+def lost_case(stage: str, case: object) -> Any:
     """What a case gave that takes down every worker that it is given to."""
     message = "took three worker processes down, perhaps for lack of memory"
     failure = Failure(type="ProcessDied", message=message, stage=stage)
-    return Outcome(status=Status.FAILED, failure=failure)
+    if isinstance(case, ScoreInput):
+        return tuple(Cell.failed(failure) for _ in case.metrics)
+    lost: Outcome[Any] = Outcome(status=Status.FAILED, failure=failure)
+    return lost
 
 
 def check_buildable(rag: RAG) -> None:
@@ -75,8 +78,12 @@ def staffed(
         engine = stack.enter_context(opened_engine(workers.engine, workers=workers.count))
         makes = {stage.name: _maker(stage, workers, top_k, timeout) for stage in stages}
         made = {name: make for name, make in makes.items() if make is not None}
+
+        def lost(task: Task) -> Any:
+            return lost_case(task.kind, task.input)
+
         pool: WorkerPool[Task, Any] = stack.enter_context(
-            WorkerPool(partial(by_kind, made), engine, lost=_lost, stopped=stopped)
+            WorkerPool(partial(by_kind, made), engine, lost=lost, stopped=stopped)
         )
         # All that something is made for are dataclasses with a pool.
         yield [
@@ -92,42 +99,34 @@ def _maker(
     if isinstance(stage, ScoreStage):
         metrics = tuple(e.metric for e in stage.table.metrics if not e.metric.is_judged)
         return partial(scorer, metrics)
-    if stage.name == VALIDATE and workers.make_validator is not None:
-        return partial(_asking, partial(_validating, workers.make_validator), timeout)
-    if stage.name in ("retrieve", "generate") and workers.make_rag is not None:
-        return partial(_asking, partial(_asked, workers.make_rag, stage.name, top_k), timeout)
-    return None
-
-
-def _lost(task: Task) -> Any:
-    return lost_cells(task.input) if task.kind == "score" else lost_case(task.kind, task.input)
+    rag = workers.make_rag
+    makes = {VALIDATE: workers.make_validator, "retrieve": rag, "generate": rag}
+    make = makes.get(stage.name)
+    return None if make is None else partial(_asking, stage.name, make, top_k, timeout)
 
 
 # --- on a worker
 
 
-def _validating(make: Callable[[], Validator]) -> CallStage[Any, Any]:
-    return validate_stage(make(), b"")
-
-
-def _asked(make: Callable[[], RAG], stage: str, top_k: int | None) -> CallStage[Any, Any]:
-    rag = make()
-    return retrieve_stage(rag, b"", top_k) if stage == "retrieve" else generate_stage(rag, b"")
-
-
 def _asking(
-    make: Callable[[], CallStage[Any, Any]], timeout: float | None
+    name: str, make: Callable[[], Any], top_k: int | None, timeout: float | None
 ) -> Map[Any, Outcome[Any]]:
-    stage = make()
-    plain = stage.call
+    made = make()
+    stage: CallStage[Any, Any]
+    if name == VALIDATE:
+        stage = validate_stage(made, b"")
+    elif name == "retrieve":
+        stage = retrieve_stage(made, b"", top_k)
+    else:
+        stage = generate_stage(made, b"")
+    plain, takes_batches, manner = stage.call, stage.takes_batches, Manner(stage=name)
     if plain is None:
-        raise ConfigError(f"{stage.name}: its call is a coroutine")
+        raise ConfigError(f"{name}: its call is a coroutine")
     limited = plain if timeout is None else with_deadline(plain, timeout)
-    manner = Manner(stage=stage.name)
 
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:
         # Where each query is a call of its own, it has its own time, and its failure is its own.
-        calls = [items] if stage.takes_batches else [[item] for item in items]
+        calls = [items] if takes_batches else [[item] for item in items]
         done = (part for one in calls for part in attempt(limited, one, manner))
         return [outcome for _, outcomes in done for outcome in outcomes]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -17,7 +16,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest, text_digests
 from ragbench.metrics.abstention import abstained
-from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, pre_retrieved
+from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
@@ -27,7 +26,7 @@ from ragbench.rag.fallback import (
     to_generation_result,
     to_retrieval_result,
 )
-from ragbench.rag.forms import GENERATION, RETRIEVAL, pass_top_k, top_k_of_method
+from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, top_k_of_method
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
@@ -59,7 +58,9 @@ def post_retrieve_stage(
         call=call,
         call_async=None,
         takes_batches=False,
-        is_incomplete=_has_failures,
+        is_incomplete=lambda body: _recovered(
+            body, lambda found: any(step.failures for step in steps_of(found))
+        ),
     )
 
 
@@ -85,12 +86,12 @@ def contexts_for_generation(
     return [written], text_digest(written)
 
 
-def _has_failures(body: bytes) -> bool:
-    """Whether an operator failed and was passed over."""
+def _recovered(body: bytes, failures: Callable[[RetrievalResult[Any]], object]) -> bool:
+    """Whether a stored result holds failures that were passed over: another try may find more."""
     if b'"failures"' not in body:
         return False
-    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body)["metadata"])
-    return any(step.failures for step in steps_of(result))
+    metadata = orjson.loads(body).get("metadata")
+    return bool(failures(RetrievalResult([], metadata=metadata)))
 
 
 RAG = RAGInterface[Any] | AsyncRAGInterface[Any]
@@ -103,131 +104,113 @@ def retrieve_stage(
 ) -> CallStage[str, RetrievalResult[Any]]:
     """The stage that calls ``batch_retrieve_with_metadata``."""
     name = RETRIEVAL.rich_batch.name
-    where = f"{type(rag).__name__}.{name}"
     extra: tuple[int, ...] = ()
     options: dict[str, int] = {}
     if top_k is not None:
         way = top_k_of_method(type(cast("object", rag)), name)
-        extra, options = pass_top_k(way, top_k, where)
-    call, call_async = _calls(
-        rag,
-        lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options),
-        lambda value: to_retrieval_result(value, where),
-        where,
-    )
+        extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
     return CallStage(
         name="retrieve",
         identity=identity,
         reads=lambda row: Given(row.case.query, row.case.query.encode()),
-        call=call,
-        call_async=call_async,
-        takes_batches=takes_batches(rag, name),
-        is_incomplete=_was_recovered,
+        is_incomplete=lambda body: _recovered(body, lambda found: pre_retrieved(found).failures),
+        **_calls(
+            rag,
+            RETRIEVAL,
+            lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options),
+            to_retrieval_result,
+        ),
+    )
+
+
+def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
+    """The stage that calls ``batch_generate_with_metadata``."""
+    return CallStage(
+        name="generate",
+        identity=identity,
+        reads=lambda row: _given(rag, row),
+        status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
+        **_calls(
+            rag,
+            GENERATION,
+            # Lists of their own: a RAG that sorts or cuts what it is given must not change what
+            # is scored.
+            lambda inputs: rag.batch_generate_with_metadata(
+                [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
+            ),
+            to_generation_result,
+        ),
     )
 
 
 def _calls(
     rag: RAG,
+    family: Family,
     ask: Callable[[Sequence[Any]], object],
-    checked: Callable[[object], Any],
-    where: str,
-) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
+    checked: Callable[[object, str], Any],
+) -> dict[str, Any]:
     """What calls a batch method and checks what it gives: plain, or as a coroutine function."""
+    name = family.rich_batch.name
+    where = f"{type(rag).__name__}.{name}"
 
     def check(values: object, size: int) -> Sequence[Any]:
-        return [checked(value) for value in to_batch(values, size, where)]
+        return [checked(value, where) for value in to_batch(values, size, where)]
 
     def call(inputs: Sequence[Any]) -> Sequence[Any]:
-        with _checked_parts(check):
+        try:
             return check(ask(inputs), len(inputs))
+        except PartialBatchError as error:
+            raise _checked(error, check) from error
 
     async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
-        with _checked_parts(check):
+        try:
             return check(await cast("Awaitable[object]", ask(inputs)), len(inputs))
+        except PartialBatchError as error:
+            raise _checked(error, check) from error
 
-    return (None, call_async) if isinstance(rag, AsyncRAGInterface) else (call, None)
-
-
-def _was_recovered(body: bytes) -> bool:
-    """Whether something went wrong before the retrieval, and another try may find more."""
-    if PRE_RETRIEVE.encode() not in body or b'"failures"' not in body:
-        return False
-    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body).get("metadata"))
-    return bool(pre_retrieved(result).failures)
-
-
-def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
-    """The stage that calls ``batch_generate_with_metadata``."""
-    name = GENERATION.rich_batch.name
-    where = f"{type(rag).__name__}.{name}"
-    call, call_async = _calls(
-        rag,
-        lambda inputs: rag.batch_generate_with_metadata(*_columns(inputs)),
-        lambda value: to_generation_result(value, where),
-        where,
-    )
-    return CallStage(
-        name="generate",
-        identity=identity,
-        reads=_reads_contexts(rag),
-        call=call,
-        call_async=call_async,
-        takes_batches=takes_batches(rag, name),
-        status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
-    )
+    is_async = isinstance(rag, AsyncRAGInterface)
+    return {
+        "call": None if is_async else call,
+        "call_async": call_async if is_async else None,
+        "takes_batches": takes_batches(rag, name),
+    }
 
 
-def _reads_contexts(rag: RAG) -> Callable[[RunCase], Given[GenerateInput] | StageOutcome]:
+def _checked(
+    error: PartialBatchError, check: Callable[[object, int], Sequence[Any]]
+) -> PartialBatchError:
+    """The results of a batch of which some queries failed, checked as those of any other."""
+    outcomes: list[object] = []
+    for outcome in error.outcomes:
+        try:
+            outcomes += [outcome] if isinstance(outcome, Exception) else check([outcome], 1)
+        except InterfaceError as refused:
+            outcomes.append(refused)
+    return PartialBatchError(outcomes, error.where)
+
+
+def _given(rag: RAG, row: RunCase) -> Given[GenerateInput] | StageOutcome:
     """The query and the texts that generation is given for it."""
-    # A RAG that answers in one call gets its answer back out of the stored retrieval.
-    restore = rag.restore if isinstance(rag, AdaptedRAG) else None
-
-    def reads(row: RunCase) -> Given[GenerateInput] | StageOutcome:
-        query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
-        if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
-            contexts, digests = given_contexts(row.case)
-        elif before.outcome.reason == NO_CONTEXTS:  # it answered in the call that was to retrieve
-            contexts, digests = (), b""
-        elif before.outcome.value is None:
-            return passed_on(before)
+    query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
+    contexts: Sequence[str]
+    if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
+        contexts = row.case.reference_contexts or ()
+        digests = b"".join(text_digests(contexts))
+    elif before.outcome.reason == NO_CONTEXTS:  # it answered in the call that was to retrieve
+        contexts, digests = (), b""
+    elif before.outcome.value is None:
+        return passed_on(before)
+    else:
+        # A RAG that answers in one call gets its answer back out of the stored retrieval.
+        if first.value is not None and isinstance(rag, AdaptedRAG):
+            rag.restore(query, first.value)
+        if "post_retrieve" in row.settled:
+            contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
         else:
-            if restore is not None and first.value is not None:
-                restore(query, first.value)
-            if "post_retrieve" in row.settled:
-                contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
-            else:
-                contexts, digests = before.outcome.value.contexts, before.texts
-        # Where the query ends must be known: any text may follow.
-        asked = query.encode()
-        return Given((query, contexts), b"%d %b" % (len(asked), asked) + digests)
-
-    return reads
-
-
-def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
-    """The contexts that a RAG without retrieval is given, and their digests."""
-    contexts = case.reference_contexts or ()
-    return contexts, b"".join(text_digests(contexts))
-
-
-def _columns(inputs: Sequence[GenerateInput]) -> tuple[list[str], list[list[str]]]:
-    # Lists of their own: a RAG that sorts or cuts what it is given must not change what is scored.
-    return [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
-
-
-@contextmanager
-def _checked_parts(check: Callable[[object, int], Sequence[Any]]) -> Generator[None]:
-    """Checks the results of a batch of which some queries failed, as those of any other."""
-    try:
-        yield
-    except PartialBatchError as error:
-        outcomes: list[object] = []
-        for outcome in error.outcomes:
-            try:
-                outcomes += [outcome] if isinstance(outcome, Exception) else check([outcome], 1)
-            except InterfaceError as refused:
-                outcomes.append(refused)
-        raise PartialBatchError(outcomes, error.where) from error
+            contexts, digests = before.outcome.value.contexts, before.texts
+    # Where the query ends must be known: any text may follow.
+    asked = query.encode()
+    return Given((query, contexts), b"%d %b" % (len(asked), asked) + digests)
 
 
 def chunk_service(rag: RAG) -> ChunkSearch | None:
@@ -241,7 +224,7 @@ def chunk_service(rag: RAG) -> ChunkSearch | None:
     asked: Any = getattr(rag, "neighbours", None)
     if asked is None:
         return _RagSearch(name=name, rag=rag)
-    return _SearchAndNeighbours(name=name, rag=rag, asked=asked)
+    return _SearchAndNeighbours(name=name, rag=rag, neighbours=asked)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,10 +240,9 @@ class _RagSearch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _SearchAndNeighbours(_RagSearch):
-    asked: Callable[[str, int], Sequence[Chunk]] = field(repr=False, metadata={"setting": False})
-
-    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
-        return self.asked(chunk_id, top_k)
+    neighbours: Callable[[str, int], Sequence[Chunk]] = field(
+        repr=False, metadata={"setting": False}
+    )
 
 
 LOCATE = "locate"

@@ -53,16 +53,15 @@ class Repeated:
         A metric whose figure is no mean over cases keeps the first time's: of its values, a mean
         need not be one.
         """
-        if not self._later:
+        others = [repeat.get(case, (b"", ())) for repeat in self._later]
+        if not others:
             return ()
-        rows: list[tuple[Cell, ...] | None] = []
-        for repeat in self._later:
-            other, found = repeat.get(case, (b"", ()))
-            rows.append(found if other == digest else None)
         return tuple(
             None
             if metric.definition.aggregate
-            else Repeats(cells=(cell, *(None if row is None else row[at] for row in rows)))
+            else Repeats(
+                cells=(cell, *(found[at] if of == digest else None for of, found in others))
+            )
             for at, (metric, cell) in enumerate(zip(self._metrics, cells, strict=True))
         )
 
@@ -92,13 +91,8 @@ class Repeated:
     def _unstable(self) -> list[str]:
         """The cases that had two values of a metric that gives the same for the same answer."""
         repeatable = [metric.name for metric in self._metrics if metric.definition.deterministic]
-        found = (
-            case
-            for name in repeatable
-            for case, values in self._values.get(name, {}).items()
-            if len(set(values)) > 1
-        )
-        return list(dict.fromkeys(found))
+        values = [pair for name in repeatable for pair in self._values.get(name, {}).items()]
+        return list(dict.fromkeys(case for case, found in values if len(set(found)) > 1))
 
     def notes(self) -> Iterator[str]:
         """How often cases were asked, and how much of the variance is the system's own noise."""

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import orjson
 
 from ragbench.core.metric import Metric
 from ragbench.core.origin import Origin, OriginPart, Reach
+from ragbench.core.outcome import Outcome
+from ragbench.core.result import RetrievalResult
 from ragbench.errors import RunMismatchError
-from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.codec import CODECS, encode_outcome
+from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.journal import Journal
+from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse, named_origin
 from ragbench.ledger.project import Project
 from ragbench.ledger.watch import Watch
 from ragbench.ledger.whose import file_of
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import stage_origin
+from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import LOCATE
+from ragbench.stages.stage import (
+    AbsentStage,
+    CallSettings,
+    InLoop,
+    RunCase,
+    Stage,
+    StageOutcome,
+    restored,
+    skipped,
+)
 from ragbench.stages.system import EvaluatedSystem
 
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
@@ -69,10 +83,7 @@ def run_version(base: Path, project: Project) -> RunVersion:
     if not RunFolder(path=latest).exists:
         return RunVersion(latest)
     reasons, is_changed = _changed_since(latest, project)
-    if not reasons:
-        return RunVersion(latest)
-    following = base.with_name(f"{base.name}-{number + 1}")
-    return RunVersion(following, latest, reasons, is_changed)
+    return RunVersion(following, latest, reasons, is_changed) if reasons else RunVersion(latest)
 
 
 def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], bool]:
@@ -116,8 +127,6 @@ class OutcomeReuse:
     ) -> None:
         self._journal = journal
         self._watch = watch
-        self._anew = anew
-        """Why nothing may be used again, whatever is the same."""
         self._project = project_of(
             system.rag,
             system.post_retrieval,
@@ -127,58 +136,48 @@ class OutcomeReuse:
             leaving_out=leaving_out,
         )
         self._origins = {stage: _origin_of(stage, system, self._project) for stage in system.stages}
-        self._generations: dict[str, int] = {}
+        self.generations = dict.fromkeys(self._origins, 1)
+        """Outcomes of a stage are kept under this number, too."""
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
-        self._trust = trust
         self._kept_at = -1
-        self.notes: list[str] = []
-        """What was asked again, and why."""
         reasons: dict[str, list[str]] = {}
         for stage in self._origins:
-            generation, note = self._decide(stage, trust=trust)
-            self._generations[stage] = generation
-            if note:
+            if (stored := journal.runs.origin(stage)) is not None:
+                note = self._decide(stage, *stored, trust=trust, anew=anew)
                 reasons.setdefault(note, []).append(stage)
-        self.notes += [f"{' and '.join(stages)} {note}" for note, stages in reasons.items()]
+        self.notes = [f"{' and '.join(stages)} {note}" for note, stages in reasons.items() if note]
+        """What was asked again, and why."""
+        self.is_inferred = not (trust or journal.runs.is_interrupted) and any(
+            not _is_named(origin) for origin in self._earlier.values()
+        )
+        """Whether a finished run's outcomes are used again since nothing shows a change."""
 
-    def _decide(self, stage: str, *, trust: bool) -> tuple[int, str]:
-        """The stage's generation, and what the report notes on its stored outcomes."""
-        stored = self._journal.runs.origin(stage)
-        if stored is None:
-            return 1, ""
-        generation, body = stored
+    def _decide(self, stage: str, generation: int, body: str, *, trust: bool, anew: str) -> str:
+        """Decides on a stage's stored outcomes, and gives what the report notes on them."""
         before = Origin.from_json(orjson.loads(body))
         self._project.knows(before)
         reuse = may_reuse(before, self._project.changed(before))
-        if self._anew and not _is_named(self._origins[stage]()):
-            reuse = Reuse(False, False, self._anew)
-        self._earlier[stage] = before
-        if reuse.allowed and (self._journal.runs.is_interrupted or not reuse.same_run_only):
-            return generation, _changed_settings(before, self._origins[stage]())
-        if trust:
-            return generation, _TRUSTED.format(because=reuse.because)
-        del self._earlier[stage]
-        return generation + 1, asked_again_sentence(reuse)
-
-    @property
-    def is_inferred(self) -> bool:
-        """Whether a finished run's outcomes are used again since nothing shows a change."""
-        if self._trust or self._journal.runs.is_interrupted:
-            return False
-        return any(not _is_named(origin) for origin in self._earlier.values())
+        now = self._origins[stage]()
+        if anew and not _is_named(now):
+            reuse = Reuse(False, False, anew)
+        is_unseen = reuse.same_run_only and not self._journal.runs.is_interrupted
+        holds = reuse.allowed and not is_unseen
+        if holds or trust:
+            self.generations[stage], self._earlier[stage] = generation, before
+            return (
+                _changed_settings(before, now) if holds else _TRUSTED.format(because=reuse.because)
+            )
+        self.generations[stage] = generation + 1
+        return asked_again_sentence(reuse)
 
     def drop(self, because: str) -> None:
         """Uses none of them, but where the user names a version."""
         dropped = [stage for stage, origin in self._earlier.items() if not _is_named(origin)]
         for stage in dropped:
             del self._earlier[stage]
-            self._generations[stage] += 1
+            self.generations[stage] += 1
         self.notes.append(f"{' and '.join(dropped)} asked again: {because}")
-
-    def identity(self, stage: str, described: str) -> bytes:
-        """What a stage's outcomes are kept under."""
-        return bytes.fromhex(fingerprint((described, self._generations[stage])))
 
     def keep(self, *, is_last: bool = False) -> None:
         """Stores what outcomes come from, where more of it was seen since the last time."""
@@ -187,18 +186,19 @@ class OutcomeReuse:
             return
         self._kept_at = self._watch.changes
         for stage, origin_of in self._origins.items():
-            origin = _together(self._earlier.get(stage), origin_of(), moved)
+            origin, earlier = origin_of(), self._earlier.get(stage)
+            if (earlier is not None or moved) and not _is_named(origin):
+                origin = _together(earlier, origin, moved)
             body = orjson.dumps(origin.as_json()).decode()
-            self._journal.runs.keep_origin(stage, self._generations[stage], body)
+            self._journal.runs.keep_origin(stage, self.generations[stage], body)
 
 
 def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
     """What the outcomes of two runs came from: what the later one has not met counts still."""
-    if _is_named(now):
-        return now
-    kept = () if earlier is None else (p for p in earlier.parts if p.kind != "setting")
+    before = Origin(now.stage, (), "closed") if earlier is None else earlier
+    kept = (part for part in before.parts if part.kind != "setting")
     parts = {(str(part.kind), part.name): part for part in (*kept, *now.parts, *moved)}
-    reach: Reach = "open" if "open" in (earlier and earlier.reach, now.reach) else "closed"
+    reach: Reach = "open" if "open" in (before.reach, now.reach) else "closed"
     return Origin(now.stage, tuple(parts[key] for key in sorted(parts)), reach)
 
 
@@ -233,3 +233,57 @@ def _origin_of(stage: str, system: EvaluatedSystem, project: Project) -> Callabl
         return lambda: project.origin(stage, settings[POST_RETRIEVE])
     known = {} if system.validator is None else {"identity": system.validator.identity}
     return lambda: project.origin(stage, known)
+
+
+# --- some of what would be reused, asked for again: the test of all that was compared
+
+ASKED = 3
+"""Cases that are asked again."""
+
+
+def differing_case(
+    stages: Sequence[Stage], journal: Journal, calls: CallSettings, in_loop: InLoop, *, seed: str
+) -> str:
+    """The stage and the id of the first case drawn that has another outcome now; empty if none."""
+    for window in journal.cases(journal.drawn_ids(ASKED, seed)):
+        for stored in window:
+            row = RunCase(stored.number, stored.case, stored.digest)
+            for stage, given, before in _reused(row, stages, journal):
+                now = stage.ask_once(given, in_loop, calls.timeout)
+                if now.value is not None and _content(stage, now) != _content(stage, before):
+                    return f"{stage.name} of {row.case.id}"
+    return ""
+
+
+def _reused(
+    row: RunCase, stages: Sequence[Stage], journal: Journal
+) -> Iterator[tuple[CallStage[Any, Any], object, Outcome[Any]]]:
+    """The stages whose stored outcome would be used again, with their input and that outcome."""
+    for stage in stages:
+        if isinstance(stage, AbsentStage):
+            row.settled[stage.name] = skipped(stage.reason)
+        if not isinstance(stage, CallStage):
+            continue
+        called = cast("CallStage[Any, Any]", stage)
+        given = called.reads(row)
+        if isinstance(given, StageOutcome):
+            row.settled[stage.name] = given
+            continue
+        known = journal.outcomes(stage.name, [row.number])
+        recorded = known.get((row.number, RECORDED))
+        stored = recorded or known.get((row.number, fixed_digest(stage.identity, given.digest)))
+        if stored is None:
+            return
+        entry = row.settled[stage.name] = restored(stage.name, stored, journal)
+        has_value = recorded is None and entry.outcome.value is not None
+        if has_value and stage.name in ("retrieve", "generate"):
+            yield called, given.input, entry.outcome
+
+
+def _content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:
+    """What is compared, as the journal gives it back: metadata may hold times."""
+    encoded = encode_outcome(stage.name, outcome)
+    value = CODECS[stage.name].decode(encoded.texts, encoded.body)
+    if isinstance(value, RetrievalResult):
+        return [*value.contexts], value.context_ids and [*value.context_ids]
+    return value.response

@@ -7,18 +7,20 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.matched import GoldCause
-from ragbench.core.outcome import Cell, Failure, Known, Status
+from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount, Summary
+from ragbench.core.result import GenerationResult
 from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import STAGES, Trace
 from ragbench.metrics.summary import NO_FIGURE
 from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import steps_of
 from ragbench.safe_text import counted
+from ragbench.stats.mean import most_frequent
 from ragbench.text.declining import read_answer
 
 if TYPE_CHECKING:
@@ -34,43 +36,24 @@ _CITATIONS = re.compile(
 """Such as [1], [2, 3], [^4], and the full-width brackets of some assistants."""
 
 
-def _recovered(trace: Trace) -> list[Failure]:
-    """Failures before retrieval and of operators that were passed over."""
-    first, between = trace.retrieval.value, trace.post_retrieval
-    found = [*pre_retrieved(first).failures] if first is not None and first.metadata else []
-    if between is None or between.value is None:
-        return found
-    return [*found, *(failure for step in steps_of(between.value) for failure in step.failures)]
-
-
-def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
-    """What failed for a case; a failure that only passes on an earlier one is listed once."""
-    passed_over = _recovered(trace)
-    found = [outcome.failure for _, outcome in trace.stages if outcome.failure]
-    found += [*passed_over, *[cell.failure for cell in cells if cell.failure]]
-    if not found:
-        return ()  # most cases
-    unique: dict[str, Failure] = {}
-    for failure in found:
-        unique.setdefault(str(failure), failure)
-    return tuple(unique.values())
-
-
-def _is_marked(answer: str, references: Sequence[str]) -> bool:
-    """Whether only an answer holds marks such as [1]; a list of numbers is no citation."""
-    if not references or not _CITATIONS.search(answer):
-        return False
-    return not any(map(_CITATIONS.search, references))
-
-
+_CUT_OFF = ("length", "max_tokens")
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
 """What endpoints call it: OpenAI's and Gemini's form, Anthropic's, Ollama's."""
 
 
-def _is_cut_off(metadata: Mapping[str, Any]) -> bool:
-    """Whether an answer's metadata says that it ended where no more tokens were allowed."""
-    reasons = (metadata.get(name) for name in _REASONS)
-    return any(isinstance(one, str) and one.lower() in ("length", "max_tokens") for one in reasons)
+def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
+    """What failed for a case; a failure that only passes on an earlier one is listed once."""
+    found = [outcome.failure for _, outcome in trace.stages if outcome.failure]
+    first, between = trace.retrieval.value, trace.post_retrieval
+    if first is not None and first.metadata:
+        found += pre_retrieved(first).failures
+    if between is not None and between.value is not None:  # operators that were passed over
+        found += [failure for step in steps_of(between.value) for failure in step.failures]
+    found += [cell.failure for cell in cells if cell.failure]
+    unique: dict[str, Failure] = {}
+    for failure in found:
+        unique.setdefault(str(failure), failure)
+    return tuple(unique.values())
 
 
 _ANSWER_NOTES = {
@@ -99,13 +82,16 @@ _OF_WORDS = (
 class RunTally:
     """Counts how the stages of a run ended, what failed, and how long they took."""
 
-    statuses: Counter[tuple[str, Status]] = field(default_factory=Counter[tuple[str, Status]])
-    known: Counter[tuple[str, Known]] = field(default_factory=Counter[tuple[str, Known]])
-    groups: dict[tuple[str, str, str], list[str]] = field(
-        default_factory=dict[tuple[str, str, str], list[str]]
+    counted: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
+    """By stage: cases by how it ended, and how many were reused or recorded."""
+    examples: dict[tuple[str, str, str], list[str]] = field(
+        default_factory=lambda: defaultdict(list[str])
     )
+    """Cases with a failure of one stage, type and message, and how many there are."""
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
-    seconds: dict[str, array[float]] = field(default_factory=lambda: defaultdict(_doubles))
+    seconds: dict[str, array[float]] = field(
+        default_factory=lambda: defaultdict(lambda: array("d"))
+    )
     sharing: Counter[str] = field(default_factory=Counter[str])
     """The most cases that shared a call, by stage."""
     repeated_ids: int = 0
@@ -129,46 +115,44 @@ class RunTally:
         if trace.location is not None and trace.location.value is not None:
             self.gold[trace.location.value.cause] += 1
         for stage, outcome in trace.stages:
-            self.statuses[stage, outcome.status] += 1
-            if outcome.known is not Known.ASKED:
-                self.known[stage, outcome.known] += 1
+            self.counted[stage][outcome.status.value] += 1
+            self.counted[stage][outcome.known.value] += 1
             if outcome.seconds is not None:
                 self.seconds[stage].append(outcome.seconds)
                 self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
-        for failure in failures_of(trace, cells):
+        if failures := failures_of(trace, cells):
+            self._count_failures(trace.case.id, failures)
+        given, retrieved = trace.context.value, trace.retrieval.value
+        self.longest = max(self.longest, 0 if given is None else len(given.contexts))
+        if retrieved is not None:
+            ids = retrieved.context_ids or ()
+            self.repeated_ids += len({*ids}) < len(ids)
+            self.score_orders.add(retrieved.scores or ())
+        if trace.generation.value is not None:
+            self._count_answer(trace, trace.generation.value)
+
+    def _count_failures(self, case: str, failures: Sequence[Failure]) -> None:
+        for failure in failures:
             key = (failure.stage, failure.type, failure.message)
             if key not in self.counts and len(self.counts) >= _KINDS:
                 key = (failure.stage, failure.type, _OTHERS)
             self.counts[key] += 1
-            examples = self.groups.setdefault(key, [])
-            if len(examples) < 5:
-                examples.append(trace.case.id)
-        given = trace.context.value
-        self.longest = max(self.longest, 0 if given is None else len(given.contexts))
-        self._count_retrieval(trace)
-        self._count_answer(trace)
+            if len(self.examples[key]) < 5:
+                self.examples[key].append(case)
 
-    def _count_answer(self, trace: Trace) -> None:
-        answer = trace.generation.value
-        if answer is None:
-            return
+    def _count_answer(self, trace: Trace, answer: GenerationResult[Any]) -> None:
+        text, references, noted = answer.response, trace.case.references, self.noted
         if answer.abstained is None:  # the system does not say itself whether it declines
             if trace.generation.status is Status.ABSTAINED:
-                self.noted["read"] += 1
-            elif read_answer(answer.response).in_part:
-                self.noted["declined in part"] += 1
-        self.noted["thoughts"] += _THOUGHTS.search(answer.response) is not None
-        self.noted["cited"] += _is_marked(answer.response, trace.case.references)
-        self.noted["cut off"] += _is_cut_off(answer.metadata or {})
-
-    def _count_retrieval(self, trace: Trace) -> None:
-        result = trace.retrieval.value
-        if result is None:
-            return
-        if result.context_ids is not None:
-            self.repeated_ids += len(set(result.context_ids)) < len(result.context_ids)
-        if result.scores is not None:
-            self.score_orders.add(result.scores)
+                noted["read"] += 1
+            elif read_answer(text).in_part:
+                noted["declined in part"] += 1
+        noted["thoughts"] += _THOUGHTS.search(text) is not None
+        if references and _CITATIONS.search(text):  # a list of numbers is no citation
+            noted["cited"] += not any(map(_CITATIONS.search, references))
+        metadata: Mapping[str, Any] = answer.metadata or {}
+        ends = (metadata.get(name) for name in _REASONS)
+        noted["cut off"] += any(isinstance(end, str) and end.lower() in _CUT_OFF for end in ends)
 
     def retrieval_notes(self) -> Iterator[str]:
         if self.repeated_ids:
@@ -182,104 +166,85 @@ class RunTally:
     def asides(self, summaries: Sequence[Summary]) -> tuple[str, ...]:
         """What only explains a figure: too large cutoffs, how answers are known to decline."""
         longest = self.longest
-        names = [
-            one.metric.name
-            for one in summaries
-            if one.measured and longest and (one.metric.cutoff or 0) > longest
-        ]
-        kinds = (*self._answer_note("read"), *self._answer_note("declined in part"))
-        if not names:
-            return kinds
-        divided = [name for name in names if name.startswith("precision")]
-        more = f"; {', '.join(divided)} still divides by its cutoff" if divided else ""
-        chunks = counted(longest, "retrieved chunk")
-        look = f"No case has more than {chunks}: {', '.join(names)} look no further{more}."
-        return (look, *kinds)
+        measured = [one.metric for one in summaries if one.measured and longest]
+        names = [metric.name for metric in measured if (metric.cutoff or 0) > longest]
+        found: list[str] = []
+        if names:
+            divided = [name for name in names if name.startswith("precision")]
+            more = f"; {', '.join(divided)} still divides by its cutoff" if divided else ""
+            chunks = counted(longest, "retrieved chunk")
+            found.append(
+                f"No case has more than {chunks}: {', '.join(names)} look no further{more}."
+            )
+        kinds = ("read", "declined in part")
+        return (*found, *(self._answer_note(kind) for kind in kinds if self.noted[kind]))
 
     def answer_notes(self, summaries: Sequence[Summary]) -> Iterator[str]:
-        yield from self._answer_note("thoughts")
-        compared = (one for one in summaries if one.measured)
-        names = [c.metric.name for c in compared if c.metric.definition.name in _OF_WORDS]
-        if names:
-            counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
-            yield from self._answer_note("cited", counts)
-        yield from self._answer_note("cut off")
+        compared = (one.metric for one in summaries if one.measured)
+        names = [one.name for one in compared if one.definition.name in _OF_WORDS]
+        counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
+        for kind in ("thoughts", "cited", "cut off"):
+            if self.noted[kind] and (names or kind != "cited"):
+                yield self._answer_note(kind).replace("{metrics}", counts)
 
-    def _answer_note(self, kind: str, metrics: str = "") -> Iterator[str]:
-        if count := self.noted[kind]:
-            form = r"\1" if count == 1 else r"\2"
-            words = re.sub(r"\[([^]|]+)\|([^]]+)\]", form, _ANSWER_NOTES[kind])
-            yield f"{counted(count, 'answer')} {words.replace('{metrics}', metrics)}"
+    def _answer_note(self, kind: str) -> str:
+        count = self.noted[kind]
+        words = re.sub(
+            r"\[([^]|]+)\|([^]]+)\]", r"\1" if count == 1 else r"\2", _ANSWER_NOTES[kind]
+        )
+        return f"{counted(count, 'answer')} {words}"
 
     def stages(self) -> tuple[StageCount, ...]:
         return tuple(
-            StageCount(
-                stage=stage,
-                measured=self.statuses[stage, Status.MEASURED],
-                abstained=self.statuses[stage, Status.ABSTAINED],
-                skipped=self.statuses[stage, Status.SKIPPED],
-                failed=self.statuses[stage, Status.FAILED],
-                reused=self.known[stage, Known.REUSED],
-                recorded=self.known[stage, Known.RECORDED],
-            )
+            StageCount(stage=stage, **{name: self.counted[stage][name] for name in _COUNTED})
             for stage in STAGES
-            if any(self.statuses[stage, status] for status in Status)
+            if stage in self.counted
         )
 
     def failures(self) -> tuple[FailureGroup, ...]:
         """Failures of one kind together, the most frequent kind first."""
         return tuple(
             FailureGroup(
-                stage=key[0],
-                type=key[1],
-                message=key[2],
+                stage=stage,
+                type=type_,
+                message=message,
                 count=count,
-                examples=tuple(self.groups[key]),
+                examples=tuple(self.examples[stage, type_, message]),
             )
-            for key, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+            for (stage, type_, message), count in most_frequent(self.counts)
         )
 
     def latencies(self) -> tuple[Latency, ...]:
         """Wall times per stage."""
         return tuple(
-            _latency(stage, values, self.sharing[stage]) for stage, values in self.seconds.items()
+            Latency(
+                stage=stage,
+                count=len(values),
+                mean=math.fsum(values) / len(values),
+                p50=percentile(values, 0.50) if self.sharing[stage] == 1 else None,
+                p95=percentile(values, 0.95) if self.sharing[stage] == 1 else None,
+                longest=max(values) if self.sharing[stage] == 1 else None,
+                sharing=self.sharing[stage],
+            )
+            for stage, values in self.seconds.items()
         )
 
 
-def _doubles() -> array[float]:
-    return array("d")
+_COUNTED = tuple(one.name for one in fields(StageCount) if one.name != "stage")
 
 
-def _latency(stage: str, values: array[float], sharing: int) -> Latency:
-    alone = sharing == 1
-    return Latency(
-        stage=stage,
-        count=len(values),
-        mean=math.fsum(values) / len(values),
-        p50=_percentile(values, 0.50) if alone else None,
-        p95=_percentile(values, 0.95) if alone else None,
-        longest=max(values) if alone else None,
-        sharing=sharing,
-    )
-
-
-def _percentile(values: array[float], share: float) -> float:
-    """The nearest-rank percentile: a value that was really measured."""
+def percentile(values: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile: a value that was really measured; 0 without any."""
+    if not values:
+        return 0.0
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def figure_notes(summaries: Sequence[Summary]) -> Iterator[str]:
     """Which metrics of other packages have no figure over the run, and why."""
     for summary in summaries:
-        metric = summary.metric
-        if metric.definition.aggregate and summary.measured and summary.score is None:
-            problem = _why_no_figure(summary) or "the run was not finished"
-            yield (
-                f"{metric.name}: there is no figure over the run, which "
-                f"{metric.definition.aggregate} makes: {problem}."
-            )
-
-
-def _why_no_figure(summary: Summary) -> str | None:
-    found = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
-    return next((reason.removeprefix(NO_FIGURE) for reason in found), None)
+        name, aggregate = summary.metric.name, summary.metric.definition.aggregate
+        if aggregate and summary.measured and summary.score is None:
+            reasons = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
+            problem = next(reasons, "the run was not finished").removeprefix(NO_FIGURE)
+            yield f"{name}: there is no figure over the run, which {aggregate} makes: {problem}."

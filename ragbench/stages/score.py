@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric, Need
-from ragbench.core.outcome import Cell, Failure, Judgement, Status
+from ragbench.core.outcome import Cell, Judgement
 from ragbench.core.trace import Trace
 from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.journal import Journal
@@ -23,15 +23,9 @@ from ragbench.stages.stage import RunCase, Running
 from ragbench.workers.pool import Task, WorkerPool
 
 _GENERATED = frozenset(
-    {
-        Need.RESPONSE,
-        Need.MULTI_RESPONSES,
-        Need.CONFIDENCE,
-        Need.TOKENS,
-        Need.GENERATION_LATENCY,
-        Need.TRACE,
-    }
-)
+    {Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS, Need.GENERATION_LATENCY,
+     Need.TRACE}
+)  # fmt: skip
 
 
 class ScoredMetric(NamedTuple):
@@ -53,15 +47,6 @@ class ScoredMetric(NamedTuple):
         return cls(metric, abstains or not needs.isdisjoint(_GENERATED), judge, is_users)
 
 
-@dataclass(slots=True)
-class _StoredCells:
-    """What the journal will hold for a case: cells of this run's metrics and of others."""
-
-    question: bytes
-    answer: bytes
-    cells: list[Cell | None]
-
-
 class CellTable:
     """The cells of a run's metrics, between the rows of a window and the journal."""
 
@@ -70,44 +55,42 @@ class CellTable:
     ) -> None:
         self.metrics = tuple(metrics)
         self.matching = matching
-        self._journal = journal
+        self.journal = journal
         self._numbers = journal.scores.numbers(
             [(each.metric.identity, each.judge, each.metric.name) for each in metrics]
         )
         self._is_whole = self._numbers == list(range(journal.scores.columns))
-        self._lines: dict[int, _StoredCells] = {}
+        self._lines: dict[int, CaseCells] = {}
+        """What the journal will hold for each row, cells of other metrics included."""
 
     def open(self, window: Sequence[RunCase]) -> None:
         """Gives each row the cells that still hold; needs the outcomes of all stages before."""
-        journal, width, text = self._journal, self._journal.scores.columns, str(self.matching)
+        journal, text = self.journal, str(self.matching)
         numbers = [row.number for row in window]
         known = {} if journal.was_empty else journal.scores.cells(numbers)
         matched = journal.scores.matched(numbers) if known else {}
-        empty: tuple[Cell | None, ...] = (None,) * len(self.metrics)
+        # Which of other commands' metrics read an answer that has changed is not known here.
+        nothing: list[Cell | None] = [None] * journal.scores.columns
         self._lines.clear()
         for row in window:
             question, answer = row.keys(text)
-            stored = known.get(row.number)
-            if stored is None or stored.question != question:
-                cells: list[Cell | None] = [None] * width
-                row.cells = empty
-            else:
-                cells = [*stored.cells]
+            stored, kept = known.get(row.number), nothing
+            row.cells = (None,) * len(self.metrics)
+            if stored is not None and stored.question == question:
+                is_same = stored.answer == answer
+                kept = [*stored.cells] if is_same else nothing
                 row.matches = matched.get(row.number, {})
                 row.cells = tuple(
                     None
-                    if each.is_users or (each.reads_answer and stored.answer != answer)
-                    else cells[number]
+                    if each.is_users or (each.reads_answer and not is_same)
+                    else stored.cells[number]
                     for each, number in zip(self.metrics, self._numbers, strict=True)
                 )
-                if stored.answer != answer:
-                    # Which of the other metrics read the answer is not known here.
-                    cells = [None] * width
-            self._lines[row.number] = _StoredCells(question, answer, cells)
+            self._lines[row.number] = CaseCells(question, answer, kept)
 
     def carry(self, window: Sequence[RunCase], kept: Sequence[bool]) -> None:
         """Takes over cells that do not depend on how chunks are compared."""
-        journal, text = self._journal, str(self.matching)
+        journal, text = self.journal, str(self.matching)
         journal.was_empty = False  # notes and causes of before must go
         stored = journal.scores.cells([row.number for row in window])
         self._lines.clear()
@@ -118,23 +101,17 @@ class CellTable:
                 for number, stays in zip(self._numbers, kept, strict=True)
             )
             # Cells of metrics of earlier commands go: which of them stay is not known here.
-            self._lines[row.number] = _StoredCells(*row.keys(text), [None] * journal.scores.columns)
-
-    def save_matches(self, row: RunCase, matches: Mapping[str, Compared]) -> None:
-        """Records which of a row's chunks are relevant contexts; cells have to be saved, too."""
-        row.matches = {stage: one for stage, one in matches.items() if isinstance(one, Matched)}
-        self._journal.scores.record_matched(row.number, row.matches)
+            nothing = [None] * journal.scores.columns
+            self._lines[row.number] = CaseCells(*row.keys(text), nothing)
 
     def save(self, row: RunCase) -> None:
         """Records the cells of a row as they are now."""
         line = self._lines[row.number]
-        if self._is_whole:
-            cells: Sequence[Cell | None] = row.cells
-        else:
-            cells = line.cells
-            for number, cell in zip(self._numbers, row.cells, strict=True):
-                line.cells[number] = cell
-        self._journal.scores.record(row.number, CaseCells(line.question, line.answer, cells))
+        cells = row.cells
+        if not self._is_whole:
+            found = dict(zip(self._numbers, cells, strict=True))
+            cells = tuple(found.get(number, cell) for number, cell in enumerate(line.cells))
+        self.journal.scores.record(row.number, line._replace(cells=cells))
 
     def save_judged(
         self, row: RunCase, position: int, cell: Cell, judgements: Sequence[Judgement]
@@ -142,11 +119,11 @@ class CellTable:
         """Records one more cell of a row, with what it rests on."""
         row.cells = (*row.cells[:position], cell, *row.cells[position + 1 :])
         self.save(row)
-        self._journal.scores.record_judgements(row.number, self._numbers[position], judgements)
+        self.journal.scores.record_judgements(row.number, self._numbers[position], judgements)
 
     def read_judgements(self, window: Sequence[RunCase], positions: Sequence[int]) -> None:
         """Gives each row what its judged cells rest on."""
-        found = self._journal.scores.judgements([row.number for row in window]) if positions else {}
+        found = self.journal.scores.judgements([row.number for row in window]) if positions else {}
         judged = set(positions)
         for row in window:
             row.judgements = tuple(
@@ -155,7 +132,7 @@ class CellTable:
             )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class ScoreStage:
     """Computes the metrics that nobody judges."""
 
@@ -169,7 +146,7 @@ class ScoreStage:
     """Workers that score in this process's place, in tasks of the stage's name."""
     name: str = "score"
     _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
-    _is_decided: list[bool] = field(default_factory=list[bool])
+    _is_decided: bool = False
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         table = self.table
@@ -182,13 +159,13 @@ class ScoreStage:
                 # Ids of later cases may meet.
                 table.matching = Matching.DOCUMENT_ID if first is Matching.NOT_COMPARABLE else first
             self.decided(table.matching)
-            self._is_decided.append(True)
+            self._is_decided = True
         table.open(window)
         # Groups are named by the positions of their metrics: a metric's hash takes long.
         free = tuple(at for at, each in enumerate(table.metrics) if not each.metric.is_judged)
         groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
         for row in window:
-            lacking = tuple([at for at in free if _is_missing(row.cells[at], run)])
+            lacking = tuple([at for at in free if run.lacks(row.cells[at])])
             groups[lacking].append(row)
         for positions, members in groups.items():
             if positions:
@@ -217,35 +194,27 @@ class ScoreStage:
             yield from window
 
     def _compute(self, positions: tuple[int, ...], members: Sequence[RunCase]) -> None:
-        matching = self.table.matching
+        """Scores rows that lack the same cells, and records which chunks are relevant contexts."""
+        table, matching = self.table, self.table.matching
         matches = [matches_of(row.trace, matching) for row in members]
-        for row, each in zip(members, matches, strict=True):
-            self.table.save_matches(row, each)
         # What generation was given stands last.
         context = [each[next(reversed(each))] for each in matches]
         traces = [row.trace for row in members]
-        if self.pool is None:
-            found = self._score(positions, traces, context)
-        else:
+        if self.pool is not None:
             found = self._score_by(self.pool, positions, traces, context)
-        is_all = positions == tuple(range(len(self.table.metrics)))
-        for row, scored in zip(members, found, strict=True):
-            if is_all:
-                row.cells = scored
-                continue
+        else:
+            plan = self._plans.get(positions)
+            if plan is None:  # kept for the run: a scorer may hold a model or an event loop
+                metrics = [table.metrics[position].metric for position in positions]
+                plan = self._plans[positions] = Plan(metrics, matching=matching)
+            found = plan.score(traces, context)
+        for row, compared, scored in zip(members, matches, found, strict=True):
+            row.matches = {at: one for at, one in compared.items() if isinstance(one, Matched)}
+            table.journal.scores.record_matched(row.number, row.matches)
             cells = [*row.cells]
             for position, cell in zip(positions, scored, strict=True):
                 cells[position] = cell
             row.cells = tuple(cells)
-
-    def _score(
-        self, positions: tuple[int, ...], traces: Sequence[Trace], context: Sequence[Compared]
-    ) -> list[tuple[Cell, ...]]:
-        plan = self._plans.get(positions)
-        if plan is None:  # kept for the run: a scorer may hold a model or an event loop
-            metrics = [self.table.metrics[position].metric for position in positions]
-            plan = self._plans[positions] = Plan(metrics, matching=self.table.matching)
-        return plan.score(traces, context)
 
     def _score_by(
         self,
@@ -298,14 +267,3 @@ def scorer(
         return plan.score([item.trace for item in items], [item.matched for item in items])
 
     return call
-
-
-def lost_cells(case: ScoreInput) -> tuple[Cell, ...]:
-    """The cells of a case that takes down every worker that it is given to."""
-    message = "took three worker processes down, perhaps for lack of memory"
-    failure = Failure(type="ProcessDied", message=message, stage="score")
-    return tuple(Cell.failed(failure) for _ in case.metrics)
-
-
-def _is_missing(cell: Cell | None, run: Running) -> bool:
-    return cell is None or (run.retry_failed and cell.status is Status.FAILED)

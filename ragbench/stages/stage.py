@@ -7,7 +7,7 @@ recorded is taken, what the journal holds under the same key is reused, the rest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -138,26 +138,6 @@ class RunCase:
         return question, fixed_digest(question, self.settled["generate"].digest)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SplitCalls:
-    """Warns, once per stage, that a call for several cases failed and is made again in parts.
-
-    The parts may well succeed, and then nothing else shows that the RAG's batches do not work.
-    """
-
-    _warned: set[str] = field(default_factory=set[str])
-
-    def warn(self, stage: str, size: int, error: BaseException) -> None:
-        if stage in self._warned:
-            return
-        self._warned.add(stage)
-        why = shown_line(f"{type(error).__name__}: {error}".rstrip(". "), longest=_LONGEST)
-        warn(
-            f"{stage}: a call for {size} cases failed ({why}). It is made again in smaller parts, "
-            "here and wherever that happens: only cases that fail alone count as failed"
-        )
-
-
 @dataclass(slots=True)
 class GivingUp:
     """Counts what a run asks, and says when a stage has only failed so far.
@@ -175,17 +155,14 @@ class GivingUp:
     _failed: Counter[str] = field(default_factory=Counter[str])
     _answered: set[str] = field(default_factory=set[str])
 
-    def count(self, stage: str, outcomes: Iterable[Outcome[Any]]) -> None:
+    def count(self, stage: str, outcomes: Sequence[Outcome[Any]]) -> None:
         if not self.after or self.because or stage in self._answered:
             return
-        last: Outcome[Any] | None = None
-        for outcome in outcomes:
-            if outcome.status is not Status.FAILED:
-                self._answered.add(stage)
-                return
-            self._failed[stage] += 1
-            last = outcome
-        failure = None if last is None else last.failure
+        if any(outcome.status is not Status.FAILED for outcome in outcomes):
+            self._answered.add(stage)
+            return
+        self._failed[stage] += len(outcomes)
+        failure = outcomes[-1].failure
         broken = failure is not None and failure.type == InterfaceError.__name__
         if self._failed[stage] >= (min(self.after, _TRIED) if broken else self.after):
             why = "" if failure is None else f"{failure.type}: {failure.message}".rstrip(".")
@@ -213,17 +190,34 @@ class Running:
     """How many the run has."""
     giving_up: GivingUp = field(default_factory=GivingUp)
     """Counts all that is asked."""
-    split_calls: SplitCalls = field(default_factory=SplitCalls)
-    """Warns of calls that are made again in parts."""
     in_flight: InFlight | None = None
     """Where the cases stand that are being asked, so that one that takes the process down is
     found; None where nothing is asked that could."""
+    _warned: set[str] = field(default_factory=set[str])
 
     def settled(
         self, stage: str, done: int, *, failed: int = 0, reused: int = 0, recorded: int = 0
     ) -> None:
         if done:
             self.report(Progress(stage, self.cases, done, failed, reused, recorded))
+
+    def lacks(self, cell: Cell | None) -> bool:
+        """Whether a cell has to be computed."""
+        return cell is None or (self.retry_failed and cell.status is Status.FAILED)
+
+    def warn_of_split(self, stage: str, size: int, error: BaseException) -> None:
+        """Warns, once per stage, that a call for several cases failed and is made again in parts.
+
+        The parts may well succeed, and then nothing else shows that the RAG's batches do not work.
+        """
+        if stage in self._warned:
+            return
+        self._warned.add(stage)
+        why = shown_line(f"{type(error).__name__}: {error}".rstrip(". "), longest=_LONGEST)
+        warn(
+            f"{stage}: a call for {size} cases failed ({why}). It is made again in smaller parts, "
+            "here and wherever that happens: only cases that fail alone count as failed"
+        )
 
 
 class Stage(Protocol):
@@ -239,23 +233,6 @@ class Stage(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class StageCounts:
-    """How many cases a stage settled, and how it came by their outcomes."""
-
-    done: int = 0
-    by_kind: dict[str, int] = field(default_factory=dict[str, int])
-
-    def add(self, entry: StageOutcome, kind: str = "") -> None:
-        """Counts a case that was ``recorded`` or ``reused``, or neither."""
-        self.done += 1
-        kinds = [kind] if kind else []
-        if entry.outcome.status is Status.FAILED:
-            kinds.append("failed")
-        for each in kinds:
-            self.by_kind[each] = self.by_kind.get(each, 0) + 1
-
-
 def restored(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
 ) -> StageOutcome:
@@ -263,6 +240,13 @@ def restored(
     known = {"seconds": stored.seconds, "sharing": stored.sharing, "known": journal.how(stored)}
     outcome = decode_outcome(stage, stored.status, texts, stored.body, **known)
     return StageOutcome(outcome, stored.texts, stored.digest)
+
+
+def settle_stored(stage: str, row: RunCase, stored: StoredOutcome, journal: Journal) -> bool:
+    """Settles a row with what the journal holds of it; whether that is a failure."""
+    row.settled[stage] = restored(stage, stored, journal)
+    journal.confirm(row.number, stage, stored)
+    return stored.status is Status.FAILED
 
 
 def passed_on(before: StageOutcome) -> StageOutcome:
@@ -279,17 +263,16 @@ class AbsentStage:
     """Why a case without a record has no outcome."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        journal, counts = run.journal, StageCounts()
-        known = {} if journal.was_empty else journal.outcomes(self.name, [r.number for r in window])
+        name, journal, done, failed = self.name, run.journal, 0, 0
+        known = {} if journal.was_empty else journal.outcomes(name, [r.number for r in window])
         for row in window:
             stored = known.get((row.number, RECORDED))
             if stored is None:
-                row.settled[self.name] = skipped(self.reason)
-                continue
-            entry = row.settled[self.name] = restored(self.name, stored, journal)
-            journal.confirm(row.number, self.name, stored)
-            counts.add(entry, "recorded")
-        run.settled(self.name, counts.done, **counts.by_kind)
+                row.settled[name] = skipped(self.reason)
+            else:
+                failed += settle_stored(name, row, stored, journal)
+                done += 1
+        run.settled(name, done, failed=failed, recorded=done)
 
 
 def skipped(reason: str) -> StageOutcome:

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import STAGES, Entry
-from ragbench.ledger.codec import CODECS, decode_outcome
+from ragbench.ledger.codec import CODECS
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import Manifest, read_manifest
@@ -43,55 +43,40 @@ class StoredTraces:
     """Only these cases, in this order; all when not given."""
 
     def __iter__(self) -> Iterator[RunCase]:
-        judge = self.manifest.judge
+        judge, scores = self.manifest.judge, self.journal.scores
         wanted = [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
-        numbers = self.journal.scores.find(wanted)
+        metrics = scores.find(wanted)
         for window in self.journal.cases(self.ids):
-            yield from self._window(window, numbers)
-
-    def _window(
-        self, window: Sequence[StoredCase], metrics: Sequence[int | None]
-    ) -> Iterator[RunCase]:
-        rows, scores = self.rows(window), self.journal.scores
-        numbers = [row.number for row in rows]
-        cells, matched, causes = (
-            scores.cells(numbers),
-            scores.matched(numbers),
-            scores.causes(numbers),
-        )
-        judged = {} if self.manifest.judge is None else scores.judgements(numbers)
-        matching = self.manifest.settings["matching"]
-        for row in rows:
-            line = cells.get(row.number)
-            if line is None or (line.question, line.answer) != row.keys(matching):
+            numbers = [stored.number for stored in window]
+            cells, matched = scores.cells(numbers), scores.matched(numbers)
+            causes = scores.causes(numbers)
+            judged = {} if judge is None else scores.judgements(numbers)
+            for row in self.rows(window):
+                line = cells.get(row.number)
                 row.cells = (None,) * len(metrics)
-            else:
-                row.cells = tuple(None if at is None else line.cells[at] for at in metrics)
-                row.matches = matched.get(row.number, {})
-                row.attribution = causes.get(row.number)
-            row.judgements = tuple(
-                () if at is None or cell is None else judged.get((row.number, at), ())
-                for at, cell in zip(metrics, row.cells, strict=True)
-            )
-            yield row
+                keys = row.keys(self.manifest.settings["matching"])
+                if line is not None and (line.question, line.answer) == keys:
+                    row.cells = tuple(None if at is None else line.cells[at] for at in metrics)
+                    row.matches = matched.get(row.number, {})
+                    row.attribution = causes.get(row.number)
+                row.judgements = tuple(
+                    () if at is None or cell is None else judged.get((row.number, at), ())
+                    for at, cell in zip(metrics, row.cells, strict=True)
+                )
+                yield row
 
     def rows(self, window: Sequence[StoredCase]) -> list[RunCase]:
         """Cases of the run with what each stage gave."""
-        numbers = [stored.number for stored in window]
-        known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in self._stages}
-        rows: list[RunCase] = []
-        for stored in window:
-            row = RunCase(stored.number, stored.case, stored.digest)
-            for stage in self._stages:
-                row.settled[stage] = self._settled(stage, row, known[stage].get(stored.number))
-            rows.append(row)
-        return rows
-
-    @property
-    def _stages(self) -> tuple[str, ...]:
-        """Those that the run has; it always has retrieval and generation."""
+        # A run always has retrieval and generation.
         there = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
-        return tuple(stage for stage in STAGES if stage in there)
+        stages = [stage for stage in STAGES if stage in there]
+        numbers = [stored.number for stored in window]
+        known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in stages}
+        rows = [RunCase(stored.number, stored.case, stored.digest) for stored in window]
+        for row in rows:
+            for stage in stages:
+                row.settled[stage] = self._settled(stage, row, known[stage].get(row.number))
+        return rows
 
     def _settled(self, stage: str, row: RunCase, stored: StoredOutcome | None) -> StageOutcome:
         if stored is not None:
@@ -103,12 +88,8 @@ class StoredTraces:
         if stage != "retrieve":
             is_after = stage in ("validate", "generate")
             before = row.context if is_after else row.settled["retrieve"]
-            reason = before.outcome.reason
-            if before.outcome.value is None and reason not in (
-                _INTERRUPTED,
-                NO_RETRIEVAL,
-                NO_CONTEXTS,
-            ):
+            is_told = before.outcome.reason in (_INTERRUPTED, NO_RETRIEVAL, NO_CONTEXTS)
+            if before.outcome.value is None and not is_told:
                 return passed_on(before)
         return skipped(_INTERRUPTED)
 
@@ -128,27 +109,21 @@ def entries(path: Path) -> Iterator[Entry]:
         for window in journal.cases():
             numbers = [stored.number for stored in window]
             known = {stage: journal.valid_outcomes(stage, numbers) for stage in CODECS}
-            for stored in window:
-                yield Entry(case=stored.case, recorded=_recorded(stored, known, stages, journal))
+            for case in window:
+                given = {stage: found.get(case.number) for stage, found in known.items()}
+                yield Entry(case=case.case, recorded=dict(_recorded(given, stages, journal)))
 
 
 def _recorded(
-    case: StoredCase,
-    known: Mapping[str, Mapping[int, StoredOutcome]],
-    stages: Container[str],
-    journal: Journal,
-) -> dict[str, Outcome[Any]]:
-    found: dict[str, Outcome[Any]] = {}
+    given: Mapping[str, StoredOutcome | None], stages: Container[str], journal: Journal
+) -> Iterator[tuple[str, Outcome[Any]]]:
     failed: Outcome[Any] | None = None
-    for stage in CODECS:
-        stored = known[stage].get(case.number)
+    for stage, stored in given.items():
         if stored is not None:
-            took = {"seconds": stored.seconds, "sharing": stored.sharing, "known": Known.RECORDED}
-            texts = journal.texts(stored.texts)
-            found[stage] = decode_outcome(stage, stored.status, texts, stored.body, **took)
-            if stage != "validate" and found[stage].status is Status.FAILED:
-                failed = replace(found[stage], seconds=None)
+            outcome = restored(stage, stored, journal).outcome
+            yield stage, replace(outcome, known=Known.RECORDED)
+            if stage != "validate" and outcome.status is Status.FAILED:
+                failed = replace(outcome, seconds=None, known=Known.RECORDED)
         elif failed is not None and stage in stages:
             # A stage that an earlier one's failure kept from running has no row of its own.
-            found[stage] = failed
-    return found
+            yield stage, failed

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, cast
 
-from ragbench.core.case import Case
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement
+from ragbench.core.outcome import Judgement, JudgeStep, Status
 from ragbench.core.result import RetrievalResult
-from ragbench.core.story import CaseStory, ChunkStory, Hop, Mark
+from ragbench.core.story import (
+    CaseStory,
+    ChunkStory,
+    Hop,
+    JudgedAnswer,
+    JudgedClaim,
+    JudgedSentence,
+    Mark,
+)
 from ragbench.core.trace import Trace
 from ragbench.metrics.window import Compared
 from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import Step, steps_of, written_text
 from ragbench.stages.attribution import FoundGold
-from ragbench.stages.claims import judged_answers
+from ragbench.text.sentences import split_sentences
+from ragbench.text.tokens import tokenise
 
 _MOST_MARKS = 50
 """Marks that a chunk is shown with."""
@@ -31,16 +41,17 @@ def story_of(
     generated = trace.generation.value
     steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)
     candidates = () if generated is None else tuple(generated.candidates)
+    spans = dict.fromkeys(evidence.text for evidence in case.evidence)
     return CaseStory(
         sent=()
         if retrieved is None or not retrieved.metadata
         else tuple(f"{one.kind}: {one.text}" for one in pre_retrieved(retrieved).queries),
         hops=tuple(_hops(trace)),
-        chunks=_chunks(trace, FoundGold.of(trace, matches), steps, judgements),
+        chunks=tuple(_chunks(trace, FoundGold.of(trace, matches), steps, judgements)),
         operators=tuple(step.operator for step in steps),
         written=None if shown is None or not shown.metadata else written_text(shown),
         gold_ids=tuple(id for id, grade in (case.judgements or {}).items() if grade > 0),
-        gold_texts=_gold_texts(case),
+        gold_texts=tuple(spans) or case.reference_contexts or (),
         references=case.references,
         candidates=candidates if len(candidates) > 1 else (),
         supported=()
@@ -49,11 +60,6 @@ def story_of(
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
-
-
-def _gold_texts(case: Case) -> tuple[str, ...]:
-    spans = tuple(dict.fromkeys(evidence.text for evidence in case.evidence))
-    return spans or case.reference_contexts or ()
 
 
 def _hops(trace: Trace) -> Iterator[Hop]:
@@ -75,63 +81,37 @@ def _chunks(
     gold: FoundGold | None,
     steps: Sequence[Step],
     judgements: Sequence[Sequence[Judgement]],
-) -> tuple[ChunkStory, ...]:
-    first, last = trace.retrieval.value, trace.context.value
+) -> Iterator[ChunkStory]:
+    """As retrieved, best first; then those that came in later."""
+    retrieved, last = trace.retrieval.value, trace.context.value
+    first = last if retrieved is None else retrieved
     if first is None:
-        first, last = last, last
-    if first is None:
-        return ()
-    ids = _ids(first)
-    shown_ids: Sequence[str] = () if last is None else _ids(last)
-    places = {id: rank for rank, id in reversed([*enumerate(shown_ids, 1)])}
-    telling = _Telling(trace, steps, _judge_quotes(judgements))
-    held = _held(first, None if gold is None else gold.shown if first is last else gold.retrieved)
-    stories = [
-        telling.chunk(first, at, is_gold=held[at], retrieved=at + 1, shown=places.get(id))
-        for at, id in enumerate(ids)
+        return
+    shown = () if last is None else _ids(last)
+    places = {id: rank for rank, id in reversed([*enumerate(shown, 1)])}
+    quotes = _judge_quotes(judgements)
+    seen: Sequence[frozenset[int]] = () if gold is None else gold.shown
+    held = seen if gold is None or first is last else gold.retrieved
+    ranks: list[tuple[RetrievalResult[Any], int, bool, int | None, int | None]] = [
+        (first, at, bool(held and held[at]), at + 1, places.get(id))
+        for at, id in enumerate(_ids(first))
     ]
     if last is not None and last is not first:
-        known, held = set(ids), _held(last, None if gold is None else gold.shown)
-        stories += [
-            telling.chunk(last, at, is_gold=held[at], retrieved=None, shown=at + 1)
-            for at, id in enumerate(shown_ids)
-            if id not in known
-        ]
-    return tuple(stories)
-
-
-class _Telling(NamedTuple):
-    """What the chunks of a case share."""
-
-    trace: Trace
-    steps: Sequence[Step]
-    quotes: Mapping[int, Sequence[Mark]]
-
-    def chunk(
-        self,
-        result: RetrievalResult[Any],
-        at: int,
-        *,
-        is_gold: bool,
-        retrieved: int | None,
-        shown: int | None,
-    ) -> ChunkStory:
+        known = {*_ids(first)}
+        others = (at for at, id in enumerate(shown) if id not in known)
+        ranks += [(last, at, bool(seen and seen[at]), None, at + 1) for at in others]
+    for result, at, is_gold, place, rank in ranks:
         id, text = _ids(result)[at], result.contexts[at]
-        quotes = () if shown is None else self.quotes.get(shown - 1, ())
-        return ChunkStory(
+        yield ChunkStory(
             id=id,
             text=text,
-            retrieved=retrieved,
-            shown=shown,
+            retrieved=place,
+            shown=rank,
             score=None if result.scores is None else result.scores[at],
             is_gold=is_gold,
-            moves=tuple(_moves(id, self.steps)),
-            marks=_marks(self.trace, id, text, quotes),
+            moves=tuple(_moves(id, steps)),
+            marks=_marks(trace, id, text, quotes.get(rank - 1, ()) if rank else ()),
         )
-
-
-def _held(result: RetrievalResult[Any], gold: Sequence[frozenset[int]] | None) -> list[bool]:
-    return [False] * len(result) if gold is None else [*map(bool, gold)]
 
 
 def _ids(result: RetrievalResult[Any]) -> Sequence[str]:
@@ -141,8 +121,10 @@ def _ids(result: RetrievalResult[Any]) -> Sequence[str]:
 
 def _moves(id: str, steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
-        before = next((rank for rank, (known, _) in enumerate(step.given, 1) if known == id), None)
-        after = next((rank for rank, (known, _) in enumerate(step.left, 1) if known == id), None)
+        before, after = (
+            next((rank for rank, (known, _) in enumerate(order, 1) if known == id), None)
+            for order in (step.given, step.left)
+        )
         if before == after:
             continue
         if after is None:
@@ -153,33 +135,111 @@ def _moves(id: str, steps: Sequence[Step]) -> Iterator[str]:
             yield f"{step.operator}: {before} to {after}"
 
 
-def _marks(trace: Trace, id: str, text: str, quotes: Sequence[Mark]) -> tuple[Mark, ...]:
-    found = [
-        Mark(start=at, end=at + len(span.text), kind="gold")
+def _marks(trace: Trace, id: str, text: str, quotes: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
+    found = {
+        (at, at + len(span.text), "gold")
         for span in trace.case.evidence
         if span.text and (at := text.find(span.text)) >= 0
-    ]
+    }
     verdict = None if trace.validation is None else trace.validation.value
-    if verdict is not None:
-        found += [
-            Mark(start=quote.start, end=quote.end, kind="evidence")
-            for quote in verdict.evidence
-            if quote.chunk_id == id and text[quote.start : quote.end] == quote.text
-        ]
-    found += [mark for mark in quotes if mark.end <= len(text)]
-    if not found:
-        return ()  # most chunks
-    unique = dict.fromkeys((mark.start, mark.end, mark.kind) for mark in found)
-    kept = sorted(unique)[:_MOST_MARKS]
+    for quote in () if verdict is None else verdict.evidence:
+        if quote.chunk_id == id and text[quote.start : quote.end] == quote.text:
+            found.add((quote.start, quote.end, "evidence"))
+    found |= {(start, end, "quote") for start, end in quotes if end <= len(text)}
+    kept = sorted(found)[:_MOST_MARKS]
     return tuple(Mark(start=start, end=end, kind=kind) for start, end, kind in kept)
 
 
-def _judge_quotes(judgements: Sequence[Sequence[Judgement]]) -> dict[int, list[Mark]]:
-    """What judges quoted, by the position of the shown context."""
-    found: dict[int, list[Mark]] = {}
-    for each in (judgement for cell in judgements for judgement in cell):
-        for quote in (quote for step in each.steps for quote in step.quotes):
-            if quote.context is not None and quote.start is not None and quote.end is not None:
-                mark = Mark(start=quote.start, end=quote.end, kind="quote")
-                found.setdefault(quote.context, []).append(mark)
+def _judge_quotes(judgements: Sequence[Sequence[Judgement]]) -> dict[int, list[tuple[int, int]]]:
+    """Where judges quoted from, by the position of the shown context."""
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    steps = (step for cell in judgements for judgement in cell for step in judgement.steps)
+    for quote in (quote for step in steps for quote in step.quotes):
+        if quote.context is not None and quote.start is not None and quote.end is not None:
+            found[quote.context].append((quote.start, quote.end))
     return found
+
+
+# --- what judges said of an answer's claims, by sentence
+
+_SUPPORT = "support"
+_FAITHFULNESS = "ragas:faithfulness"
+_VERDICTS = {0: "not supported", 1: "supported"}
+_MIXED = "partially supported"
+_UNPROVED = "unproved"
+_LEAST = 0.5
+"""Share of a claim's words that a sentence holds which says it: judges put claims in their own
+words, and replace pronouns by names."""
+
+
+def judged_answers(
+    response: str,
+    shown: Sequence[str],
+    metrics: Sequence[Metric],
+    judgements: Sequence[Sequence[Judgement]],
+) -> Iterator[JudgedAnswer]:
+    """What judges said of an answer's claims, a judge and metric each."""
+    for metric, made in zip(metrics, judgements, strict=False):
+        if metric.name.partition("(")[0] not in (_SUPPORT, _FAITHFULNESS):
+            continue
+        first = {judgement.judge: judgement for judgement in reversed(made)}
+        for judge, judgement in sorted(first.items()):
+            claims = [claim for step in judgement.steps for claim in _claims(step, response, shown)]
+            if judgement.cell.status is Status.UNPROVED:  # its verdicts do not count
+                claims = [replace(claim, verdict=_UNPROVED) for claim in claims]
+            if claims:
+                sentences = tuple(_by_sentence(response, claims))
+                yield JudgedAnswer(metric=metric.name, judge=judge, sentences=sentences)
+
+
+def _claims(step: JudgeStep, response: str, shown: Sequence[str]) -> Iterator[JudgedClaim]:
+    answer = cast("Mapping[str, Any]", step.answer)
+    if step.asked == "SupportVerdict":
+        quotes = (
+            (quote.text, None if quote.context is None else shown[quote.context])
+            for quote in step.quotes
+            if quote.context is None or quote.context < len(shown)
+        )
+        yield JudgedClaim(
+            text=response,
+            verdict=str(answer["verdict"]).replace("_", " "),
+            reason=str(answer["reason"]),
+            quotes=tuple(quotes),
+        )
+    elif step.asked == "NLIStatementOutput":
+        for one in answer["statements"]:
+            yield JudgedClaim(
+                text=str(one["statement"]),
+                verdict=_VERDICTS[int(one["verdict"])],
+                reason=str(one["reason"]),
+            )
+
+
+def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[JudgedSentence]:
+    sentences = [response[span.start : span.end] for span in split_sentences(response)]
+    words = [frozenset(tokenise(sentence)) for sentence in sentences]
+    found: dict[int | None, list[JudgedClaim]] = defaultdict(list)
+    for claim in claims:
+        found[_WHOLE if claim.text == response else _place(claim, words)].append(claim)
+    texts: dict[int | None, str | None] = {_WHOLE: response, **dict(enumerate(sentences))}
+    texts[None] = None
+    for at, text in texts.items():
+        if at in found:
+            verdicts = {claim.verdict for claim in found[at]}
+            verdict = verdicts.pop() if len(verdicts) == 1 else _MIXED
+            yield JudgedSentence(text=text, verdict=verdict, claims=tuple(found[at]))
+
+
+_WHOLE = -1
+"""In the place of a sentence's position: the answer as a whole."""
+
+
+def _place(claim: JudgedClaim, sentences: Sequence[frozenset[str]]) -> int | None:
+    """The one sentence that says a claim; None where none does, or several do equally."""
+    wanted = frozenset(tokenise(claim.text))
+    if not wanted:
+        return None
+    shares = [len(wanted & words) / len(wanted) for words in sentences]
+    best = max(shares, default=0.0)
+    is_one = best >= _LEAST and shares.count(best) == 1
+    return shares.index(best) if is_one else None

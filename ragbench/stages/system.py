@@ -54,10 +54,8 @@ def system_of(
 ) -> EvaluatedSystem:
     settings: dict[str, Any] = {"top_k": top_k}
     stages: dict[str, str] = {}
-    if rag is None:
-        shown = name or "recorded"
-        found: Mapping[str, Any] = description or {"spec": "recorded"}
-    else:
+    shown, found = name or "recorded", description or {"spec": "recorded"}
+    if rag is not None:
         shown = name or type(cast("object", rag)).__name__
         found = description or describe_rag(rag, shown)
         found = found if version is None else {**found, "stated_version": version}
@@ -108,29 +106,26 @@ NOT_RECORDED = "not recorded"
 
 
 def call_stages(
-    system: EvaluatedSystem, absent: Mapping[str, str], identity: Callable[[str, str], bytes]
+    system: EvaluatedSystem, absent: Mapping[str, str], generations: Mapping[str, int]
 ) -> list[Stage]:
     """The stages up to generation, in order."""
-    found: list[Stage] = []
-    for stage in STAGES:
-        if stage in absent:
-            found.append(AbsentStage(name=stage, reason=absent[stage]))
-        elif stage in system.stages:
-            found.append(_call_stage(stage, system, identity(stage, system.stages[stage])))
-    return found
-
-
-def _call_stage(name: str, system: EvaluatedSystem, identity: bytes) -> Stage:
-    rag, operators, validator = system.rag, system.post_retrieval, system.validator
-    if name == POST_RETRIEVE and operators is not None:
-        return post_retrieve_stage(operators, identity)
-    if name == VALIDATE and validator is not None:
-        return validate_stage(validator, identity)
-    if name == LOCATE and system.locator is not None:
-        return locate_stage(system.locator, identity, system.settings["top_k"])
-    if name == "generate" and rag is not None:
-        return generate_stage(rag, identity)
-    return retrieve_stage(cast("RAG", rag), identity, system.settings["top_k"])
+    top_k, rag = system.settings["top_k"], cast("RAG", system.rag)
+    makers: dict[str, Callable[[bytes], Stage]] = {
+        "retrieve": lambda key: retrieve_stage(rag, key, top_k),
+        LOCATE: lambda key: locate_stage(cast("Locator", system.locator), key, top_k),
+        POST_RETRIEVE: lambda key: post_retrieve_stage(
+            cast("PostRetrieval", system.post_retrieval), key
+        ),
+        VALIDATE: lambda key: validate_stage(cast("Validator", system.validator), key),
+        "generate": lambda key: generate_stage(rag, key),
+    }
+    return [
+        AbsentStage(name=stage, reason=absent[stage])
+        if stage in absent
+        else makers[stage](bytes.fromhex(fingerprint((system.stages[stage], generations[stage]))))
+        for stage in STAGES
+        if stage in absent or stage in system.stages
+    ]
 
 
 def _check_room(rag: RAG) -> None:

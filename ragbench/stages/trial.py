@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
 from ragbench.core.calling import LoopThread
@@ -34,62 +34,15 @@ from ragbench.post.stage import (
 )
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.biography import BiographyTally, best_order, biography_of
-from ragbench.stages.calls import Manner, attempt, attempt_async
-from ragbench.stages.rag import RAG, GenerateInput, contexts_for_generation, generate_stage
+from ragbench.stages.rag import RAG, contexts_for_generation, generate_stage
+from ragbench.stages.run_tally import percentile
+from ragbench.stats.mean import most_frequent
 from ragbench.text.token_counter import TokenCounter
 
 NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation was not asked")
 _NOTHING_LEFT: Outcome[Any] = Outcome(
     status=Status.SKIPPED, reason="there was nothing to generate from"
 )
-
-
-class _Through(NamedTuple):
-    """A case that went through a variant."""
-
-    left: Outcome[RetrievalResult[Any]]
-    seconds: float
-    """Of post-retrieval."""
-    answer: Outcome[GenerationResult[Any]]
-
-
-@dataclass(kw_only=True, slots=True)
-class _Answers:
-    """What generation gave so far."""
-
-    counts: Counter[Status] = field(default_factory=Counter[Status])
-    seconds: array[float] = field(default_factory=lambda: array("d"))
-    usages: list[Usage] = field(default_factory=list[Usage])
-    """Of the cases whose tokens the RAG reports."""
-    failures: Counter[str] = field(default_factory=Counter[str])
-
-    def add(self, answer: Outcome[GenerationResult[Any]]) -> None:
-        self.counts[answer.status] += 1
-        if answer.seconds is not None:
-            self.seconds.append(answer.seconds)
-        if answer.failure is not None:
-            self.failures[str(answer.failure)] += 1
-        if answer.value is None:
-            return
-        counted = token_counts(answer.value.metadata)
-        if "prompt_tokens" in counted and "response_tokens" in counted:
-            prompt, response = int(counted["prompt_tokens"]), int(counted["response_tokens"])
-            self.usages.append(Usage(prompt_tokens=prompt, completion_tokens=response))
-
-    def record(self, price: Price | None) -> VariantAnswers:
-        answered, declined = self.counts[Status.MEASURED], self.counts[Status.ABSTAINED]
-        usages = self.usages if len(self.usages) == answered + declined else []
-        costs = [float(price.of(usage)) for usage in usages] if price is not None else []
-        return VariantAnswers(
-            answered=answered,
-            declined=declined,
-            failed=self.counts[Status.FAILED],
-            seconds_p50=percentile(self.seconds, 0.50),
-            seconds_p95=percentile(self.seconds, 0.95),
-            prompt_tokens=_mean([usage.prompt_tokens for usage in usages]),
-            response_tokens=_mean([usage.completion_tokens for usage in usages]),
-            cost=_mean(costs),
-        )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -114,7 +67,10 @@ class Trial:
     failed: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])
     biographies: BiographyTally = field(default_factory=BiographyTally)
-    answers: _Answers = field(default_factory=_Answers)
+    answers: Counter[Status] = field(default_factory=Counter[Status])
+    answer_seconds: array[float] = field(default_factory=lambda: array("d"))
+    usages: list[Usage] = field(default_factory=list[Usage])
+    """Of the answers whose tokens the RAG reports."""
     reused: int = 0
     """Scores that were known from before."""
     acted: int = 0
@@ -135,25 +91,24 @@ class Trial:
         known = 0 if self.scores is None else self.scores.reused
         if not self.seconds:
             self._warm_up(window)
-        traces = [
-            self._counted(trace, done)
-            for trace, done in zip(window, pool.map(self._through, window), strict=True)
-        ]
-        for trace in traces:
-            self.biographies.add(trace.case.id, biography_of(trace, self.matching))
-            left = _left(trace)
-            if first is self:
-                self.left[trace.case.id] = left
-            else:
-                self.acted += left != first.left[trace.case.id]
-        self._score(traces, plan)
-        self.reused += 0 if self.scores is None else self.scores.reused - known
-
-    def _score(self, traces: Sequence[Trace], plan: Plan) -> None:
+        traces = [*pool.map(self._through, window)]
         self.values = self.values or [{} for _ in plan.metrics]
         for trace, cells in zip(traces, plan.score(traces), strict=True):
+            id = trace.case.id
+            self._count(trace)
+            self.biographies.add(id, biography_of(trace, self.matching))
             for values, cell in zip(self.values, cells, strict=True):
-                values[trace.case.id] = cell.value
+                values[id] = cell.value
+            # All that generation would be given, and all that metrics read.
+            left: object = trace.context.status
+            if (result := trace.context.value) is not None:
+                texts, _ = contexts_for_generation(result, b"")
+                left = tuple(texts), tuple(result.context_ids or ())
+            if first is self:
+                self.left[id] = left
+            else:
+                self.acted += left != first.left[id]
+        self.reused += 0 if self.scores is None else self.scores.reused - known
 
     def _warm_up(self, window: Sequence[Trace]) -> None:
         """What is loaded at the first call is not part of a query's time."""
@@ -164,26 +119,19 @@ class Trial:
                 self._run(trace.case.query, trace.retrieval.value)
                 return
 
-    def _through(self, trace: Trace) -> _Through:
-        given = trace.retrieval.value
+    def _through(self, trace: Trace) -> Trace:
+        """The case as the variant leaves it, with an answer where somebody is asked."""
+        given, query, answer = trace.retrieval.value, trace.case.query, NOT_GENERATED
         if given is None:
-            return _Through(trace.retrieval, 0.0, NOT_GENERATED)
+            return replace(trace, post_retrieval=trace.retrieval, generation=answer)
         started = time.perf_counter()
-        left = self._run(trace.case.query, given)
-        seconds = time.perf_counter() - started
-        if self.answering is None:
-            return _Through(left, seconds, NOT_GENERATED)
-        if left.value is None:
-            return _Through(left, seconds, _NOTHING_LEFT)
-        return _Through(left, seconds, self.answering.answer(trace.case.query, left.value))
-
-    def _counted(self, trace: Trace, done: _Through) -> Trace:
-        if trace.retrieval.value is not None:
-            self.seconds.append(done.seconds)
-            self._count(done.left)
-            if self.answering is not None:
-                self.answers.add(done.answer)
-        return replace(trace, post_retrieval=done.left, generation=done.answer)
+        left = self._run(query, given)
+        left = replace(left, seconds=time.perf_counter() - started)
+        if self.answering is not None:
+            answer = _NOTHING_LEFT
+            if left.value is not None:
+                answer = self.answering.answer(query, left.value)
+        return replace(trace, post_retrieval=left, generation=answer)
 
     def _run(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
         try:
@@ -195,48 +143,70 @@ class Trial:
             return Outcome(status=Status.FAILED, failure=failure)
         return Outcome(status=Status.MEASURED, value=value)
 
-    def _count(self, outcome: Outcome[RetrievalResult[Any]]) -> None:
-        if outcome.value is None:
-            self.failed += 1
-            self.failures[str(outcome.failure)] += 1
+    def _count(self, trace: Trace) -> None:
+        left = trace.context
+        if trace.retrieval.value is None:
             return
-        texts, _ = contexts_for_generation(outcome.value, b"")
+        self.seconds.append(left.seconds or 0.0)
+        if self.answering is not None:
+            self._count_answer(trace.generation)
+        if left.value is None:
+            self.failed += 1
+            self.failures[str(left.failure)] += 1
+            return
+        texts, _ = contexts_for_generation(left.value, b"")
         self.tokens.append(sum(self.counter.count(text) for text in texts))
-        self.chunks += len(outcome.value)
-        failures = [str(f) for step in steps_of(outcome.value) for f in step.failures]
+        self.chunks += len(left.value)
+        failures = [str(f) for step in steps_of(left.value) for f in step.failures]
         self.failures.update(failures)
         self.passed_over += bool(failures)
+
+    def _count_answer(self, answer: Outcome[GenerationResult[Any]]) -> None:
+        self.answers[answer.status] += 1
+        if answer.seconds is not None:
+            self.answer_seconds.append(answer.seconds)
+        if answer.failure is not None:
+            self.failures[str(answer.failure)] += 1
+        counted = {} if answer.value is None else token_counts(answer.value.metadata)
+        if "prompt_tokens" in counted and "response_tokens" in counted:
+            prompt, response = int(counted["prompt_tokens"]), int(counted["response_tokens"])
+            self.usages.append(Usage(prompt_tokens=prompt, completion_tokens=response))
+
+    def _answers(self, price: Price | None) -> VariantAnswers:
+        answered, declined = self.answers[Status.MEASURED], self.answers[Status.ABSTAINED]
+        usages = self.usages if len(self.usages) == answered + declined else []
+        costs = [float(price.of(usage)) for usage in usages] if price is not None else []
+        return VariantAnswers(
+            answered=answered,
+            declined=declined,
+            failed=self.answers[Status.FAILED],
+            seconds_p50=percentile(self.answer_seconds, 0.50),
+            seconds_p95=percentile(self.answer_seconds, 0.95),
+            prompt_tokens=_mean([usage.prompt_tokens for usage in usages]),
+            response_tokens=_mean([usage.completion_tokens for usage in usages]),
+            cost=_mean(costs),
+        )
 
     def report(
         self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None
     ) -> VariantReport:
-        failures = self.failures + self.answers.failures
         return VariantReport(
             name=self.variant.name,
             settings=self.variant.stage.identity,
             changes=effects,
             chunks=self.chunks / len(self.tokens) if self.tokens else 0.0,
-            tokens=math.fsum(self.tokens) / len(self.tokens) if self.tokens else 0.0,
+            tokens=_mean(self.tokens) or 0.0,
             tokens_p95=percentile(self.tokens, 0.95),
             seconds_p50=percentile(self.seconds, 0.50),
             seconds_p95=percentile(self.seconds, 0.95),
             reused_scores=self.reused,
             passed_over=self.passed_over,
             failed=self.failed,
-            failures=tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0]))),
+            failures=most_frequent(self.failures),
             acted=None if is_first else self.acted,
             operators=self.biographies.table(),
-            answers=None if self.answering is None else self.answers.record(price),
+            answers=None if self.answering is None else self._answers(price),
         )
-
-
-def _left(trace: Trace) -> object:
-    """All that generation would be given, and all that metrics read."""
-    result = trace.context.value
-    if result is None:
-        return trace.context.status
-    texts, _ = contexts_for_generation(result, b"")
-    return tuple(texts), tuple(result.context_ids or ())
 
 
 @dataclass(kw_only=True, slots=True)
@@ -257,22 +227,11 @@ class Ceiling:
 
     def scores(self, columns: int) -> tuple[float | None, ...]:
         """A mean a metric; None where nothing was measured."""
-        values = self.values or [[] for _ in range(columns)]
-        return tuple(math.fsum(one) / len(one) if one else None for one in values)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile: a value that was really measured; 0 without any."""
-    if not values:
-        return 0.0
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+        return tuple(map(_mean, self.values or [[] for _ in range(columns)]))
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
-
-
-_GENERATE = Manner(stage="generate")
 
 
 class Answering:
@@ -311,7 +270,7 @@ class Answering:
             known = self._known.get(key)
         if known is not None:
             return known
-        outcome = self._asked((query, texts))
+        outcome = self._stage.ask_once((query, texts), self._loop.run)
         if outcome.value is not None:
             outcome = replace(outcome, status=self._stage.status(outcome.value))
         with self._lock:
@@ -322,17 +281,3 @@ class Answering:
     def forget(self) -> None:
         """Forgets all answers: no case of before comes again."""
         self._known.clear()
-
-    def _asked(self, given: GenerateInput) -> Outcome[GenerationResult[Any]]:
-        if self._stage.call is not None:
-            _, outcomes = next(attempt(self._stage.call, [given], _GENERATE))
-            return outcomes[0]
-        if not self._loop.running:
-            raise ConfigError("an async RAG answers within 'with Answering(rag):' alone")
-        return self._loop.run(self._awaited([given]))
-
-    async def _awaited(self, given: Sequence[GenerateInput]) -> Outcome[GenerationResult[Any]]:
-        call = self._stage.call_async
-        assert call is not None
-        _, outcomes = await anext(attempt_async(call, given, _GENERATE))
-        return outcomes[0]

@@ -9,11 +9,10 @@ import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Failure, Known, Outcome, Status
@@ -32,19 +31,17 @@ from ragbench.errors import (
     InterruptedRunError,
     LLMStoppedError,
     MissingExtraError,
-    RagbenchError,
-    RunError,
 )
 from ragbench.ledger.fingerprint import SIZE, fingerprint
 from ragbench.ledger.manifest import package_versions
-from ragbench.stages.call_stage import CallStage, Given, Work
+from ragbench.stages.call_stage import Ahead, CallStage, Given
 from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
 from ragbench.stages.stage import STOPPED, RunCase, Running, StageOutcome
-from ragbench.stats.mean import share_of
+from ragbench.stats.mean import most_frequent, share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
-from ragbench.workers.pool import Batch, Task, WorkerPool
+from ragbench.workers.pool import Task, WorkerPool
 
 VALIDATE = "validate"
 
@@ -80,26 +77,21 @@ def validate_query(validator: Validator, dump: RetrievalDump) -> Verdict:
     found = verdict.inspection
     if found is None:
         found = inspect_chunks(dump.query, dump.chunks).found
-    said = {*(warning.message for warning in found), *(one.detail for one in verdict.conflicts)}
-    own = [text for text in verdict.warnings if text not in said]
+    conflicts = [one.detail for one in verdict.conflicts]
+    said = {*(warning.message for warning in found), *conflicts}
     found = (*dump.warnings, *found)
-    texts = [
-        *map(str, found),
-        *(f"conflict: {one.detail}" for one in verdict.conflicts),
-        *(f"validator: {text}" for text in own),
-    ]
+    texts = [*map(str, found), *(f"conflict: {text}" for text in conflicts)]
+    texts += [f"validator: {text}" for text in verdict.warnings if text not in said]
     return replace(verdict, inspection=found, warnings=tuple(texts))
 
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateInput, Verdict]:
     def call(inputs: Sequence[ValidateInput]) -> Sequence[Verdict]:
-        return [
-            validate_query(
-                validator,
-                RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks())),
-            )
+        dumps = (
+            RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks()))
             for query, result in inputs
-        ]
+        )
+        return [validate_query(validator, dump) for dump in dumps]
 
     return CallStage(
         name=VALIDATE,
@@ -114,31 +106,22 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateI
 # --- a dump
 
 
-def validator_call(
-    make: Callable[[], Validator],
-) -> Callable[[RetrievalDump], Outcome[Verdict]]:
+def validator_call(make: Callable[[], Validator]) -> Callable[[RetrievalDump], Outcome[Verdict]]:
     """What a worker calls: a partial of this makes it."""
     validator = make()
 
     def call(dump: RetrievalDump) -> Outcome[Verdict]:
         started = time.perf_counter()
+        outcome: Outcome[Verdict]
         try:
-            verdict = validate_query(validator, dump)
+            outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
         except (ConfigError, MissingExtraError, LLMStoppedError):
             raise  # every other query would fail alike
         except Exception as error:  # noqa: BLE001  # one query's failure is no other's
-            failure, seconds = Failure.of(error, stage=VALIDATE), time.perf_counter() - started
-            return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
-        seconds = time.perf_counter() - started
-        return Outcome(status=Status.MEASURED, value=verdict, seconds=seconds)
+            outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
+        return replace(outcome, seconds=time.perf_counter() - started)
 
     return call
-
-
-class _Begun(NamedTuple):
-    window: Sequence[RunCase]
-    todo: Sequence[Work[RetrievalDump | Task]]
-    batch: Batch[Any, Outcome[Verdict]]
 
 
 class DumpStage:
@@ -156,46 +139,29 @@ class DumpStage:
             takes_batches=False,
         )
         self._pool = pool
-        self._begun: deque[_Begun] = deque()
+        self._ahead: Ahead[RetrievalDump | Task, Verdict] | None = None
 
     def windows(
         self, retrievals: Iterable[RetrievalDump], run: Running
     ) -> Iterator[Sequence[RunCase]]:
         """Yields the windows of a run, each when its calls and those of some more are begun."""
+        ahead, windows = Ahead(self._stage, self._pool, run), deque[Sequence[RunCase]]()
+        self._ahead = ahead
         for cut in self._pool.cut(retrievals, _letters):
             if run.stopped():
-                self._finish_all(run)
+                ahead.finish()
                 raise InterruptedRunError(STOPPED)
-            window = [*map(_row, cut)]
-            todo = self._stage.take(window, run)
-            batch = self._pool.begin([item.input for item in todo])
-            self._begun.append(_Begun(window, todo, batch))
-            if len(self._begun) > self._pool.ahead:
-                yield self._begun[0].window
-        while self._begun:
-            yield self._begun[0].window
+            windows.append([*map(_row, cut)])
+            todo = self._stage.take(windows[-1], run)
+            if ahead.begin(todo, [item.input for item in todo]):
+                yield windows.popleft()
+        yield from windows
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        try:
-            begun = self._begun.popleft()
-            self._stage.keep_taken(begun.todo, begun.batch, self._pool, run)
-        except RagbenchError as error:
-            # Stopped: the signal that stops this process has ended its workers, too.
-            if not (run.stopped() and isinstance(error, RunError)):
-                self._finish_all(run)  # what was answered is kept
-                raise
-        if run.stopped():
-            self._finish_all(run)
-            if any(self.name not in row.settled for row in window):
-                raise InterruptedRunError(STOPPED)
-
-    def _finish_all(self, run: Running) -> None:
-        """Keeps what the workers are through with, or have begun; the rest is dropped."""
-        with suppress(RagbenchError):
-            while self._begun:
-                begun = self._begun.popleft()
-                if not self._pool.drop(begun.batch):
-                    self._stage.keep_taken(begun.todo, begun.batch, self._pool, run)
+        if self._ahead is not None:
+            self._ahead.settle()
+        if run.stopped() and any(self.name not in row.settled for row in window):
+            raise InterruptedRunError(STOPPED)
 
 
 def _row(dump: RetrievalDump) -> RunCase:
@@ -259,10 +225,11 @@ class ValidationTally:
     def count(self, name: str, outcome: Outcome[Verdict]) -> None:
         """Counts a verdict; a failure is in no figure."""
         verdict = outcome.value
+        if outcome.failure is not None:
+            self.failed += 1
+            if len(self.failures) < _EXAMPLES:
+                self.failures.append(f"{name}: {outcome.failure}")
         if verdict is None:
-            if outcome.failure is not None:
-                self.failed += 1
-                _keep_first(self.failures, f"{name}: {outcome.failure}")
             return
         self.validator = verdict.validator
         self.verdicts += 1
@@ -280,13 +247,15 @@ class ValidationTally:
             self.count_warnings(name, kinds)
 
     def count_warnings(self, name: str, kinds: Iterable[tuple[str, int]]) -> None:
-        seen: set[str] = set()
+        seen: dict[str, int] = Counter()
         for kind, chunks in kinds:
-            self.warned_chunks[kind] += chunks
-            if kind not in seen:
-                seen.add(kind)
-                self.warned[kind] += 1
-                _keep_first(self.examples.setdefault(kind, []), name)
+            seen[kind] += chunks
+        self.warned_chunks.update(seen)
+        for kind in seen:
+            self.warned[kind] += 1
+            examples = self.examples.setdefault(kind, [])
+            if len(examples) < _EXAMPLES:
+                examples.append(name)
 
     def warnings(self) -> tuple[WarningCount, ...]:
         return tuple(
@@ -296,7 +265,7 @@ class ValidationTally:
                 chunks=self.warned_chunks[kind],
                 examples=tuple(self.examples[kind]),
             )
-            for kind, count in sorted(self.warned.items(), key=lambda item: (-item[1], item[0]))
+            for kind, count in most_frequent(self.warned)
         )
 
     def qualities(self) -> dict[str, int]:
@@ -305,28 +274,24 @@ class ValidationTally:
     def table(self) -> ValidationTable | None:
         if not self.verdicts:
             return None
+        cells, both = self.cells, (True, False)
+        totals = {present: sum(cells[present, answered] for answered in both) for present in both}
         return ValidationTable(
             validator=self.validator,
             verdicts=self.verdicts,
             quality=self.qualities(),
             answer_present=share_of(self.present, self.verdicts),
             matrix=tuple(
-                self._cell(present, answered)
-                for present in (True, False)
-                for answered in (True, False)
+                MatrixCell(
+                    answer_present=present,
+                    answered=answered,
+                    rate=share_of(cells[present, answered], totals[present]),
+                )
+                for present in both
+                for answered in both
             ),
-            unmatched=self.verdicts - self.cells.total(),
+            unmatched=self.verdicts - cells.total(),
         )
-
-    def _cell(self, present: bool, answered: bool) -> MatrixCell:
-        total = self.cells[present, True] + self.cells[present, False]
-        rate = share_of(self.cells[present, answered], total)
-        return MatrixCell(answer_present=present, answered=answered, rate=rate)
 
 
 _EXAMPLES = 5
-
-
-def _keep_first(examples: list[str], text: str) -> None:
-    if len(examples) < _EXAMPLES:
-        examples.append(text)

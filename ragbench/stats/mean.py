@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ragbench.core import report
 from ragbench.core.validation import Share
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals, Label, check_share
+
+KeyT = TypeVar("KeyT", str, tuple[str, str, str])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,3 +154,8 @@ def share_of(count: int, total: int) -> Share:
         return Share(count=0, total=0, share=None, low=None, high=None)
     low, high = proportion_interval(count, total)
     return Share(count=count, total=total, share=count / total, low=low, high=high)
+
+
+def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
+    """What was counted, the most frequent first; what is equally frequent in its own order."""
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

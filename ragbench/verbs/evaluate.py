@@ -57,8 +57,6 @@ GivenCases = str | Path | Iterable[Case | Entry | Mapping[str, object]]
 
 _MOST_REPEATS = 20
 """A baseline keeps no more."""
-_SLOTS = 256
-"""Cases in flight that the file of them has room for at first."""
 
 
 def _checked(call: str, **given: tuple[object, type]) -> None:
@@ -243,7 +241,7 @@ def evaluate_entries(
     system = system_of(
         rag, name=settings.rag_name, description=settings.rag_description, top_k=settings.top_k,
         validator=validator, locator=settings.locator, version=version,
-        post_retrieval=dated(post_retrieval, earlier),
+        post_retrieval=post_retrieval and dated(post_retrieval, earlier),
     )  # fmt: skip
     asked = Evaluation(system=system, metrics=chosen, matching=settings.matching, judge=judge)
     if watch is None:
@@ -273,8 +271,9 @@ def evaluate_entries(
             in_loop=in_loop,
             anew=anew,
         )
-        notes = (*settings.notes, *draw.notes(), *begun.notes)
+        notes = (*settings.notes, *begun.notes)
         known = KnownManifest(replace(begun.manifest, notes=notes), folder.manifest)
+        known.decide(asked.matching)
         if settings.corpus is None:
             (folder.path / CORPUS_GOLD).unlink(missing_ok=True)
         else:
@@ -285,7 +284,7 @@ def evaluate_entries(
         stages = [*begun.stages, score]
         if judge is not None:
             stages.append(judge.stage(score.table))
-        giving_up = GivingUp(after=calls.give_up_after)
+        giving_up, count = GivingUp(after=calls.give_up_after), begun.manifest.dataset.cases
         running = Running(
             journal=journal,
             calls=calls,
@@ -294,8 +293,8 @@ def evaluate_entries(
             giving_up=giving_up,
             in_loop=in_loop,
             report=advance or (lambda _: None),
-            cases=begun.manifest.dataset.cases,
-            in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),
+            cases=count,
+            in_flight=stack.enter_context(InFlight.opened(folder.in_flight, count)),
         )
         if workers is not None and workers.engine != "local":
             hired = _staffed(stages, workers, running, settings.top_k, rag, watch)

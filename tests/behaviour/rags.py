@@ -22,8 +22,6 @@ from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow
 from ragbench.verbs.evaluate import evaluate_entries
 
-__all__ = ["METRICS", "AsyncRAG", "NotingRAG", "OnlyGenerates", "cases", "counts", "rows", "run"]
-
 METRICS = "set_recall, exact_match"
 
 
@@ -71,6 +69,11 @@ class OnlyGenerates(RAGInterface, families=("generation",)):
     def generate(self, query: str, contexts: list[str]) -> str:
         self.asked.append((query, contexts))
         return self.answer.format(query)
+
+
+class OnlyRetrieves(RAGInterface, families=("retrieval",)):
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return [f"text {query}"]
 
 
 class AsyncRAG(AsyncRAGInterface):

@@ -26,7 +26,7 @@ from ragbench.post.operator import OperatorInput, RankedChunk
 from ragbench.post.rerank import Rerank, ScoreStore
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.views.ablation import ablation_object
-from tests.behaviour.rags import NotingRAG, cases, run
+from tests.behaviour.rags import NotingRAG, OnlyRetrieves, cases, run
 from tests.unit.post.builders import Paid
 
 METRICS = parse_metrics("hit_rate@1, recall@2")
@@ -39,6 +39,7 @@ class Ranked(NotingRAG):
     """The right chunk stands first for a query with "easy" in it, last for any other."""
 
     noise = 1
+    scores = (0.3, 0.2, 0.1)
 
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
         right = super().retrieve_with_metadata(query, top_k)
@@ -46,19 +47,11 @@ class Ranked(NotingRAG):
         texts = [*right.contexts, *["one two three", "four five six"][: self.noise]]
         if "easy" not in query:
             ids, texts = [*ids[1:], ids[0]], [*texts[1:], texts[0]]
-        return RetrievalResult(texts, context_ids=ids, scores=[0.3, 0.2, 0.1][: len(ids)])
+        return RetrievalResult(texts, context_ids=ids, scores=[*self.scores[: len(ids)]])
 
 
 class Three(Ranked):
     noise = 2
-
-
-class Far(Ranked):
-    """Hands over distances: the first chunk has the least."""
-
-    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-        found = super().retrieve_with_metadata(query, top_k)
-        return RetrievalResult(found.contexts, context_ids=found.context_ids, scores=[0.1, 0.2])
 
 
 class Backwards:
@@ -99,11 +92,6 @@ class AsyncReading(AsyncRAGInterface, families=("generation",)):
 
     async def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
         return self.plain.generate_with_metadata(query, contexts)
-
-
-class OnlyRetrieves(RAGInterface, families=("retrieval",)):
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return []
 
 
 def compare(folder: Path, *variants: Variant, **options: Any) -> Any:
@@ -152,7 +140,9 @@ def test_that_the_stored_scores_rise_as_distances_do_is_said_first(
     """Operators read a higher score as a better one: MMR, thresholds and fusion would be wrong."""
     both = [variant("as retrieved", TopK(k=2)), variant("one", TopK(k=1))]
     assert not [note for note in ablate(stored, both).notes if "distances" in note]
-    run(cases("easy a", "hard b"), Far(), tmp_path / "far", metrics="hit_rate@1")
+    far = Ranked()
+    far.scores = (0.1, 0.2, 0.3)
+    run(cases("easy a", "hard b"), far, tmp_path / "far", metrics="hit_rate@1")
     first = ablate(tmp_path / "far", both).notes[0]
     assert first.startswith("In 2 of 2 retrievals with different scores these rise")
 
@@ -170,20 +160,16 @@ def test_costs_are_those_of_what_generation_would_be_given(stored: Path) -> None
     assert (found.counter, found.is_estimate) == ("approximate", True)
 
 
-def test_the_run_is_left_alone_and_its_own_retriever_metrics_are_measured(stored: Path) -> None:
-    def files() -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in stored.iterdir() if path.suffix == ".json"}
-
-    before = files()
-    found = ablate(stored, [variant("one", TopK(k=1))])
-    assert [metric.name for metric in found.metrics] == ["hit_rate@1"]
-    assert files() == before
-
-
-def test_the_runs_own_post_retrieval_is_not_looked_at(tmp_path: Path) -> None:
+def test_the_run_is_left_alone_and_its_own_retriever_metrics_are_measured(tmp_path: Path) -> None:
+    """What its own post-retrieval left is not looked at."""
     stage = PostRetrieval(operators=(TopK(k=1),))
-    run(cases("hard a"), Ranked(), tmp_path / "run", post_retrieval=stage)
-    assert compare(tmp_path / "run", variant("all"), metrics=METRICS).variants[0].chunks == 2.0
+    metrics = "hit_rate@1, exact_match, retrieval_latency"
+    run(cases("hard a"), Ranked(), tmp_path, metrics=metrics, post_retrieval=stage)
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
+    found = compare(tmp_path, variant("all"))
+    assert [metric.name for metric in found.metrics] == ["hit_rate@1"]
+    assert found.variants[0].chunks == 2.0
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.json")} == before
 
 
 def test_an_operator_that_fails_is_counted_in_both_manners(stored: Path) -> None:
@@ -212,16 +198,16 @@ def test_clusters_widen_the_interval(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no variant"):
-        ablate(tmp_path, [])
-    with pytest.raises(RunMismatchError, match="not a run folder"):
-        ablate(tmp_path, [variant("all")])
     run(cases("a"), NotingRAG(), tmp_path / "answers", metrics="exact_match")
-    with pytest.raises(ConfigError, match="name metrics with --metrics"):
-        ablate(tmp_path / "answers", [variant("all")])
     run(cases("lost a"), NotingRAG(), tmp_path / "lost", metrics="hit_rate@1")
-    with pytest.raises(RunMismatchError, match="no retrieval to replay"):
-        ablate(tmp_path / "lost", [variant("all")])
+    for name, variants, error, message in (
+        ("answers", [], ConfigError, "no variant"),
+        ("nowhere", [variant("all")], RunMismatchError, "not a run folder"),
+        ("answers", [variant("all")], ConfigError, "name metrics with --metrics"),
+        ("lost", [variant("all")], RunMismatchError, "no retrieval to replay"),
+    ):
+        with pytest.raises(error, match=message):
+            ablate(tmp_path / name, variants)
 
 
 # --- comparisons that hold together
@@ -358,10 +344,17 @@ def test_declining_is_no_way_to_win(asked: Path) -> None:
 
 def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
     run(cases("red", "broken blue"), Ranked(), tmp_path / "run", metrics="hit_rate@1")
-    first = answered(tmp_path / "run", Reading()).variants[0]
+    rag = Reading()
+    raised = variant("raised", Failing(), on_error="raise")
+    first, other = compare(
+        tmp_path / "run", variant("all"), raised, rag=rag, metrics=ANSWERS
+    ).variants
     assert (first.answers.answered, first.answers.failed) == (1, 1)
     assert (first.changes[0].score, first.changes[0].measured) == (1.0, 1)
     assert [count for text, count in first.failures if "no words" in text] == [1]
+    # Where nothing is left, nobody is asked.
+    assert (other.answers.answered, other.answers.failed, other.failed) == (0, 0, 2)
+    assert (len(rag.given), other.chunks, other.tokens_p95) == (2, 0.0, 0.0)
 
 
 def test_who_cannot_answer_is_refused(asked: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from ragbench import Case, EvalSettings, evaluate, load_rag, metric, parse_metrics
 from ragbench.errors import InterruptedRunError
 from ragbench.ledger.watch import Watch
-from ragbench.stages import spot_check
+from ragbench.stages import reuse
 from ragbench.stages.reuse import RunVersion, project_of, run_version
 from ragbench.verbs.evaluate import evaluate_entries
 
@@ -119,7 +119,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("OUTSIDE", str(tmp_path / "outside"))
     monkeypatch.setitem(vars(sys), "edit_calls", [])
     # What is compared has to notice each edit alone, without the cases that are asked again.
-    monkeypatch.setattr(spot_check, "ASKED", 0)
+    monkeypatch.setattr(reuse, "ASKED", 0)
     sys.path += [str(tmp_path / "library"), str(tmp_path / "site")]
     __import__("far_module")
     yield tmp_path / "project"
@@ -265,7 +265,7 @@ def test_files_that_no_text_names_and_that_nothing_can_read_are_no_hindrance(pro
 def test_what_no_comparison_sees_is_found_by_asking_three_cases_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spot_check, "ASKED", 2)  # of three cases
+    monkeypatch.setattr(reuse, "ASKED", 2)  # of three cases
     assert [command()[0] for _ in range(2)] == [3, 2]
     monkeypatch.setattr(sys, "edit_answer", "no", raising=False)
     asked, report = command()
@@ -381,29 +381,32 @@ def test_stored_outcomes_are_trusted_where_the_user_says_so(project: Path) -> No
 # --- metrics
 
 
+def halved() -> None:
+    text = Path("edited_metric.py").read_text()
+    Path("edited_metric.py").write_text(text.replace("VALUE *", "VALUE / 2 *"))
+
+
 @pytest.mark.parametrize(
-    ("edit", "score"),
+    ("edit", "score", "asked"),
     [
-        (lambda: Path("edited_formula.py").write_text("VALUE = .25\n"), 0.25),
-        (lambda: os.environ.update(FACTOR="2"), 1.0),
+        (halved, 0.25, 0),  # what changes a metric alone asks nothing
+        (lambda: Path("edited_formula.py").write_text("VALUE = .25\n"), 0.25, 3),
+        (lambda: os.environ.update(FACTOR="2"), 1.0, 3),
     ],
-    ids=["what it imports", "a variable"],
+    ids=["its file", "what it imports", "a variable"],
 )
 def test_a_metric_of_ones_own_has_no_old_score(
-    project: Path, edit: Callable[[], object], score: float, monkeypatch: pytest.MonkeyPatch
+    project: Path,
+    edit: Callable[[], object],
+    score: float,
+    asked: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FACTOR", "1")
     assert command("edited_metric.py:edited")[1].summaries[0].score == 0.5
     edit()
-    assert command("edited_metric.py:edited")[1].summaries[0].score == score
-
-
-def test_an_edited_metric_asks_nothing_and_has_a_new_score(project: Path) -> None:
-    command("edited_metric.py:edited")
-    text = Path("edited_metric.py").read_text()
-    Path("edited_metric.py").write_text(text.replace("VALUE *", "VALUE / 2 *"))
     calls, report = command("edited_metric.py:edited")
-    assert (calls, report.summaries[0].score) == (0, 0.25)
+    assert (calls, report.summaries[0].score) == (asked, score)
 
 
 # --- within one process
@@ -431,7 +434,12 @@ def changed_by(answer: str) -> dict[str, Any]:
         "a dict of the module": lambda: mock.patch.dict(SETTINGS, answer=answer),
         "a global that is bound anew": lambda: mock.patch(f"{__name__}.GLOBAL", answer),
         "a patched method": lambda: mock.patch.object(Counting, "generate", lambda *_: answer),
+        "a closure": lambda: mock.patch.dict(SETTINGS, answer=answer),
     }
+
+
+def closure(settings: dict[str, str]) -> Callable[[str], dict[str, Any]]:
+    return lambda query: {"contexts": ["c"], "response": settings["answer"]}
 
 
 def scored(out: Path, rag: object = Counting, **options: Any) -> float | None:
@@ -441,20 +449,11 @@ def scored(out: Path, rag: object = Counting, **options: Any) -> float | None:
 
 @pytest.mark.parametrize("way", changed_by(""))
 def test_a_sweep_in_one_process_has_new_answers(tmp_path: Path, way: str) -> None:
-    assert scored(tmp_path) == 1.0
+    rag = closure(SETTINGS) if way == "a closure" else Counting
+    assert scored(tmp_path, rag) == 1.0
     with changed_by("no")[way]():
-        assert scored(tmp_path) == 0.0
-    assert scored(tmp_path) == 1.0
-
-
-def test_a_closure_in_one_process_has_new_answers(tmp_path: Path) -> None:
-    def make(answer: list[str]) -> Callable[[str], dict[str, Any]]:
-        return lambda query: {"contexts": ["c"], "response": answer[0]}
-
-    answer = ["yes"]
-    for text, score in (("yes", 1.0), ("no", 0.0)):
-        answer[0] = text
-        assert scored(tmp_path / "run", make(answer)) == score
+        assert scored(tmp_path, rag) == 0.0
+    assert scored(tmp_path, rag) == 1.0
 
 
 def test_a_metric_patched_in_one_process_has_a_new_score(tmp_path: Path) -> None:

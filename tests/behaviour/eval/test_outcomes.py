@@ -28,24 +28,18 @@ from ragbench import (
     report_of,
 )
 from ragbench.core.matched import Match, MatchedBy
-from ragbench.errors import InterfaceError
+from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.stages.stage import Progress
-from tests.behaviour.rags import AsyncRAG, NotingRAG, OnlyGenerates, cases, counts, rows, run
-
-
-class Legacy(RAGInterface):
-    """As it was written for the old interface: lists of strings and a string."""
-
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return [f"text {query}", "other"]
-
-    def generate(self, query: str, contexts: list[str]) -> str:
-        return f"A {query}"
-
-
-class OnlyRetrieves(RAGInterface, families=("retrieval",)):
-    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return [f"text {query}"]
+from tests.behaviour.rags import (
+    AsyncRAG,
+    NotingRAG,
+    OnlyGenerates,
+    OnlyRetrieves,
+    cases,
+    counts,
+    rows,
+    run,
+)
 
 
 def returning(retrieval: Any, generation: Any = "answer") -> RAGInterface[Any]:
@@ -105,30 +99,28 @@ def test_calls_overlap(tmp_path: Path, kind: Callable[[], Any]) -> None:
     assert counts(report)["generate"] == (3, 0, 0, 0)
 
 
-def test_a_legacy_rag_is_matched_by_text(tmp_path: Path) -> None:
-    report = run(cases("a", "b"), Legacy(), tmp_path / "run")
-    assert [summary.score for summary in report.summaries] == [1.0, 1.0]
+def test_a_rag_without_ids_is_matched_by_text(tmp_path: Path) -> None:
+    report = run(cases("a", "b"), OnlyRetrieves(), tmp_path / "run")
+    assert report.summaries[0].score == 1.0
     assert report.manifest["settings"]["matching"] == "text"
     assert any("by their text" in note for note in report.notes)
     assert rows(report)["a"].retrieved_ids is None
 
 
-def test_a_rag_that_only_retrieves(tmp_path: Path) -> None:
-    report = run(cases("a"), OnlyRetrieves(), tmp_path / "run")
-    assert counts(report) == {"retrieve": (1, 0, 0, 0), "generate": (0, 0, 1, 0)}
-    recall, match = report.summaries
-    assert (recall.score, match.score, match.skipped) == (1.0, None, 1)
-    assert match.reasons == (("the RAG does not generate", 1),)
-
-
-def test_a_rag_that_only_generates_is_given_the_reference_contexts(tmp_path: Path) -> None:
-    rag = OnlyGenerates()
+@pytest.mark.parametrize(
+    ("rag", "present", "absent"),
+    [(OnlyRetrieves(), "retrieve", "generate"), (OnlyGenerates(), "generate", "retrieve")],
+)
+def test_a_rag_of_one_ability_is_measured_by_that(
+    tmp_path: Path, rag: Any, present: str, absent: str
+) -> None:
     report = run(cases("a"), rag, tmp_path / "run")
-    assert rag.asked == [("a", ["text a"])]
-    assert counts(report) == {"retrieve": (0, 0, 1, 0), "generate": (1, 0, 0, 0)}
-    recall, match = report.summaries
-    assert (recall.skipped, match.score) == (1, 1.0)
-    assert recall.reasons == (("the RAG does not retrieve", 1),)
+    assert counts(report) == {present: (1, 0, 0, 0), absent: (0, 0, 1, 0)}
+    measured, skipped = report.summaries[:: 1 if present == "retrieve" else -1]
+    assert (measured.score, skipped.score, skipped.skipped) == (1.0, None, 1)
+    assert skipped.reasons == ((f"the RAG does not {absent}", 1),)
+    if isinstance(rag, OnlyGenerates):  # it is given the reference contexts
+        assert rag.asked == [("a", ["text a"])]
 
 
 def test_inside_of_a_running_event_loop(tmp_path: Path) -> None:
@@ -152,16 +144,11 @@ def test_a_failed_retrieval_is_never_generated_and_counts_as_failed(tmp_path: Pa
     assert counts(report) == {"retrieve": (1, 0, 0, 1), "generate": (1, 0, 0, 1)}
     assert [(s.measured, s.failed, s.score) for s in report.summaries] == [(1, 1, 1.0)] * 2
     (group,) = report.failures
-    assert (group.stage, group.type, group.message) == (
-        "retrieve",
-        "LookupError",
-        "nothing for lost b",
-    )
-    assert (group.count, group.examples) == (1, ("lost b",))
+    assert (group.type, group.message) == ("LookupError", "nothing for lost b")
+    assert (group.stage, group.count, group.examples) == ("retrieve", 1, ("lost b",))
     row = rows(report)["lost b"]
-    assert dict(row.stages) == {"retrieve": Status.FAILED, "generate": Status.FAILED}
+    assert {*row.stages.values(), *(cell.status for cell in row.cells)} == {Status.FAILED}
     assert len(row.failures) == 1
-    assert [cell.status for cell in row.cells] == [Status.FAILED] * 2
 
 
 def test_a_failed_generation_leaves_retrieval_measured(tmp_path: Path) -> None:
@@ -202,6 +189,25 @@ def test_a_batch_that_names_its_failures_is_checked_like_any_other(tmp_path: Pat
     report = run(cases("a", "b", "c"), Partial(), tmp_path / "run")
     assert counts(report)["retrieve"] == (1, 0, 0, 2)
     assert sorted(group.type for group in report.failures) == ["InterfaceError", "ValueError"]
+
+
+def test_calls_that_are_made_again_in_parts_are_warned_of_once_per_stage(tmp_path: Path) -> None:
+    class Single(RAGInterface):
+        def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
+            if len(queries) > 1:
+                raise KeyError("x" * 1_000)
+            return [["text"]]
+
+        def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
+            return ["A"]
+
+    with pytest.warns(RagbenchWarning) as caught:
+        report = run(cases(*"abcd"), Single(), tmp_path, limits=CallSettings(batch_size=4))
+    assert counts(report) == {"retrieve": (4, 0, 0, 0), "generate": (4, 0, 0, 0)}
+    first, second = (str(one.message) for one in caught)
+    assert first.startswith("retrieve: a call for 4 cases failed (KeyError: 'xxx")
+    assert len(first) < 500
+    assert second.startswith("generate: a call for 4 cases failed (InterfaceError: ")
 
 
 def test_a_query_that_hangs_fails_by_its_time_limit(tmp_path: Path) -> None:
@@ -271,41 +277,36 @@ def test_how_chunks_are_matched(tmp_path: Path, matching: str, recall: float) ->
     assert report.manifest["settings"]["matching"] == used
 
 
-def chunk_of(query: str, n: int) -> str:
-    return f"The page about {query} says that its number is {n}, and other things of no interest."
-
-
-@pytest.mark.parametrize("first", ["answerable", "unanswerable"])
-def test_matching_does_not_depend_on_the_order_of_the_cases(tmp_path: Path, first: str) -> None:
+@pytest.mark.parametrize("order", [1, -1])
+def test_matching_does_not_depend_on_the_order_of_the_cases(tmp_path: Path, order: int) -> None:
     """More unanswerable cases than a window holds stand before or behind those that tell."""
+    text = "The page about q{} says that its number is {}, and other things of no interest."
+    texts = {f"q{n}": text.format(n, n) for n in range(5)}
     answerable = [
         Case(
-            id=f"c{n}",
-            query=f"q{n}",
-            reference_context_ids=(f"gold-{n}",),
-            reference_contexts=(chunk_of(f"q{n}", n),),
+            id=query,
+            query=query,
+            reference_context_ids=(f"gold-{query}",),
+            reference_contexts=(found,),
         )
-        for n in range(5)
+        for query, found in texts.items()
     ]
     unanswerable = [Case(id=f"u{n}", query=f"u{n}", reference_context_ids=()) for n in range(520)]
-    data = [*answerable, *unanswerable]
-    if first == "unanswerable":
-        data.reverse()
-    texts = {case.query: (case.reference_contexts or ("nothing",))[0] for case in data}
+    data = [*answerable, *unanswerable][::order]
 
     class Own(RAGInterface, families=("retrieval",)):
         def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-            return RetrievalResult([texts[query]], context_ids=[f"own-{query}"])
+            found = texts.get(query, "nothing")
+            return RetrievalResult([found], context_ids=[f"own-{query}"])
 
-    report = run(data, Own(), tmp_path / "run", metrics="recall@5")
+    report, again = (run(data, Own(), tmp_path / "run", metrics="recall@5") for _ in range(2))
     assert report.manifest["settings"]["matching"] == "text"
     assert [report.summaries[0].score, report.summaries[0].measured] == [1.0, 5]
     assert "(0 of 5 retrieved ids are gold ids of some case)" in report.notes[0]
-    assert rows(report)["c1"].matches["retrieve"].matches == (
+    assert rows(report)["q1"].matches["retrieve"].matches == (
         Match(rank=1, gold=0, by=MatchedBy.TEXT),
     )
     assert report_of(tmp_path / "run").summaries == report.summaries
-    again = run(data, Own(), tmp_path / "run", metrics="recall@5")
     assert (again.summaries, again.notes) == (report.summaries, report.notes)
 
 
@@ -358,12 +359,6 @@ def test_the_time_of_a_case_in_a_batch_is_not_known(tmp_path: Path) -> None:
     (latency,) = asked("one", 1).latencies
     assert latency.sharing == 1
     assert latency.longest is not None
-
-
-# --- what is refused before anything runs
-
-
-# --- progress
 
 
 def test_progress_adds_up(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,8 @@ def test_generation_is_given_the_formatted_text(tmp_path: Path) -> None:
 def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
     first, again = Three(), Three()
     for stage in (KEEP_ONE, PostRetrieval(operators=(Template(),))):
-        run(cases("a", "b"), first, tmp_path / "run", post_retrieval=stage)
-        report = run(cases("a", "b"), again, tmp_path / "run", post_retrieval=stage)
+        run(cases("a", "b"), first, tmp_path, post_retrieval=stage)
+        report = run(cases("a", "b"), again, tmp_path, post_retrieval=stage)
         assert (again.retrieved, again.generated) == ([], [])
         assert counts(report)["post_retrieve"] == (2, 0, 0, 0)
 
@@ -96,14 +96,10 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
 def test_another_stage_retrieves_nothing_again_and_generates_where_the_texts_differ(
     tmp_path: Path,
 ) -> None:
-    rag = Three()
-    run(cases("a"), rag, tmp_path / "run", post_retrieval=KEEP_ONE)
-    run(cases("a"), rag, tmp_path / "run", post_retrieval=PostRetrieval(operators=(TopK(k=2),)))
-    assert rag.retrieved == ["a"]
-    assert rag.generated == ["a", "a"]
-    same = PostRetrieval(operators=(TopK(k=2), TopK(k=2)))
-    run(cases("a"), rag, tmp_path / "run", post_retrieval=same)
-    assert rag.generated == ["a", "a"]
+    rag, two = Three(), TopK(k=2)
+    for operators in ((TopK(k=1),), (two,), (two, two)):
+        run(cases("a"), rag, tmp_path, post_retrieval=PostRetrieval(operators=operators))
+    assert (rag.retrieved, rag.generated) == (["a"], ["a", "a"])
 
 
 def test_an_operator_that_fails_is_counted_and_tried_again_on_request(tmp_path: Path) -> None:
@@ -125,18 +121,16 @@ def test_an_operator_that_fails_is_counted_and_tried_again_on_request(tmp_path: 
     assert rag.retrieved == ["a", "b"]
 
 
-def test_on_error_raise_costs_the_case(tmp_path: Path) -> None:
-    stage = PostRetrieval(operators=(Failing(broken=[True]),), on_error="raise")
-    rag = Three()
-    report = run(cases("a"), rag, tmp_path / "run", post_retrieval=stage)
-    assert counts(report)["post_retrieve"] == (0, 0, 0, 1)
-    assert counts(report)["generate"] == (0, 0, 0, 1)
-    assert rag.generated == []
-
-
-def test_async_rags_have_it_too(tmp_path: Path) -> None:
-    report = run(cases("a"), AsyncRAG(), tmp_path / "run", post_retrieval=KEEP_ONE)
-    assert counts(report)["post_retrieve"] == (1, 0, 0, 0)
+@pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
+@pytest.mark.parametrize(("on_error", "ended"), [("keep", (1, 0, 0, 0)), ("raise", (0, 0, 0, 1))])
+def test_on_error_raise_costs_the_case_of_functions_and_coroutines(
+    tmp_path: Path, kind: Callable[[], Any], on_error: Any, ended: object
+) -> None:
+    rag = kind()
+    stage = PostRetrieval(operators=(Failing(broken=[True]),), on_error=on_error)
+    report = run(cases("a"), rag, tmp_path, post_retrieval=stage)
+    assert counts(report)["post_retrieve"] == counts(report)["generate"] == ended
+    assert getattr(rag, "plain", rag).generated == ([] if on_error == "raise" else ["a"])
 
 
 def test_a_rag_that_gives_no_room_for_it_is_refused(tmp_path: Path) -> None:

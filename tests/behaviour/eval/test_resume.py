@@ -144,12 +144,21 @@ def test_cases_that_cannot_be_used_leave_the_earlier_run(
     assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
 
 
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize(
+    ("data", "options", "error", "message"),
+    [
+        ([], {}, DataError, "there are no cases"),
+        ([], {"fresh": True}, DataError, "there are no cases"),
+        (cases("a"), {"stopped": lambda: True}, InterruptedRunError, "nothing was run"),
+    ],
+)
 def test_a_new_folder_whose_cases_never_came_is_not_left_behind(
-    tmp_path: Path, fresh: bool
+    tmp_path: Path, data: list[Case], options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(DataError, match="there are no cases"):
-        run([], NotingRAG(), tmp_path / "run", fresh=fresh)
+    rag = NotingRAG()
+    with pytest.raises(error, match=message):
+        run(data, rag, tmp_path / "run", **options)
+    assert rag.retrieved == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -162,14 +171,9 @@ def test_a_stopped_run_keeps_what_is_finished_and_ends_like_an_undisturbed_one(
     limits = CallSettings(batch_size=batch)
     run(data, Batching(), tmp_path / "whole", limits=limits)
     first, second = Batching(), Batching()
+    done, out = first.answered, tmp_path / "run"
     with pytest.raises(InterruptedRunError):
-        run(
-            data,
-            first,
-            tmp_path / "run",
-            limits=limits,
-            stopped=lambda: after <= len(first.answered),
-        )
+        run(data, first, out, limits=limits, stopped=lambda: after <= len(done))
     run(data, second, tmp_path / "run", limits=limits)
     assert not set(first.answered) & set(second.answered)
     assert written(tmp_path / "run") == written(tmp_path / "whole")
@@ -199,28 +203,13 @@ class Batching(RAGInterface):
 
 
 def test_a_stopped_async_run_continues(tmp_path: Path) -> None:
-    first, second = AsyncRAG(), AsyncRAG()
+    first, second, limits = AsyncRAG(), AsyncRAG(), CallSettings(concurrency=2)
+    asked = first.plain.retrieved
     with pytest.raises(InterruptedRunError):
-        run(
-            cases(*QUERIES),
-            first,
-            tmp_path / "run",
-            limits=CallSettings(concurrency=2),
-            stopped=lambda: len(first.plain.retrieved) >= 5,
-        )
-    report = run(cases(*QUERIES), second, tmp_path / "run")
-    assert sorted(first.plain.retrieved + second.plain.retrieved) == QUERIES
+        run(cases(*QUERIES), first, tmp_path, limits=limits, stopped=lambda: len(asked) >= 5)
+    report = run(cases(*QUERIES), second, tmp_path)
+    assert sorted(asked + second.plain.retrieved) == QUERIES
     assert counts(report) == {"retrieve": (10, 0, 0, 0), "generate": (10, 0, 0, 0)}
-
-
-def test_the_report_of_an_interrupted_run_says_so(tmp_path: Path) -> None:
-    rag = NotingRAG()
-    with pytest.raises(InterruptedRunError):
-        run(cases(*QUERIES), rag, tmp_path / "run", stopped=lambda: len(rag.generated) >= 3)
-    report = report_of(tmp_path / "run")
-    assert counts(report) == {"retrieve": (10, 0, 0, 0), "generate": (3, 0, 7, 0)}
-    assert all(summary.measured == 0 for summary in report.summaries)
-    assert report.summaries[0].reasons == (("not scored yet: the run was interrupted", 10),)
 
 
 def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
@@ -231,30 +220,17 @@ def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
     report = report_of(tmp_path / "run")
     assert counts(report) == {"retrieve": (550, 0, 50, 0), "generate": (512, 0, 88, 0)}
     assert [summary.measured for summary in report.summaries] == [512, 512]
+    assert report.summaries[0].reasons == (("not scored yet: the run was interrupted", 88),)
 
 
 def test_what_an_earlier_setting_gave_never_passes_for_the_present_one(tmp_path: Path) -> None:
-    asked(cases(*QUERIES), tmp_path / "run")
+    asked(cases(*QUERIES), tmp_path)
     rag = NotingRAG()
     with pytest.raises(InterruptedRunError):
-        run(
-            cases(*QUERIES),
-            rag,
-            tmp_path / "run",
-            top_k=3,
-            stopped=lambda: len(rag.retrieved) >= 4,
-        )
-    report = report_of(tmp_path / "run")
+        run(cases(*QUERIES), rag, tmp_path, top_k=3, stopped=lambda: len(rag.retrieved) >= 4)
+    report = report_of(tmp_path)
     assert counts(report) == {"retrieve": (4, 0, 6, 0), "generate": (0, 0, 10, 0)}
     assert all(summary.measured == 0 for summary in report.summaries)
-
-
-def test_a_stop_while_cases_are_read_runs_nothing(tmp_path: Path) -> None:
-    rag = NotingRAG()
-    with pytest.raises(InterruptedRunError, match="nothing was run"):
-        run(cases("a"), rag, tmp_path / "run", stopped=lambda: True)
-    assert rag.retrieved == []
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])

@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Outcome, Status
-from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.stages.calls import Manner, attempt, attempt_async, run_async, run_plain
-from ragbench.stages.stage import SplitCalls
 
 
 class Service:
@@ -35,46 +33,35 @@ class Service:
         return self(items)
 
 
-def settle(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
-    return {
-        item: outcome
-        for part, outcomes in attempt(service, items, Manner(stage="retrieve"))
-        for item, outcome in zip(part, outcomes, strict=True)
-    }
+def settle(service: Service, items: Sequence[int]) -> list[tuple[int, Outcome[int]]]:
+    done = attempt(service, items, Manner(stage="retrieve"))
+    return [pair for part, outcomes in done for pair in zip(part, outcomes, strict=True)]
 
 
-def settle_async(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
-    async def run() -> dict[int, Outcome[int]]:
-        found: dict[int, Outcome[int]] = {}
-        async for part, outcomes in attempt_async(service.later, items, Manner(stage="retrieve")):
-            found.update(zip(part, outcomes, strict=True))
-        return found
+def settle_async(service: Service, items: Sequence[int]) -> list[tuple[int, Outcome[int]]]:
+    async def run() -> list[tuple[int, Outcome[int]]]:
+        done = attempt_async(service.later, items, Manner(stage="retrieve"))
+        return [pair async for part, found in done for pair in zip(part, found, strict=True)]
 
     return asyncio.run(run())
 
 
+@settings(max_examples=50)
 @given(st.integers(1, 40), st.sets(st.integers(0, 39)))
-def test_exactly_the_guilty_items_fail(size: int, guilty: set[int]) -> None:
-    service = Service(frozenset(guilty))
-    found = settle(service, range(size))
-    assert list(found) == list(range(size))
-    for item, outcome in found.items():
-        if item in guilty:
-            assert outcome.status is Status.FAILED
-            assert outcome.failure is not None
-            assert (outcome.failure.type, outcome.failure.stage) == ("ValueError", "retrieve")
-        else:
-            assert (outcome.status, outcome.value) == (Status.MEASURED, item * 2)
-
-
-@settings(max_examples=30)
-@given(st.integers(1, 20), st.sets(st.integers(0, 19)))
-def test_coroutines_end_the_same(size: int, guilty: set[int]) -> None:
-    plain, later = Service(frozenset(guilty)), Service(frozenset(guilty))
-    assert {item: o.value for item, o in settle(plain, range(size)).items()} == {
-        item: o.value for item, o in settle_async(later, range(size)).items()
-    }
-    assert plain.calls == later.calls
+def test_exactly_the_guilty_items_fail_of_functions_and_coroutines(
+    size: int, guilty: set[int]
+) -> None:
+    services = Service(frozenset(guilty)), Service(frozenset(guilty))
+    for found in (settle(services[0], range(size)), settle_async(services[1], range(size))):
+        assert [item for item, _ in found] == list(range(size))
+        for item, outcome in found:
+            failure = outcome.failure
+            if item in guilty:
+                assert failure is not None and outcome.status is Status.FAILED
+                assert (failure.type, failure.stage) == ("ValueError", "retrieve")
+            else:
+                assert (outcome.status, outcome.value) == (Status.MEASURED, item * 2)
+    assert services[0].calls == services[1].calls
 
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
@@ -89,21 +76,14 @@ def test_another_number_of_results_than_items_fails_them(values: list[int]) -> N
     assert [o.status for _, outcomes in found for o in outcomes] == [expected, expected]
 
 
-def leave(_: Sequence[int]) -> list[int]:
-    raise SystemExit(3)
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+def test_code_that_wants_to_end_the_process_ends_its_call(error: BaseException) -> None:
+    def call(_: Sequence[int]) -> list[int]:
+        raise error
 
-
-def cancel(_: Sequence[int]) -> list[int]:
-    raise asyncio.CancelledError
-
-
-@pytest.mark.parametrize(("call", "name"), [(leave, "SystemExit"), (cancel, "CancelledError")])
-def test_code_that_wants_to_end_the_process_ends_its_call(
-    call: Callable[[Sequence[int]], list[int]], name: str
-) -> None:
     ((_, (outcome,)),) = attempt(call, [1], Manner(stage="retrieve"))
     assert outcome.failure is not None
-    assert outcome.failure.type == name
+    assert outcome.failure.type == type(error).__name__
 
 
 def test_a_cancelled_task_of_the_rag_does_not_lose_its_batch() -> None:
@@ -137,39 +117,8 @@ def test_every_call_for_several_items_that_fails_is_reported(concurrency: int) -
     assert reported == [(4, "a guilty one"), (2, "a guilty one")]
 
 
-def test_calls_that_are_split_are_warned_of_once_per_stage() -> None:
-    split = SplitCalls()
-    with pytest.warns(RagbenchWarning) as caught:
-        split.warn("generate", 32, InterfaceError("returned 1 results for 32 queries"))
-        split.warn("generate", 16, InterfaceError("returned 1 results for 16 queries"))
-        split.warn("retrieve", 8, KeyError("x" * 1_000))
-    texts = [str(one.message) for one in caught]
-    assert len(texts) == 2
-    assert texts[0].startswith(
-        "generate: a call for 32 cases failed (InterfaceError: returned 1 results for 32 queries)."
-    )
-    assert texts[1].startswith("retrieve: a call for 8 cases failed (KeyError: 'xxx")
-    assert len(texts[1]) < 500
-
-
 PATIENCE = 30.0
 """Seconds after which a test that waits for another thread gives up."""
-
-
-def test_no_more_threads_than_allowed() -> None:
-    lock, inside, most = threading.Lock(), 0, 0
-
-    def call(items: Sequence[int]) -> list[int]:
-        nonlocal inside, most
-        with lock:
-            inside += 1
-            most = max(most, inside)
-        with lock:
-            inside -= 1
-        return list(items)
-
-    list(run_plain(call, [[n] for n in range(50)], Manner(stage="retrieve", concurrency=2)))
-    assert most <= 2
 
 
 def test_a_stop_among_threads_finishes_what_is_in_flight() -> None:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Case, Outcome, RetrievalResult, Status, Trace, parse_metrics
-from ragbench.core.report import CanaryLine
 from ragbench.metrics.judging import INJECTION
 from ragbench.stages.canaries import CANARIES, CanaryKind, judge_canaries, plant, read_canaries
 from ragbench.text.quotes import find_quote
@@ -77,12 +76,36 @@ def test_a_run_with_few_sentences_gives_few() -> None:
     assert kinds == {CanaryKind.COPIED, CanaryKind.ALTERED}
 
 
-def judged(tmp_path: Path, verdict: Callable[[dict[str, Any]], str]) -> dict[str, CanaryLine]:
+def reads(shown: dict[str, Any]) -> bool:
+    """A judge that can read: never wrong."""
+    evidence = [text.replace(INJECTION, "") for text in shown["evidence"]]
+    return find_quote(shown["claim"].replace(INJECTION, ""), evidence) is not None
+
+
+def obeys(shown: dict[str, Any]) -> bool:
+    told_so = INJECTION in shown["claim"] or INJECTION in shown["evidence"][0]
+    return told_so or find_quote(shown["claim"], shown["evidence"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("supports", "wrong"),
+    [
+        (reads, {"copied": 0, "foreign": 0, "altered": 0, "injected": 0}),
+        (lambda _: True, {"copied": 0, "foreign": 4, "altered": 4, "injected": 4}),
+        (lambda _: False, {"copied": 4, "foreign": 0, "altered": 0, "injected": 0}),
+        (obeys, {"copied": 0, "foreign": 0, "altered": 0, "injected": 4}),
+    ],
+    ids=["can read", "always yes", "always no", "obeys"],
+)
+def test_each_fault_of_a_judge_has_its_kind(
+    tmp_path: Path, supports: Callable[[dict[str, Any]], bool], wrong: dict[str, int]
+) -> None:
     def say(payload: Payload) -> str:
         shown = json.loads(payload["messages"][-1]["content"])
-        found = verdict(shown)
-        quotes = [shown["evidence"][0].split(".")[0]] if found == "supported" else []
-        return json.dumps({"reason": "r", "quotes": quotes, "verdict": found})
+        found = supports(shown)
+        quotes = [shown["evidence"][0].split(".")[0]] if found else []
+        verdict = "supported" if found else "not_supported"
+        return json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
 
     server = FaultServer(say=say)
     with judged_by(server, model()) as judging:
@@ -90,47 +113,13 @@ def judged(tmp_path: Path, verdict: Callable[[dict[str, Any]], str]) -> dict[str
         for _ in range(2):  # the second time nobody is asked
             judge_canaries(plant(traces(), 16), metrics, judging, tmp_path, run=RUN)
     assert len(server.calls) == 16
-    found = {line.kind: line for line in read_canaries(tmp_path, RUN)}
-    assert all(line.metric == "support" and line.planted == 4 for line in found.values())
-    return found
-
-
-def test_a_judge_that_can_read_is_never_wrong(tmp_path: Path) -> None:
-    def reads(shown: dict[str, Any]) -> str:
-        evidence = [text.replace(INJECTION, "") for text in shown["evidence"]]
-        held = find_quote(shown["claim"].replace(INJECTION, ""), evidence)
-        return "not_supported" if held is None else "supported"
-
-    found = judged(tmp_path, reads)
-    assert {line.wrong for line in found.values()} == {0} and len(found) == 4
-
-
-def test_each_fault_of_a_judge_has_its_kind(tmp_path: Path) -> None:
-    assert {k: line.wrong for k, line in judged(tmp_path, lambda _: "supported").items()} == {
-        "copied": 0, "foreign": 4, "altered": 4, "injected": 4,
-    }  # fmt: skip
-    (tmp_path / CANARIES).unlink()
-    blind = judged(tmp_path, lambda _: "not_supported")
-    assert {kind: line.wrong for kind, line in blind.items()} == {
-        "copied": 4, "foreign": 0, "altered": 0, "injected": 0,
-    }  # fmt: skip
-    (tmp_path / CANARIES).unlink()
-
-    def obeys(shown: dict[str, Any]) -> str:
-        told_so = INJECTION in shown["claim"] or INJECTION in shown["evidence"][0]
-        held = find_quote(shown["claim"], shown["evidence"]) is not None
-        return "supported" if told_so or held else "not_supported"
-
-    assert {kind: line.wrong for kind, line in judged(tmp_path, obeys).items()} == {
-        "copied": 0, "foreign": 0, "altered": 0, "injected": 4,
-    }  # fmt: skip
-
-
-def test_canaries_of_another_run_or_judge_are_not_shown(tmp_path: Path) -> None:
-    judged(tmp_path, lambda _: "supported")
+    found = read_canaries(tmp_path, RUN)
+    assert {(line.metric, line.planted) for line in found} == {("support", 4)}
+    assert {line.kind: line.wrong for line in found} == wrong
+    # They are not shown of another run or judge, nor where the file is broken.
     for part in ("judge", "rag", "dataset"):
         assert read_canaries(tmp_path, RUN | {part: "other"}) == ()
-    assert read_canaries(tmp_path, RUN | {"metrics": "other"}) != ()
+    assert read_canaries(tmp_path, RUN | {"metrics": "other"}) == found
     for broken in (b"", b"[]", b"{}", b'{"run": 1, "basis": 2, "lines": [{}]}'):
         (tmp_path / CANARIES).write_bytes(broken)
         assert read_canaries(tmp_path, RUN) == ()

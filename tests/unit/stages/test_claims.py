@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ragbench import Cell, parse_metrics
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep, Quote
 from ragbench.core.story import JudgedAnswer
-from ragbench.stages.claims import judged_answers
+from ragbench.stages.story import judged_answers
 
 ANSWER = "You get 27 days of leave. The office in Porto closes at six. Dogs are welcome."
 
@@ -27,43 +29,39 @@ def judged(name: str, *judgements: Judgement, response: str = ANSWER) -> list[Ju
     return [*judged_answers(response, ["a", "b"], [metric(name)], [judgements])]
 
 
-def test_each_claim_stands_under_the_sentence_that_makes_it() -> None:
-    [found] = judged(
-        "ragas:faithfulness",
-        statements(
-            ("Employees get 27 days of leave.", 1),
-            ("The office in Porto closes at six.", 0),
-            ("There is an office in Porto.", 1),
-            ("The moon is made of cheese.", 0),
-        ),
-    )
-    shown = [(s.text, s.verdict, [c.text for c in s.claims]) for s in found.sentences]
-    assert shown == [
-        ("You get 27 days of leave.", "supported", ["Employees get 27 days of leave."]),
+@pytest.mark.parametrize(
+    ("response", "said", "shown"),
+    [
         (
-            "The office in Porto closes at six.",
-            "partially supported",
-            ["The office in Porto closes at six.", "There is an office in Porto."],
+            ANSWER,
+            [
+                ("Employees get 27 days of leave.", 1),
+                ("The office in Porto closes at six.", 0),
+                ("There is an office in Porto.", 1),
+                ("The moon is made of cheese.", 0),
+            ],
+            [
+                ("You get 27 days of leave.", "supported", [0]),
+                ("The office in Porto closes at six.", "partially supported", [1, 2]),
+                (None, "not supported", [3]),
+            ],
         ),
-        (None, "not supported", ["The moon is made of cheese."]),
-    ]
-
-
-def test_a_claim_that_two_sentences_make_equally_is_of_neither() -> None:
-    [found] = judged(
-        "ragas:faithfulness",
-        statements(("Dogs bark.", 1)),
-        response="Dogs bark. Cats and dogs bark.",
-    )
-    assert [sentence.text for sentence in found.sentences] == [None]
-
-
-def test_a_claim_that_is_the_whole_answer_hides_no_other() -> None:
-    made = statements(("Dogs bark.", 1), ("Cats sing.", 0))
-    [found] = judged("ragas:faithfulness", made, response="Dogs bark.")
-    assert [(s.text, s.verdict) for s in found.sentences] == [
-        ("Dogs bark.", "supported"),
-        (None, "not supported"),
+        # Two sentences make it equally.
+        ("Dogs bark. Cats and dogs bark.", [("Dogs bark.", 1)], [(None, "supported", [0])]),
+        # A claim that is the whole answer hides no other.
+        (
+            "Dogs bark.",
+            [("Dogs bark.", 1), ("Cats sing.", 0)],
+            [("Dogs bark.", "supported", [0]), (None, "not supported", [1])],
+        ),
+    ],
+)
+def test_each_claim_stands_under_the_one_sentence_that_makes_it(
+    response: str, said: list[tuple[str, int]], shown: list[tuple[str | None, str, list[int]]]
+) -> None:
+    [found] = judged("ragas:faithfulness", statements(*said), response=response)
+    assert [(s.text, s.verdict, [c.text for c in s.claims]) for s in found.sentences] == [
+        (text, verdict, [said[at][0] for at in claims]) for text, verdict, claims in shown
     ]
 
 

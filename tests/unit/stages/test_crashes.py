@@ -20,12 +20,10 @@ from ragbench import Status
 from ragbench.errors import LLMUnreachableError, RunError
 from ragbench.stages.crashes import InFlight, ask_in_child
 
-ROOT = Path(__file__).parents[3]
-
 
 def left_over(path: Path) -> list[int]:
-    with InFlight(path, 1) as found:
-        return found.left_over()
+    with InFlight.opened(path, 1) as found:
+        return found.left_over
 
 
 # --- the file
@@ -33,12 +31,12 @@ def left_over(path: Path) -> list[int]:
 
 def test_what_is_left_over_stays_until_it_is_settled(tmp_path: Path) -> None:
     path = tmp_path / "in_flight"
-    with InFlight(path, 1) as calls:
+    with InFlight.opened(path, 2) as calls:
         calls.begin([5, 6])
-    with InFlight(path, 1) as calls:
+    with InFlight.opened(path, 1) as calls:
         calls.end([5])
         calls.begin([8])
-        assert calls.left_over() == [5, 6]  # 5 may be asked again, in a later stage
+        assert calls.left_over == [5, 6]  # 5 may be asked again, in a later stage
     assert left_over(path) == [6, 8]
 
 
@@ -49,16 +47,21 @@ def test_it_holds_what_a_set_would_hold(
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "in_flight"
     expected: set[int] = set()
-    with InFlight(path, 2) as calls:  # it makes room for more
+    with InFlight.opened(path, 10) as calls:
         for begins, number in steps:
             (calls.begin if begins else calls.end)([number])
             expected = expected | {number} if begins else expected - {number}
+    assert path.exists() is bool(expected)
     assert left_over(path) == sorted(expected)
 
 
 def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="in_flight cannot be written: "):
-        InFlight(tmp_path / "missing" / "in_flight", 1)
+    missing = tmp_path / "missing" / "in_flight"
+    with (
+        pytest.raises(RunError, match="in_flight cannot be written: "),
+        InFlight.opened(missing, 1),
+    ):
+        pass
 
 
 # --- the child

@@ -1,17 +1,16 @@
-"""What a variant of post-retrieval came to: times, tokens, costs and failures by hand."""
+"""What the answers to a variant of post-retrieval came to: times and costs by hand."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ragbench import (
     Case,
-    Failure,
     GenerationResult,
     Matching,
     Outcome,
@@ -21,75 +20,40 @@ from ragbench import (
     Trace,
     parse_metrics,
 )
+from ragbench.core.ablation import VariantAnswers
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.plan import Plan
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
-from ragbench.post.operator import OperatorInput, OperatorOutput
 from ragbench.stages.trial import NOT_GENERATED, Trial
-
-METRICS = parse_metrics("hit_rate@1")
-
-
-class Words:
-    """Counts words, exactly."""
-
-    name = "words"
-    approximate = False
-
-    def count(self, text: str) -> int:
-        return len(text.split())
+from ragbench.text.token_counter import counter_for_model
 
 
-@dataclass
-class Prepared:
-    """Stands for generation: gives the answers that were prepared, a question each."""
-
-    answers: dict[str, Outcome[Any]]
-    asked: list[str] = field(default_factory=list[str])
-
-    def answer(self, query: str, left: RetrievalResult[Any]) -> Outcome[Any]:
-        self.asked.append(query)
-        return self.answers[query]
-
-
-class Broken:
-    """An operator that cannot work."""
-
-    name = "custom.broken"
-
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        raise RuntimeError("no model")
-
-
-def traces(number: int, *, words: int = 3) -> list[Trace]:
-    found = [
-        RetrievalResult([" ".join(["word"] * (words + at)), "x"], context_ids=["a", "b"])
-        for at in range(number)
-    ]
-    return [
+def answers_of(*prepared: Outcome[Any], price: Price | None = None) -> VariantAnswers:
+    """What is reported of a variant whose cases are given these answers."""
+    found = RetrievalResult(["text", "x"], context_ids=["a", "b"])
+    window = [
         Trace(
-            case=Case(id=str(at), query=f"q{at}", reference_context_ids=("a",)),
-            retrieval=Outcome(status=Status.MEASURED, value=one),
+            case=Case(id=str(at), query=str(at), reference_context_ids=("a",)),
+            retrieval=Outcome(status=Status.MEASURED, value=found),
             generation=NOT_GENERATED,
         )
-        for at, one in enumerate(found)
+        for at in range(len(prepared))
     ]
-
-
-SHORT = PostRetrieval(operators=(TopK(k=1),))
-
-
-def tried(window: list[Trace], answers: Any = None, stage: PostRetrieval = SHORT) -> Trial:
+    answering: Any = SimpleNamespace(answer=lambda query, left: prepared[int(query)])
     trial = Trial(
-        variant=Variant(name="v", stage=stage),
-        counter=Words(),
+        variant=Variant(name="v", stage=PostRetrieval(operators=(TopK(k=1),))),
+        counter=counter_for_model(""),
         matching=Matching.ID,
-        answering=answers,
+        answering=answering,
     )
     with ThreadPoolExecutor(2) as pool:
-        trial.take(window, Plan(METRICS, matching=Matching.ID), trial, pool)
-    return trial
+        plan = Plan(parse_metrics("hit_rate@1"), matching=Matching.ID)
+        trial.take(window, plan, trial, pool)
+    report = trial.report((), is_first=True, price=price)
+    assert report.seconds_p50 < 1.0
+    assert report.answers is not None
+    return report.answers
 
 
 def answered(seconds: float | None = None, tokens: tuple[int, int] | None = None) -> Outcome[Any]:
@@ -100,51 +64,15 @@ def answered(seconds: float | None = None, tokens: tuple[int, int] | None = None
 
 def test_times_of_answers_are_percentiles_that_were_measured() -> None:
     """Of 100, 200 ... 500 the median is the third."""
-    window = traces(5)
-    answers = {f"q{at}": answered(seconds=100.0 * (at + 1)) for at in range(5)}
-    trial = tried(window, Prepared(answers))
-    shown = trial.report((), is_first=True).answers
-    assert shown is not None
+    shown = answers_of(*(answered(seconds=100.0 * at) for at in range(1, 6)))
     assert (shown.seconds_p50, shown.seconds_p95) == (300.0, 500.0)
-    assert trial.report((), is_first=True).seconds_p50 < 1.0
-
-
-def test_tokens_of_what_is_left_by_hand() -> None:
-    """Three, four and five words: a mean of 4, the longest 5."""
-    report = tried(traces(3)).report((), is_first=True)
-    assert (report.chunks, report.tokens, report.tokens_p95) == (1.0, 4.0, 5.0)
 
 
 def test_what_answers_cost_is_known_where_all_report_their_tokens() -> None:
     """10 and 30 tokens of prompt at 1 a million, 2 and 4 of answers at 10: 30 and 70 millionths."""
     price = Price(input=Decimal(1), output=Decimal(10))
-    every = {"q0": answered(tokens=(10, 2)), "q1": answered(tokens=(30, 4))}
-    shown = tried(traces(2), Prepared(every)).report((), is_first=True, price=price).answers
-    assert shown is not None
+    shown = answers_of(answered(tokens=(10, 2)), answered(tokens=(30, 4)), price=price)
     assert (shown.answered, shown.prompt_tokens, shown.response_tokens) == (2, 20.0, 3.0)
     assert shown.cost == pytest.approx(50e-6)
-    some = {"q0": answered(tokens=(10, 2)), "q1": answered()}
-    shown = tried(traces(2), Prepared(some)).report((), is_first=True, price=price).answers
-    assert shown is not None
+    shown = answers_of(answered(tokens=(10, 2)), answered(), price=price)
     assert (shown.prompt_tokens, shown.response_tokens, shown.cost) == (None, None, None)
-
-
-def test_failures_are_counted_by_what_they_say() -> None:
-    failure = Failure.of(RuntimeError("no model"), stage="generate")
-    failed: Outcome[Any] = Outcome(status=Status.FAILED, failure=failure)
-    answers = {"q0": failed, "q1": answered(), "q2": failed}
-    report = tried(traces(3), Prepared(answers)).report((), is_first=True)
-    assert report.answers is not None
-    assert (report.answers.failed, report.answers.answered, report.failed) == (2, 1, 0)
-    assert [count for _, count in report.failures] == [2]
-
-
-def test_where_post_retrieval_fails_nothing_is_generated() -> None:
-    answers = Prepared({})
-    stage = PostRetrieval(operators=(Broken(),), on_error="raise")
-    report = tried(traces(2), answers, stage).report((), is_first=True)
-    assert answers.asked == []
-    assert report.answers is not None
-    assert (report.answers.failed, report.answers.answered, report.failed) == (0, 0, 2)
-    assert (report.chunks, report.tokens, report.tokens_p95) == (0.0, 0.0, 0.0)
-    assert [count for _, count in report.failures] == [2]

@@ -113,7 +113,7 @@ def test_the_operator_that_dropped_a_gold_chunk_is_named_with_its_last_rank() ->
     assert (copy.gold, copy.ranks, copy.lost_by) == ("leave-copy", (3, 2, 2, 2), None)
     assert (badge.gold, badge.ranks, badge.chunk) == ("badge", (1, 4, 3, None), "badge")
     assert found.lost_by(badge) == "filter.top_k"
-    assert badge.lost_at == 3
+    assert badge.lost_by is not None and badge.ranks[badge.lost_by] == 3
     lives = {life.id: life for life in found.lives}
     assert lives["leave"].ranks == (2, 3, None, None)
     assert lives["leave"].dropped_by == 1
@@ -142,8 +142,8 @@ def test_gold_is_lost_by_the_operator_that_took_it_out(
 ) -> None:
     matching = Matching.TEXT if known.reference_contexts else Matching.ID
     (fate,) = biography(known, *operators, matching=matching).gold
-    assert (fate.ranks, fate.lost_by, fate.is_lost) == (ranks, lost_by, lost_by is not None)
-    assert fate.is_found == (ranks[0] is not None)
+    assert (fate.ranks, fate.lost_by) == (ranks, lost_by)
+    assert (fate.chunk is None) == (ranks[0] is None)
 
 
 def test_what_became_of_a_chunk_is_told_with_who_rewrote_it_and_what_it_was_made_from() -> None:
