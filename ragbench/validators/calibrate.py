@@ -11,8 +11,13 @@ from typing import NamedTuple
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 from ragbench.stats.mean import proportion_interval
-from ragbench.validators.calibration import Calibration, PlattScale
-from ragbench.validators.verdict import Thresholds, logistic, logit
+from ragbench.validators.calibration import (
+    Calibration,
+    PlattScale,
+    Thresholds,
+    logistic,
+    logit,
+)
 
 _FEWEST = 10
 """Labels of either kind below which nothing can be learned."""

@@ -22,9 +22,7 @@ from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, wi
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 from ragbench.validators.calibration import LearnedValidator, LinearModel, shipped_rarity
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.objections import object_to, without_echo
-from ragbench.validators.parts import NAME, Part, ScoredPool, split_query
-from ragbench.validators.verdict import Finding, best_sentences
+from ragbench.validators.verdict import NAMED, Finding, Part, best_sentences, decide, split_query
 
 LEXICAL_FEATURES: tuple[str, ...] = (
     "sentence_coverage",
@@ -87,7 +85,7 @@ class _Sentence(NamedTuple):
 
 def ask(query: str, rarity: Callable[[str], float]) -> Asked:
     question = parse_question(query)
-    names = {token for word in NAME.findall(query) for token in tokenise(word)}
+    names = {token for word in NAMED.findall(query) for token in tokenise(word)}
     return Asked(
         question=question,
         weights={token: rarity(token) for token in question.tokens},
@@ -235,11 +233,8 @@ class LexicalValidator(LearnedValidator):
     right things without answering. docs/validators.md holds its figures.
     """
 
+    name = "lexical"
     features: ClassVar[tuple[str, ...]] = LEXICAL_FEATURES
-
-    @property
-    def name(self) -> str:
-        return "lexical"
 
     @property
     def identity(self) -> str:
@@ -247,26 +242,22 @@ class LexicalValidator(LearnedValidator):
         return f"lexical:{versions}:{self.weights.digest}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        intake = inspect_chunks(query, chunks)
-        parts = [self._part(text, intake.chunks) for text in split_query(query)]
-        return ScoredPool(query=query, intake=intake, parts=parts).verdict(self.limits, self.name)
-
-    def _part(self, query: str, chunks: Sequence[Chunk]) -> Part:
-        asked = ask(query, shipped_rarity())
-        texts = [without_echo(query, chunk.text) or chunk.text for chunk in chunks]
-        scored = read_in_windows(asked, texts, self.weights.chunk)
-        weights, findings = self.weights, list[Finding]()
-        for chunk, one in zip(chunks, scored, strict=True):
-            spans = best_sentences(one.sentences, one.scores)
-            finding = Finding(
-                chunk=chunk,
-                probability=weights.probability(one.logit),
-                spans=spans,
-                reason=_reason(one),
-                objection=object_to(query, chunk.text, spans[0]) if spans else None,
-            )
-            findings.append(finding)
-        return Part(text=query, findings=findings)
+        intake, weights = inspect_chunks(query, chunks), self.weights
+        texts = [chunk.text for chunk in intake.chunks]
+        parts: list[Part] = []
+        for part in split_query(query):
+            scored = read_in_windows(ask(part, shipped_rarity()), texts, weights.chunk)
+            findings = [
+                Finding(
+                    chunk=chunk,
+                    probability=weights.probability(one.logit),
+                    spans=best_sentences(one.sentences, one.scores),
+                    reason=_reason(one),
+                )
+                for chunk, one in zip(intake.chunks, scored, strict=True)
+            ]
+            parts.append(Part(part, findings))
+        return decide(query, intake, parts, self.limits, validator=self.name)
 
 
 def _reason(scored: ChunkReading) -> str:

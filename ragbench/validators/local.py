@@ -35,9 +35,7 @@ from ragbench.validators.lexical import (
     ask,
     read_in_windows,
 )
-from ragbench.validators.objections import object_to, without_echo
-from ragbench.validators.parts import Part, ScoredPool, split_query
-from ragbench.validators.verdict import Finding, best_sentences
+from ragbench.validators.verdict import Finding, Part, best_sentences, decide, split_query
 
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
 """Names of the numbers of a chunk that the reader has read, in order. More of them (coverage, kinds
@@ -83,6 +81,7 @@ class LocalValidator(LearnedValidator):
     words alone, with a warning.
     """
 
+    name = "local"
     features: ClassVar[tuple[str, ...]] = LOCAL_FEATURES
     reader: str | None = None
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
@@ -97,10 +96,6 @@ class LocalValidator(LearnedValidator):
     `ragbench show embedders`, None for words alone, ``auto`` for ``multilingual`` where the extra
     ``embeddings`` is installed."""
     threads: int = 2
-
-    @property
-    def name(self) -> str:
-        return "local"
 
     def __post_init__(self) -> None:
         if min(self.read, self.threads) < 1 or self.max_length < 64:
@@ -133,15 +128,16 @@ class LocalValidator(LearnedValidator):
                 f"called relevant (read={self.read} sets how many are)"
             )
         unsure = self.reader is None and language is None
-        judgement = ScoredPool(
-            query=query,
-            intake=intake,
-            parts=[part for part, _ in found],
+        return decide(
+            query,
+            intake,
+            [part for part, _ in found],
+            self.limits,
+            validator=self.name,
             reasons=[_UNKNOWN_LANGUAGE] if unsure else (),
             warnings=list(dict.fromkeys(notes)),
             details={"read_by_models": float(min(self.read, len(intake.chunks)))},
         )
-        return judgement.verdict(self.limits, self.name)
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
         """What words say, where the reader would guess."""
@@ -158,7 +154,7 @@ class LocalValidator(LearnedValidator):
 
     def _part(self, query: str, chunks: Sequence[Chunk]) -> tuple[Part, tuple[str, ...]]:
         asked = ask(query, shipped_rarity())
-        texts = [without_echo(query, chunk.text) or chunk.text for chunk in chunks]
+        texts = [chunk.text for chunk in chunks]
         words = read_in_windows(asked, texts, self._words.chunk)
         chosen = [
             at
@@ -176,7 +172,7 @@ class LocalValidator(LearnedValidator):
             for chunk, one in zip(chunks, words, strict=True)
         ]
         if not chosen:
-            return Part(text=query, findings=findings), ()
+            return Part(query, findings), ()
         readings, notes = readings_of(
             self._files,
             query,
@@ -190,13 +186,12 @@ class LocalValidator(LearnedValidator):
                 chunk=chunks[at],
                 probability=self._probability(words[at], reading.logit),
                 spans=_quoted(words[at], texts[at], answer),
-                objection=object_to(query, chunks[at].text, answer),
                 # On the same scale: the second tower's logit in the place of the first one's.
                 answered=None
                 if reading.answers is None
                 else self._probability(words[at], reading.answers),
             )
-        return Part(text=query, findings=findings), notes
+        return Part(query, findings), notes
 
     def _probability(self, words: ChunkReading, logit: float) -> float:
         return self.weights.probability(self.weights.chunk.logit(_features(words, logit)))

@@ -23,7 +23,6 @@ from ragbench.io.source import Problems
 from ragbench.stats.mean import share_of
 from ragbench.text.question import said_as_clause
 from ragbench.text.sentences import Span, split_sentences
-from ragbench.validators.objections import antonyms
 from ragbench.validators.validator import Validator
 
 
@@ -168,16 +167,6 @@ class _Making:
         other = re.sub(r"\d(?=\D*$)", lambda one: str((int(one[0]) + step) % 10), number)
         return None if other in pair.text else _asked(pair, number, other)
 
-    def opposite(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The opposite of a word of the question: first and last, most and least."""
-        words = [word for word in re.findall(r"[a-z]+", pair.question) if word in antonyms()]
-        if not words:
-            return None
-        word = self.draw.choice(words)
-        other = self.draw.choice(antonyms()[word])
-        is_held = re.search(rf"\b{other}\b", pair.text.lower())
-        return None if is_held else _asked(pair, word, other)
-
     def negation(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         found = _AUXILIARY.search(pair.question)
         if found is None:
@@ -229,7 +218,6 @@ KINDS: Mapping[str, Callable[[_Making, AnsweredQuestion], QuestionAndText | None
     "entity": _Making.entity,
     "number": _Making.number,
     "negation": _Making.negation,
-    "opposite": _Making.opposite,
     "injection": _Making.injection,
     "passage": _Making.passage,
     "sentence": _Making.sentence,
