@@ -39,7 +39,7 @@ def parse_question(query: str) -> ParsedQuestion:
     text = normalise(query)
     language = guess_language(query)
     tokens = tokenise(text)
-    if language in _FILLERS:
+    if language in table("ragbench.text", "question")["fillers"]:
         # A single character left between fillers is not a pair that a sentence could hold.
         rest = tokenise(_FILLERS[language].sub(" ", text))
         tokens = [token for token in rest if len(token) > 1 or token.isascii()] or tokens
@@ -67,7 +67,7 @@ def _function_tokens(language: str) -> frozenset[str]:
 
 
 class AnswerType(StrEnum):
-    """Kinds of answers that can be recognised by their look."""
+    """Kinds of answers that can be recognised by their look; the first that is asked for counts."""
 
     DATE = "date"
     """A day, a month, a year, a century."""
@@ -77,20 +77,18 @@ class AnswerType(StrEnum):
     """A name, or a group of people."""
     PLACE = "place"
     """Where."""
-    NAME = "name"
-    """Something called by a name: which city, what company."""
     REASON = "reason"
     """Why, how."""
+    NAME = "name"
+    """Something called by a name: which city, what company."""
     OTHER = "other"
     """Nothing that has a look of its own."""
 
 
 def asked_type(query: str) -> AnswerType:
     """The kind of answer that a question asks for; ``OTHER`` where it is unknown."""
-    text = normalise(query)
-    return next(
-        (AnswerType(kind) for kind in _ASKED if _ASKED[kind].search(text)), AnswerType.OTHER
-    )
+    text, other = normalise(query), AnswerType.OTHER
+    return next((one for one in AnswerType if one is other or _ASKED[one].search(text)), other)
 
 
 _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)

@@ -26,7 +26,7 @@ class LinearModel:
     bias: float
 
     def logit(self, values: Sequence[float]) -> float:
-        return self.bias + sum(map(mul, self.weights, values))
+        return sum(map(mul, self.weights, values), self.bias)
 
 
 def read_model(given: Mapping[str, Any], features: Sequence[str]) -> LinearModel:
@@ -102,6 +102,9 @@ class PlattScale:
         return logistic(self.slope * math.log(kept / (1 - kept)) + self.offset)
 
 
+UNSCALED = PlattScale()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
     """What `ragbench.validators.calibrate` learns from labels, for one validator."""
@@ -162,8 +165,9 @@ class DecisionRule:
         It is rounded as in the verdicts that a calibration was learned from: a threshold then
         parts them as it parted those.
         """
-        learned = self.scale != PlattScale()
-        return self.scale.apply(round(probability, 4)) if learned else probability
+        if self.scale == UNSCALED:
+            return probability
+        return self.scale.apply(round(probability, 4))
 
 
 POOL_FEATURES = ("best",)
@@ -248,7 +252,7 @@ class CalibratedValidator(ABC):
         if present is None:
             present = max(base.present, relevant)
         rule = DecisionRule(
-            scale=known.scale if known else PlattScale(),
+            scale=known.scale if known else UNSCALED,
             thresholds=Thresholds(relevant=relevant, present=present),
         )
         object.__setattr__(self, "limits", rule)
@@ -268,10 +272,6 @@ class LearnedValidator(CalibratedValidator):
     of 98 % against that. ``"siblings"``, other passages of the right document, is stricter."""
 
     @property
-    def weights(self) -> Weights:
-        return shipped_weights(self.name, self.features)
-
-    @property
     def measured(self) -> Thresholds:
-        known = self.weights
+        known = shipped_weights(self.name, self.features)
         return Thresholds(relevant=known.relevant, present=known.present[self.absence])

@@ -20,7 +20,12 @@ from ragbench.text.question import (
 )
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, windows_of
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
-from ragbench.validators.calibration import LearnedValidator, LinearModel, shipped_rarity
+from ragbench.validators.calibration import (
+    LearnedValidator,
+    LinearModel,
+    shipped_rarity,
+    shipped_weights,
+)
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.verdict import NAMED, Finding, Part, best_sentences, decide, split_query
 
@@ -238,11 +243,12 @@ class LexicalValidator(LearnedValidator):
 
     @property
     def identity(self) -> str:
-        versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
-        return f"lexical:{versions}:{self.weights.digest}:{self.limits.identity}"
+        digest = shipped_weights(self.name, self.features).digest
+        return f"lexical:{TOKENISER_VERSION}.{SENTENCES_VERSION}:{digest}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        intake, weights = inspect_chunks(query, chunks), self.weights
+        intake = inspect_chunks(query, chunks)
+        weights = shipped_weights(self.name, self.features)
         texts = [chunk.text for chunk in intake.chunks]
         parts: list[Part] = []
         for part in split_query(query):

@@ -286,7 +286,7 @@ def decide(
         ),
         warnings=(*(one.message for one in intake.found), *warnings),
         inspection=intake.found,
-        conflicts=find_conflicts(query, evidence),
+        conflicts=find_conflicts(query, evidence) if len(relevant) > 1 else (),
         details=dict(details or {}),
     )
 
