@@ -163,11 +163,12 @@ NOTHING_RELEVANT = "No relevant information found in retrieved data."
 """What the specification demands, word for word, when no chunk is relevant (FR-013)."""
 _QUOTED_CHUNKS = 5
 """Evidence is quoted from so many chunks at most."""
-_ASKS = r"(?:who|whom|whose|what|when|where|why|which|how)\b"
-_JOINT = re.compile(rf"\?\s+(?=\S)|[,;]?\s+and\s+(?={_ASKS})", re.IGNORECASE)
-_WH = re.compile(rf"\s*(?:(?:in|on|at|for|to|by|from|with|of|about) )?{_ASKS}", re.IGNORECASE)
-_POINTS = re.compile(
-    r"\b(?:it|its|they|them|their|this|that|these|those|he|she|his|her|him)\b", re.IGNORECASE
+_WH = r"(?:who|whom|whose|what|when|where|why|which|how)\b"
+_ASKS = re.compile(rf"\s*(?:(?:in|on|at|for|to|by|from|with|of|about) )?{_WH}", re.IGNORECASE)
+_JOINT = re.compile(
+    rf"\?\s+(?={_WH}|(?:is|are|was|were|do|does|did|has|have|can|could|will)\b)"
+    rf"|[,;]?\s+and\s+(?={_WH})",
+    re.IGNORECASE,
 )
 NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 """Words that are written like names, and numbers."""
@@ -177,28 +178,25 @@ _MOST_PARTS = 8
 
 
 def split_query(query: str) -> tuple[str, ...]:
-    """The questions in a query, where each of them can be read without the others.
+    """The questions in a query; each keeps the names that only another one says.
 
-    A query is cut behind a question mark and before a question word that follows "and". It stays
-    whole where a piece is no question of three words or more, or leans on another one: "Who built
-    the mill and when was it sold?", "What is the price and how heavy is the X200?".
+    A query is cut where a question begins behind a question mark, and before a question word that
+    follows "and", where each piece has at least three words.
 
     Example:
-        >>> split_query("Who built the mill and how long is the river?")
-        ('Who built the mill', 'how long is the river?')
+        >>> split_query("Who built the X200 and when was it sold?")
+        ('Who built the X200', 'when was it sold? (X200)')
     """
     pieces = _JOINT.split(" ".join(query.split()))
-    if not 2 <= len(pieces) <= _MOST_PARTS:
+    if (
+        not 2 <= len(pieces) <= _MOST_PARTS
+        or min(len(one.split()) for one in pieces) < _FEWEST_WORDS
+    ):
         return (query,)
-    names = {name for piece in pieces for name in NAMED.findall(piece)}
-    alone = all(
-        re.search(rf"\b{_ASKS}", piece, re.IGNORECASE)
-        and len(piece.split()) >= _FEWEST_WORDS
-        and not _POINTS.search(piece)
-        and all(name in piece for name in names)
-        for piece in pieces
-    )
-    return tuple(pieces) if alone else (query,)
+    names = dict.fromkeys(name for piece in pieces for name in NAMED.findall(piece))
+    lacking = [" ".join(name for name in names if name not in piece) for piece in pieces]
+    named = zip(pieces, lacking, strict=True)
+    return tuple(f"{piece} ({lacks})" if lacks else piece for piece, lacks in named)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,7 +299,7 @@ def _settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
             doubt = "it is on the topic, and answers another question"
         probability = second
     # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
-    if probability >= limits.present and finding.spans and _WH.match(question):
+    if probability >= limits.present and finding.spans and _ASKS.match(question):
         quoted = " ".join(finding.chunk.text[slice(*one)] for one in finding.spans)
         if set(parse_question(quoted).tokens) <= set(tokenise(question)):
             probability, doubt = limits.middle, "it only repeats the question"
