@@ -164,12 +164,14 @@ def _scores(
         one.chunk if one.score == one.chunk.score else replace(one.chunk, score=one.score)
         for one in chunks
     ]
+    if timeout is None:
+        return checked_scores(reranker, query, present)
 
     def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
         return [checked_scores(reranker, one, present) for one in queries]
 
     # The time allowed is for the whole list, not for each chunk of it.
-    return (call if timeout is None else with_deadline(call, timeout))([query])[0]
+    return with_deadline(call, timeout)([query])[0]
 
 
 def _placed(ranked: RankedChunk, rank: int, score: float | None) -> RankedChunk:
