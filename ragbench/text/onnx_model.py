@@ -216,21 +216,16 @@ def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> Onn
         try:
             found = hub.hf_hub_download(model, name, revision=revision)
             tokenizer = hub.hf_hub_download(model, TOKENIZER, revision=revision)
-        except errors.LocalEntryNotFoundError as error:  # neither kept nor reachable
-            raise _unreachable(model, error) from error
-        except errors.EntryNotFoundError:
-            continue
-        except (errors.HfHubHTTPError, OSError, ValueError) as error:
-            raise _unreachable(model, error) from error
+        except (errors.HfHubHTTPError, errors.EntryNotFoundError, OSError, ValueError) as error:
+            is_offline = isinstance(error, errors.LocalEntryNotFoundError)
+            if isinstance(error, errors.EntryNotFoundError) and not is_offline:
+                continue
+            raise ConfigError(
+                f"the model '{model}' cannot be downloaded ({type(error).__name__}). "
+                "Check its name and the connection, or give a folder with its files"
+            ) from error
         return OnnxFiles(model=Path(found), tokenizer=Path(tokenizer))
     raise ConfigError(
         f"the model '{model}' has no '{TOKENIZER}' or none of {', '.join(names)}: name its ONNX "
         "file with the setting 'file'"
-    )
-
-
-def _unreachable(model: str, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"the model '{model}' cannot be downloaded ({type(error).__name__}). "
-        "Check its name and the connection, or give a folder with its files"
     )
