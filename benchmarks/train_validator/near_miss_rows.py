@@ -82,4 +82,4 @@ def _row(id_: str, pair: QuestionAndText, read: Read, *, answers: bool) -> NearM
     asked = ask(pair.question, shipped_rarity())
     words = read_in_windows(asked, [pair.text], shipped_weights("lexical", LEXICAL_FEATURES).chunk)
     (reading,) = read(pair.question, [pair.text])
-    return NearMissRow(id_, np.array(local_features(words, [reading])), float(answers))
+    return NearMissRow(id_, np.array([local_features(words[0], reading.logit)]), float(answers))

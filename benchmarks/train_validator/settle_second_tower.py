@@ -71,7 +71,8 @@ def _lacking(pool: Pool, files: OnnxFiles, cache: ScoreCache) -> Iterator[float]
     # The logit of a pool whose only chunk reaches the threshold, on the scale of a chunk's.
     (slope,), bias = known.pool.weights, known.pool.bias
     needed = (logit(known.present["document-absent"]) - bias) / slope
-    for row, reading in zip(local_features(own, readings), readings, strict=True):
+    for held, reading in zip(own, readings, strict=True):
+        row = local_features(held, reading.logit)
         if reading.answers is None or known.chunk.logit(row) < needed:
             continue
         yield _reader_logit(known.chunk.logit, row, needed) - reading.answers

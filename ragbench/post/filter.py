@@ -23,7 +23,7 @@ from ragbench.post.operator import (
     in_order,
 )
 from ragbench.text.sentences import Span, split_sentences
-from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter, count_within
+from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.text.tokens import normalise, tokenise
 
 
@@ -132,8 +132,8 @@ class TokenBudget(Checked):
         left = self.budget
         kept: list[RankedChunk] = []
         for entry in context.chunks:
-            cost = count_within(self.counter, entry.chunk.text, left)
-            if cost is not None:
+            cost = self.counter.count(entry.chunk.text)
+            if cost <= left:
                 kept.append(entry)
                 left -= cost
             elif self.policy == "truncate":
@@ -181,20 +181,14 @@ class Dedup:
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         kept: list[RankedChunk] = []
-        ids: set[str] = set()
-        texts: set[str] = set()
+        known: set[tuple[str, str]] = set()
         for entry in context.chunks:
-            text = _plain(entry.chunk.text)
-            if entry.chunk.id not in ids and text not in texts:
+            text = " ".join(unicodedata.normalize("NFKC", entry.chunk.text).split())
+            own = {("id", entry.chunk.id), ("text", text)}
+            if known.isdisjoint(own):
                 kept.append(entry)
-            ids.add(entry.chunk.id)
-            texts.add(text)
+            known |= own
         return OperatorOutput(chunks=in_order(kept))
-
-
-def _plain(text: str) -> str:
-    normal = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return " ".join(normal.split())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,19 +209,12 @@ class DedupNear(Checked):
     """Words a shingle, at least 1."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        kept: list[RankedChunk] = []
-        known: list[set[str]] = []
-        union: set[str] = set()
+        kept: list[tuple[RankedChunk, set[str]]] = []
         for entry in context.chunks:
-            shingles = _shingles(entry.chunk.text, self.shingle)
-            # A text shares at least similarity * its size with one that it resembles, and so with
-            # the union: most are done with after one look. The sum keeps rounding from hiding one.
-            near = len(shingles & union) >= self.similarity * len(shingles) - 1e-9
-            if not (near and any(self._resemble(shingles, other) for other in known)):
-                known.append(shingles)
-                union |= shingles
-                kept.append(entry)
-        return OperatorOutput(chunks=in_order(kept))
+            own = _shingles(entry.chunk.text, self.shingle)
+            if not any(self._resemble(own, other) for _, other in kept):
+                kept.append((entry, own))
+        return OperatorOutput(chunks=in_order(entry for entry, _ in kept))
 
     def _resemble(self, one: set[str], other: set[str]) -> bool:
         # Two texts without a word are the same.

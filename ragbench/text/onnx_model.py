@@ -93,7 +93,13 @@ class TextEncoder:
         self._pooling = pooling
         self._max_length = max_length
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-encoder")
-        self.dimension = self._checked_dimension(model)
+        row = self._vector("a")
+        if row.ndim != 1 or row.dtype.kind != "f" or len(row) < 2:
+            raise ConfigError(
+                f"'{model}' is not a text encoder: its first output gives no vectors, neither of "
+                "tokens nor of texts"
+            )
+        self.dimension = len(row)
 
     def encode(self, texts: Sequence[str], *, prefix: str = "") -> NDArray[np.float32]:
         """One row a text; not normalised.
@@ -137,15 +143,6 @@ class TextEncoder:
             return found
         pooled: NDArray[np.float32] = found[0] if self._pooling == "cls" else found.mean(axis=0)
         return pooled
-
-    def _checked_dimension(self, model: Path) -> int:
-        row = self._vector("a")
-        if row.ndim != 1 or row.dtype.kind != "f" or len(row) < 2:
-            raise ConfigError(
-                f"'{model}' is not a text encoder: its first output gives no vectors, neither of "
-                "tokens nor of texts"
-            )
-        return len(row)
 
 
 def stated_pooling(folder: Path) -> Pooling | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -189,7 +189,12 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
         if not asked.isdisjoint(tokenise(sentence[span.start : span.end])):
             continue
         covered = [at for at, word in places if span.start < word.end() and word.start() < span.end]
-        near = _nearness(covered, said)
+        # How near it stands to the question's tokens, each where it is nearest.
+        nearest: dict[str, float] = {}
+        for at, token in said:
+            between = max(0, covered[0] - at - 1, at - covered[-1] - 1) if covered else 0
+            nearest[token] = max(nearest.get(token, 0.0), 1 / (1 + between))
+        near = sum(nearest.values())
         if best is None or near > best[0]:
             best = near, span
     return None if best is None else best[1]
@@ -206,15 +211,6 @@ def _places(sentence: str) -> list[tuple[int, re.Match[str]]]:
         else:
             place += _PARTED
     return found
-
-
-def _nearness(covered: Sequence[int], said: Sequence[tuple[int, str]]) -> float:
-    """How near a span stands to the question's tokens, each where it is nearest."""
-    nearest: dict[str, float] = {}
-    for at, token in said:
-        between = max(0, covered[0] - at - 1, at - covered[-1] - 1) if covered else 0
-        nearest[token] = max(nearest.get(token, 0.0), 1 / (1 + between))
-    return sum(nearest.values())
 
 
 def _of_kind(query: str, language: str, sentence: str) -> Iterator[Span]:
@@ -254,19 +250,17 @@ def _numbers(query: str, sentence: str) -> Iterator[Span]:
 
 def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
     """Runs of words with capitals; a single word that begins the sentence has one anyway."""
+    common = _common_words()
     for found in _NAMES["name"].finditer(sentence):
         start, end = found.span()
-        while (word := _FIRST_WORD.match(sentence, start, end)) and _is_common(word[1]):
+        while (word := _FIRST_WORD.match(sentence, start, end)) and word[1].lower() in common:
             start = word.end()
         name = sentence[start:end]
-        if (start == 0 and name.isalpha()) or _is_common(name) or _LOOK["date"].fullmatch(name):
+        is_first = start == 0 and name.isalpha()
+        if is_first or name.lower() in common or _LOOK["date"].fullmatch(name):
             continue
         if is_any or _NAMES["like_a_name"].search(name):
             yield Span(start, end)
-
-
-def _is_common(word: str) -> bool:
-    return word.lower() in _common_words()
 
 
 @cache

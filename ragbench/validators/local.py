@@ -46,14 +46,8 @@ _LOGIT_SCALE = 10.0
 """Logits are divided by this, so that all numbers are of one size."""
 
 
-def local_features(
-    chunks: Sequence[ChunkReading], readings: Sequence[PairReading]
-) -> list[tuple[float, ...]]:
-    pairs = zip(chunks, readings, strict=True)
-    return [_features(chunk, reading.logit) for chunk, reading in pairs]
-
-
-def _features(words: ChunkReading, logit: float) -> tuple[float, float]:
+def local_features(words: ChunkReading, logit: float) -> tuple[float, float]:
+    """The numbers of a chunk with a reader's logit, as `LOCAL_FEATURES` names them."""
     return words.logit / _LOGIT_SCALE, logit / _LOGIT_SCALE
 
 
@@ -165,19 +159,17 @@ class LocalValidator(LearnedValidator):
         ]
         chosen = self._chosen(query, texts, [one.logit for one in words]) if asked.weights else []
         chosen = [at for at in chosen if words[at].sentences]
-        readings = (
-            readings_of(
-                self._files,
-                query,
-                [texts[at] for at in chosen],
-                max_length=self.max_length,
-                threads=self.threads,
-            )
-            if chosen
-            else ([], ())
+        if not chosen:
+            return Part(query, findings)
+        readings, about = readings_of(
+            self._files,
+            query,
+            [texts[at] for at in chosen],
+            max_length=self.max_length,
+            threads=self.threads,
         )
-        notes += readings[1]
-        for at, reading in zip(chosen, readings[0], strict=True):
+        notes += about
+        for at, reading in zip(chosen, readings, strict=True):
             findings[at] = Finding(
                 chunk=chunks[at],
                 probability=self._probability(words[at], reading.logit),
@@ -190,7 +182,7 @@ class LocalValidator(LearnedValidator):
         return Part(query, findings)
 
     def _probability(self, words: ChunkReading, logit: float) -> float:
-        return self._weights.probability(self._weights.chunk.logit(_features(words, logit)))
+        return self._weights.probability(self._weights.chunk.logit(local_features(words, logit)))
 
     def _chosen(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
         """Which chunks are read: the best by words, and by meaning where an embedder is given."""
