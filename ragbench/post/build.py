@@ -37,7 +37,6 @@ OPERATORS = Registry(
         "rerank": "ragbench.post.rerank:Rerank",
         "filter.threshold": "ragbench.post.filter:Threshold",
         "filter.top_k": "ragbench.post.filter:TopK",
-        "filter.percentile": "ragbench.post.filter:Percentile",
         "filter.token_budget": "ragbench.post.filter:TokenBudget",
         "filter.dedup": "ragbench.post.filter:Dedup",
         "filter.dedup_near": "ragbench.post.filter:DedupNear",
@@ -327,18 +326,16 @@ def _stage(
     operators = _operators(reading, (*place, "operators"), resources)
     given = {key: one for key, one in entry.items() if key in _OF_STAGE and key != "operators"}
 
+    def time(value: object) -> datetime:
+        if (found := parse_time(value)) is None:
+            raise ConfigError(f"now must be a date, not {shown(value)}")
+        return found
+
     def make() -> PostRetrieval:
-        made = from_settings(PostRetrieval, given, where="stage", made={datetime: _time})
+        made = from_settings(PostRetrieval, given, where="stage", made={datetime: time})
         return cast("PostRetrieval", replace(made, operators=operators))
 
     return reading.built(place, given, make) or PostRetrieval(operators=operators)
-
-
-def _time(value: object) -> datetime:
-    time = parse_time(value)
-    if time is None:
-        raise ConfigError(f"now must be a date, not {shown(value)}")
-    return time
 
 
 def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Literal
 
 from ragbench.core.chat import ChatModel
 from ragbench.llm.schema import ask_structure
@@ -63,36 +60,6 @@ class LlmFilter:
         return OperatorOutput(chunks=in_order(chunks[at - 1] for at in sorted(set(chosen))))
 
 
-def reaching(chunks: Sequence[RankedChunk], least: float) -> OperatorOutput:
-    """Keeps chunks that score at least so much, and those without a score: nothing is known."""
-    kept = [entry for entry in chunks if entry.score is None or entry.score >= least]
-    unscored = sum(entry.score is None for entry in chunks)
-    notes = (f"{unscored} of {len(chunks)} chunks have no score and were kept",) if unscored else ()
-    return OperatorOutput(chunks=in_order(kept), notes=notes)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Percentile(Checked):
-    """Keeps chunks that score at least the p-th percentile of this query's scores.
-
-    The percentile is that of the nearest rank: of n scores in rising order the one at place
-    ``max(1, ceil(p / 100 * n))``. So 50 of four chunks keeps three, 0 keeps all, 100 only the
-    best. A chunk without a score is kept.
-    """
-
-    name = "filter.percentile"
-
-    percentile: Annotated[float, Meta(ge=0, le=100)]
-    """p, from 0 to 100."""
-
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        scores = sorted(entry.score for entry in context.chunks if entry.score is not None)
-        if not scores:
-            return reaching(context.chunks, -math.inf)
-        place = max(1, math.ceil(self.percentile * len(scores) / 100))
-        return reaching(context.chunks, scores[place - 1])
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Threshold(Checked):
     """Keeps chunks with a present score of at least ``min_score``, in their order.
@@ -106,7 +73,11 @@ class Threshold(Checked):
     """On the scale of whatever scored the chunks last."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        return reaching(context.chunks, self.min_score)
+        chunks, least = context.chunks, self.min_score
+        kept = [entry for entry in chunks if entry.score is None or entry.score >= least]
+        unscored = sum(entry.score is None for entry in chunks)
+        note = f"{unscored} of {len(chunks)} chunks have no score and were kept"
+        return OperatorOutput(chunks=in_order(kept), notes=(note,) if unscored else ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

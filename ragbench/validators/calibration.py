@@ -125,7 +125,14 @@ def calibration_text(calibration: Calibration) -> str:
 def read_calibration(path: str, validator: str) -> Calibration:
     try:
         given = json.loads(ReadLimits.of_environment().read_settings(Path(path)))
-        found = _calibration(given)
+        if given["version"] != _VERSION:
+            raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
+        found = Calibration(
+            validator=str(given["validator"]),
+            scale=PlattScale(**given["scale"]),
+            thresholds=Thresholds(**given["thresholds"]),
+            labels=int(given["labels"]),
+        )
     except OSError as error:
         raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -136,17 +143,6 @@ def read_calibration(path: str, validator: str) -> Calibration:
             f"not for '{validator}'"
         )
     return found
-
-
-def _calibration(given: Mapping[str, Any]) -> Calibration:
-    if given["version"] != _VERSION:
-        raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
-    return Calibration(
-        validator=str(given["validator"]),
-        scale=PlattScale(**given["scale"]),
-        thresholds=Thresholds(**given["thresholds"]),
-        labels=int(given["labels"]),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -141,28 +141,28 @@ class _Found:
     probability: float = 0.0
 
     def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
-        proved = [self._is_proved(said, batch[said.number - 1]) for said in answer.passages]
-        self.unproved |= answer.answer_present and not any(proved)
+        is_proved = False
+        for said in answer.passages:
+            place, window, text = batch[said.number - 1]
+            found = [(quote, locate_quote(quote, text)) for quote in said.quotes]
+            self.quotes += len(found)
+            self.fabricated += sum(span is None for _, span in found)
+            spans = {
+                Span(span.start + window.start, span.end + window.start)
+                for quote, span in found
+                if span is not None and says_enough(quote, text)
+            }
+            self.spans[place] |= spans
+            confidence = said.confidence if spans else min(said.confidence, _UNPROVED)
+            self.relevance[place] = max(self.relevance[place], confidence)
+            is_proved |= bool(spans)
         # A quote of another reply proves nothing of this one.
-        if any(proved):
+        if is_proved:
             denied = min(1 - max(answer.confidence, 0.5), _DENIED)
             probability = answer.confidence if answer.answer_present else denied
             self.probability = max(self.probability, probability)
-
-    def _is_proved(self, said: _Said, passage: _Passage) -> bool:
-        """Looks for a passage's quotes; whether one that proves something stands there."""
-        places = [locate_quote(quote, passage.text) for quote in said.quotes]
-        spans = [
-            Span(place.start + passage.window.start, place.end + passage.window.start)
-            for quote, place in zip(said.quotes, places, strict=True)
-            if place is not None and says_enough(quote, passage.text)
-        ]
-        self.quotes += len(places)
-        self.fabricated += places.count(None)
-        self.spans[passage.place].update(spans)
-        confidence = said.confidence if spans else min(said.confidence, _UNPROVED)
-        self.relevance[passage.place] = max(self.relevance[passage.place], confidence)
-        return bool(spans)
+        else:
+            self.unproved |= answer.answer_present
 
     def reasons(self) -> Iterator[str]:
         if self.unproved and not self.probability:
@@ -209,15 +209,13 @@ class LlmValidator(CalibratedValidator):
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         intake = inspect_chunks(query, chunks)
-        passages = self._passages(intake.chunks) if query.strip() else []
         found = _Found(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
-        for batch in self._batches(passages):
+        for batch in self._batches(intake.chunks) if query.strip() else ():
             found.add(_ask(self.chat, query, [one.text for one in batch]), batch)
+        looked_up = zip(intake.chunks, found.relevance, found.spans, strict=True)
         findings = [
             Finding(chunk=chunk, probability=relevance, spans=sorted(spans))
-            for chunk, relevance, spans in zip(
-                intake.chunks, found.relevance, found.spans, strict=True
-            )
+            for chunk, relevance, spans in looked_up
         ]
         return decide(
             query,
@@ -234,20 +232,15 @@ class LlmValidator(CalibratedValidator):
             },
         )
 
-    def _passages(self, chunks: Sequence[Chunk]) -> list[_Passage]:
-        return [
-            _Passage(place, window, chunk.text[slice(*window)])
-            for place, chunk in enumerate(chunks)
-            for window in windows_of(chunk.text, characters=self.characters)
-        ]
-
-    def _batches(self, passages: Sequence[_Passage]) -> list[list[_Passage]]:
+    def _batches(self, chunks: Sequence[Chunk]) -> list[list[_Passage]]:
         batches: list[list[_Passage]] = []
         size = 0
-        for passage in passages:
-            if not batches or size + len(passage.text) > self.characters:
-                batches.append([])
-                size = 0
-            batches[-1].append(passage)
-            size += len(passage.text)
+        for place, chunk in enumerate(chunks):
+            for window in windows_of(chunk.text, characters=self.characters):
+                length = window.end - window.start
+                if not batches or size + length > self.characters:
+                    batches.append([])
+                    size = 0
+                batches[-1].append(_Passage(place, window, chunk.text[slice(*window)]))
+                size += length
         return batches

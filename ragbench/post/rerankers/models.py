@@ -270,11 +270,15 @@ class HttpReranker(Checked):
         Checked.__post_init__(self)
         if needs_model:
             raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
+        headers = dict(self.headers)
+        if self.api_key_env is not None:
+            key = os.environ.get(self.api_key_env)
+            if not key:
+                raise ConfigError(f"http: the environment variable {self.api_key_env} is not set")
+            own = {"Api-Key": key} if self.shape == "pinecone" else {}
+            headers |= own or {"Authorization": f"Bearer {key}"}
         endpoint = JsonEndpoint(
-            self.url,
-            headers={**self.headers, **self._authorization()},
-            timeout=self.timeout,
-            retries=self.retries,
+            self.url, headers=headers, timeout=self.timeout, retries=self.retries
         )
         object.__setattr__(self, "_endpoint", endpoint)
 
@@ -284,26 +288,14 @@ class HttpReranker(Checked):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts, notes = shown_texts(chunks, self.max_characters)
         size = self.batch_size or len(texts)
-        scores = tuple(
-            score
-            for start in range(0, len(texts), size)
-            for score in self._batch(query.text, texts[start : start + size])
-        )
-        return NotedScores(scores, notes)
-
-    def _batch(self, query: str, texts: list[str]) -> list[float]:
         named = {"model": self.model} if self.model else {}
-        asked = FORMS[self.shape](query, texts, self.truncate)
-        answer = self._endpoint.post("", {**named, **asked, **self.request})
-        return _in_order(answer, len(texts), self._endpoint.url)
-
-    def _authorization(self) -> dict[str, str]:
-        if self.api_key_env is None:
-            return {}
-        key = os.environ.get(self.api_key_env)
-        if not key:
-            raise ConfigError(f"http: the environment variable {self.api_key_env} is not set")
-        return {"Api-Key": key} if self.shape == "pinecone" else {"Authorization": f"Bearer {key}"}
+        scores: list[float] = []
+        for start in range(0, len(texts), size):
+            batch = texts[start : start + size]
+            asked = FORMS[self.shape](query.text, batch, self.truncate)
+            answer = self._endpoint.post("", {**named, **asked, **self.request})
+            scores += _in_order(answer, len(batch), self._endpoint.url)
+        return NotedScores(scores, notes)
 
 
 def _in_order(answer: Any, size: int, where: str) -> list[float]:

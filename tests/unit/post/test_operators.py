@@ -32,14 +32,6 @@ KEPT: list[tuple[object, Sequence[Chunk], str]] = [
     ({"filter": "threshold", "min_score": 0.5}, [A, B, C, D], "abc"),
     ({"filter": "threshold", "min_score": 0.51}, [A, B, C, D], "a"),
     ({"filter": "threshold", "min_score": 1.0}, [A, B, C, D], ""),
-    # Scores in rising order: 0.1, 0.5, 0.5, 0.9. The p-th stands at place ceil(p / 100 * 4).
-    *(
-        ({"filter": "percentile", "percentile": p}, [A, B, C, D], kept)
-        for p, kept in (
-            (0.0, "abcd"), (25.0, "abcd"), (25.1, "abc"), (75.0, "abc"), (75.1, "a"), (100.0, "a"),
-        )
-    ),
-    ({"filter": "percentile", "percentile": 90.0}, [U, chunk("v")], "uv"),
     # A budget drops what does not fit and goes on; exactly what is there is kept.
     (
         TokenBudget(budget=20, counter=PIECES),
