@@ -181,10 +181,15 @@ class DedupNear(Checked):
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         kept: list[tuple[RankedChunk, set[str]]] = []
+        union: set[str] = set()
         for entry in context.chunks:
             own = _shingles(entry.chunk.text, self.shingle)
-            if not any(self._resemble(own, other) for _, other in kept):
+            # What resembles a text shares as much with all of them: most are done after one look.
+            # The small number keeps rounding from hiding one.
+            near = len(own & union) >= self.similarity * len(own) - 1e-9
+            if not (near and any(self._resemble(own, other) for _, other in kept)):
                 kept.append((entry, own))
+                union |= own
         return OperatorOutput(chunks=in_order(entry for entry, _ in kept))
 
     def _resemble(self, one: set[str], other: set[str]) -> bool:
