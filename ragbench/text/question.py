@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -96,28 +96,21 @@ _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 
 def holds_type(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
     """Whether a text holds something of a kind that the question does not say itself."""
-    if kind in _NAMED:
-        return _holds_name(text, kind, asked)
     plain = normalise(text)
     if kind is AnswerType.DATE:
-        return _is_new(_RULES["date"].findall(plain), asked)
-    if kind is AnswerType.NUMBER:
+        found = _RULES["date"].findall(plain)
+    elif kind is AnswerType.NUMBER:
         words = [word.strip(".,;:()") for word in plain.split()]
-        return _is_new(filter(_RULES["number_in_text"].search, words), asked)
-    return kind is AnswerType.OTHER or _RULES["reason"].search(plain) is not None
-
-
-def _holds_name(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
-    if not text.isascii() and not any(letter.isupper() for letter in text):
-        return True  # a script without capitals: names cannot be recognised
-    if _is_new(_RULES["capitalised"].findall(text), asked):
-        return True
-    if kind is AnswerType.PERSON:
-        return _is_new(_RULES["people"].findall(normalise(text)), asked)
-    return kind is AnswerType.PLACE and _RULES["preposition"].search(text) is not None
-
-
-def _is_new(found: Iterable[str], asked: frozenset[str]) -> bool:
+        found = list(filter(_RULES["number_in_text"].search, words))
+    elif kind in _NAMED:
+        if not text.isascii() and not any(letter.isupper() for letter in text):
+            return True  # a script without capitals: names cannot be recognised
+        if kind is AnswerType.PLACE and _RULES["preposition"].search(text):
+            return True
+        people = _RULES["people"].findall(plain) if kind is AnswerType.PERSON else []
+        found = [*_RULES["capitalised"].findall(text), *people]
+    else:
+        return kind is AnswerType.OTHER or _RULES["reason"].search(plain) is not None
     return any(asked.isdisjoint(tokenise(one)) for one in found)
 
 

@@ -127,9 +127,10 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
     damaged = [chunk for chunk in written if _DAMAGE.search(chunk.text)]
     what = "with unreadable letters, as a wrong encoding or binary data leaves behind"
     yield from _warning(WarningKind.DAMAGED_TEXT, what, damaged)
-    what, seen = "with the text of an earlier chunk", set[str]()
+    what = "with the text of an earlier chunk"
     plain = [(chunk, " ".join(chunk.text.split()).casefold()) for chunk in written]
-    repeated = [chunk for chunk, text in plain if text in seen or seen.add(text)]
+    first = {text: chunk for chunk, text in reversed(plain)}
+    repeated = [chunk for chunk, text in plain if first[text] is not chunk]
     yield from _warning(WarningKind.DUPLICATE_TEXT, what, repeated)
     what = f"longer than {_LONG} characters: read in windows, whole"
     long = [chunk for chunk in written if len(chunk.text) > _LONG]

@@ -112,7 +112,8 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     windows = [_best_window(asked.weights, sentences) for sentences in pool]
     covered = [_coverage(asked.weights, window.tokens) for window in windows]
     in_pool = [_coverage(local, _best_window(local, sentences).tokens) for sentences in pool]
-    names = asked.names
+    names, worth = asked.names, asked.weights
+    rarest = max(worth.values(), default=0.0) or 1.0
     found: list[ChunkReading] = []
     for place, (text, sentences, window) in enumerate(zip(texts, pool, windows, strict=True)):
         features = (
@@ -121,7 +122,8 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
             _coverage(asked.weights, frozenset[str]().union(*(one.tokens for one in sentences))),
             in_pool[place],
             _pair_share(asked, window),
-            _rarest_missing(asked, window),
+            # The worth of the rarest token that is not there, as a share of the rarest one's.
+            max((v for one, v in worth.items() if one not in window.tokens), default=0.0) / rarest,
             len(names - window.tokens) / len(names) if names else 0.0,
             *_type_agreement(asked, text[slice(*window.span)]),
             max(covered) - covered[place],
@@ -192,13 +194,6 @@ def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
 def _pair_share(asked: Asked, window: _Sentence) -> float:
     pairs = asked.question.pairs
     return len(pairs & window.pairs) / len(pairs) if pairs else 0.0
-
-
-def _rarest_missing(asked: Asked, window: _Sentence) -> float:
-    """The worth of the rarest token that is not there, as a share of the rarest one's."""
-    most = max(asked.weights.values(), default=0.0)
-    missing = [worth for token, worth in asked.weights.items() if token not in window.tokens]
-    return max(missing, default=0.0) / most if most > 0 else 0.0
 
 
 def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:

@@ -86,7 +86,7 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str]) -> _Answer:
     """
 
     def check(value: object) -> _Answer:
-        answer = msgspec.convert(value, _Answer)
+        answer: _Answer = msgspec.convert(value, _Answer)
         for one in answer.passages:
             if not 1 <= one.number <= len(texts):
                 raise ValueError(f"passage {one.number} does not exist: there are {len(texts)}")
