@@ -293,9 +293,10 @@ class LinkExpand(Checked):
         for _ in range(self.depth):
             following: list[str] = []
             for id in frontier:
-                given = [] if id in asked else self.service.neighbours(id, self.top_k)
+                if id in asked:
+                    continue
                 asked.add(id)
-                for entry in newcomers(given)[: self.top_k]:
+                for entry in newcomers(self.service.neighbours(id, self.top_k))[: self.top_k]:
                     if entry.chunk.id not in found:
                         found[entry.chunk.id] = entry
                         following.append(entry.chunk.id)

@@ -159,22 +159,23 @@ def _chunk(position: int, item: object) -> Chunk:
     if not isinstance(item, Mapping):
         raise InputError(f"{where} must be a mapping, not {type(item).__name__}")
     known = cast("Mapping[str, Any]", item)
-    text, metadata = known.get("text"), known.get("metadata") or {}
-    score: object = known.get("score")
+    text, score = known.get("text"), known.get("score")
+    metadata: object = known.get("metadata") or dict[str, Any]()
     if not isinstance(text, str):
         raise InputError(f"{where}: text must be a text, not {type(text).__name__}")
     if not isinstance(metadata, Mapping):
         raise InputError(f"{where}: metadata must be a mapping, not {type(metadata).__name__}")
     # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
-    is_number = isinstance(score, Real) and type(score) is not bool and math.isfinite(score)
-    if score is not None and not is_number:
+    if score is not None and (
+        isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score)
+    ):
         raise InputError(f"{where}: score must be a finite number, not {score!r}")
     held = cast("Mapping[str, Any]", metadata)
     ids = (place.get(key) for place in (known, held) for key in _IDS)
     return Chunk(
         id=next((str(one) for one in ids if one not in (None, "")), ""),
         text=text,
-        score=float(score) if isinstance(score, Real) else None,
+        score=None if score is None else float(score),
         document_id=held.get("document_id"),
         metadata=held,
     )

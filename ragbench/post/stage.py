@@ -254,14 +254,16 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
     rewrote: list[tuple[str, str | None]] = []
     made: list[tuple[str, tuple[str, ...]]] = []
     for entry in output.chunks:
-        known = texts.get(entry.chunk.id)
-        if known is None:
+        before_it = texts.get(entry.chunk.id)
+        if before_it is None:
             # The chunks that it was made of, as `ragbench.post.chunks` notes them.
-            changes: Any = entry.chunk.metadata.get(DERIVED)
-            last: Any = changes[-1] if isinstance(changes, list) and changes else None
-            origins: Any = last.get("from", ()) if isinstance(last, Mapping) else ()
+            changes: object = entry.chunk.metadata.get(DERIVED)
+            noted = cast("list[object]", changes) if isinstance(changes, list) else []
+            last: object = noted[-1] if noted else None
+            known = cast("Mapping[str, Any]", last if isinstance(last, Mapping) else {})
+            origins: Any = known.get("from", ())
             made.append((entry.chunk.id, tuple(map(str, origins))))
-        elif entry.chunk.text not in known:
+        elif entry.chunk.text not in before_it:
             rewrote.append((entry.chunk.id, entry.chunk.text))
     return Step(
         operator=operator,
@@ -283,9 +285,10 @@ def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
     """Takes one retrieval result through the operators."""
-    known: Any = result.metadata
-    embedding = known.get("query_embedding") if isinstance(known, Mapping) else None
-    done = stage.run(Query(text=query, embedding=embedding), result.to_chunks())
+    known: object = result.metadata
+    given = cast("Mapping[str, Any]", known if isinstance(known, Mapping) else {})
+    asked = Query(text=query, embedding=given.get("query_embedding"))
+    done = stage.run(asked, result.to_chunks())
     chunks = [entry.chunk for entry in done.chunks]
     scores = [entry.score for entry in done.chunks if entry.score is not None]
     metadata = [dict(chunk.metadata) for chunk in chunks]

@@ -78,13 +78,8 @@ class ApproximateCounter:
     overrun. docs/post_retrieval.md says how far it is off, by language.
     """
 
-    @property
-    def name(self) -> str:
-        return "approximate"
-
-    @property
-    def approximate(self) -> bool:
-        return True
+    name = "approximate"
+    approximate = True
 
     def count(self, text: str) -> int:
         noise = sum(map(len, _NOISE.findall(text)))
@@ -108,12 +103,10 @@ APPROXIMATE = ApproximateCounter()
 class ModelCounter:
     """Counts by a model's own tokenizer, without the special tokens that it puts around a text."""
 
+    approximate = False
+
     name: str
     tokens: Callable[[str], Sized] = field(repr=False, compare=False)
-
-    @property
-    def approximate(self) -> bool:
-        return False
 
     def count(self, text: str) -> int:
         return len(self.tokens(text))

@@ -110,7 +110,7 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str]) -> _Answer:
             Message(role="user", content=objection),
         ]
         lenient = Schema(definition=_DEFINITION, check=partial(msgspec.convert, type=_Answer))
-        answer = read_structure(chat.complete(messages), lenient)
+        answer: _Answer = read_structure(chat.complete(messages), lenient)
         there = [one for one in answer.passages if 1 <= one.number <= len(texts)]
         return replace(answer, passages=there)
 

@@ -90,10 +90,10 @@ class LlmListwiseReranker(Checked):
 
 def _completed(order: object, size: int) -> list[int]:
     """Places from 0: those named, each once, then the others in their order."""
-    numbers = cast("list[object]", order) if isinstance(order, list) else []
+    numbers = cast("list[object]", order if isinstance(order, list) else [])
     named = [one - 1 for one in numbers if type(one) is int and 0 < one <= size]
     if not named:
-        raise ValueError(f"the language model named none of {size} passages: '{_line(order)}'")
+        raise ValueError(f"the language model named none of {size} passages: '{_line(numbers)}'")
     return list(dict.fromkeys([*named, *range(size)]))
 
 

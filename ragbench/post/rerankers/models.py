@@ -308,7 +308,9 @@ def _in_order(answer: Any, size: int, where: str) -> list[float]:
         raise InterfaceError(f"{where} must answer with a list of results")
     scores: dict[int, float] = {}
     for result in cast("list[Any]", results):
-        fields = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
+        fields: Mapping[str, Any] = (
+            cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
+        )
         index = fields.get("index")
         score = next((fields[name] for name in _SCORES if name in fields), None)
         if type(index) is not int or not isinstance(score, int | float) or not math.isfinite(score):
