@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems
 from ragbench.stats.mean import share_of
 from ragbench.text.question import said_as_clause
-from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.sentences import Span, split_sentences, windows_of
 from ragbench.validators.validator import Validator
 
 
@@ -257,11 +257,13 @@ def run_self_test(
 
 
 def _pair(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion | None:
+    """The answer's place in a passage: the reference, or all that was marked as evidence."""
     # With several places, what is left without one of them may still answer.
     for one in case.evidence if len(case.evidence) == 1 else ():
-        whole = texts.get(one.document_id or "")
-        if whole is not None and one.text in whole:
-            passage = next((text for text in _passages(whole) if one.text in text), whole)
+        whole = texts.get(one.document_id or "", "")
+        windows = (whole[slice(*span)] for span in windows_of(whole, characters=_LONGEST))
+        if one.text in whole:
+            passage = next((text for text in windows if one.text in text), whole)
             return _placed(case, passage, one.text, one.document_id or "")
     for text in case.reference_contexts or ():
         if case.reference and case.reference in text:
@@ -270,26 +272,9 @@ def _pair(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion | None:
 
 
 def _placed(case: Case, passage: str, held: str, document: str) -> AnsweredQuestion:
-    """The reference's place within what was marked, or all that was marked."""
     answer = case.reference if case.reference and case.reference in held else held
     start = passage.index(held) + held.index(answer)
+    end = start + len(answer)
     return AnsweredQuestion(
-        question=case.query,
-        text=passage,
-        start=start,
-        end=start + len(answer),
-        document=document,
+        question=case.query, text=passage, start=start, end=end, document=document
     )
-
-
-def _passages(text: str) -> Iterator[str]:
-    """Paragraphs, joined up to `_LONGEST` characters."""
-    passage = ""
-    for paragraph in text.split("\n\n"):
-        joined = f"{passage}\n\n{paragraph}" if passage else paragraph
-        if passage and len(joined) > _LONGEST:
-            yield passage
-            joined = paragraph
-        passage = joined
-    if passage:
-        yield passage
