@@ -30,7 +30,6 @@ OPERATORS: list[dict[str, Any]] = [
     {"action": "rerank", "type": "lexical"},
     {"action": "filter", "type": "threshold", "min_score": 0.3},
     {"action": "filter", "type": "top_k", "k": 5},
-    {"action": "filter", "type": "percentile", "percentile": 50},
     {"action": "filter", "type": "token_budget", "budget": 2000},
     {"action": "filter", "type": "token_budget", "budget": 2000, "policy": "truncate"},
     {"action": "filter", "type": "dedup"},

@@ -14,11 +14,9 @@ from benchmarks.train_validator.near_miss_changes import WORDING
 from benchmarks.train_validator.near_misses import NEAR_MISS_KINDS, NearMissRules
 from benchmarks.validation_pools import Collection
 from ragbench.text.onnx_pairs import PairReading
-from ragbench.text.sentences import Span
 from ragbench.validators.calibration import shipped_rarity, shipped_weights
 from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import local_features
-from ragbench.validators.objections import object_to, without_echo
 from ragbench.validators.self_test import AnsweredQuestion, QuestionAndText, answering_sentence
 
 Read = Callable[[str, Sequence[str]], list[PairReading]]
@@ -27,8 +25,6 @@ _ANSWERS = ("passage", "sentence", "question and answer")
 
 @dataclass(frozen=True, slots=True)
 class NearMissRow:
-    """A pair that no check of the text objects to."""
-
     question: str
     """Whose id; a fold holds all of a question."""
     values: Matrix
@@ -62,10 +58,9 @@ def near_miss_rows(data: Collection, read: Read, *, per_kind: int) -> Iterator[N
         made = 0
         for id_ in draw.sample(list(pairs), len(pairs)):
             found = _made(kind, pairs[id_], rules, draw)
-            row = None if found is None else _row(id_, found, read, answers=kind in _ANSWERS)
-            made += found is not None
-            if row is not None:
-                yield row
+            if found is not None:
+                made += 1
+                yield _row(id_, found, read, answers=kind in _ANSWERS)
             if made == per_kind:
                 break
 
@@ -83,14 +78,8 @@ def _made(
     return QuestionAndText(pair.question, text)
 
 
-def _row(id_: str, pair: QuestionAndText, read: Read, *, answers: bool) -> NearMissRow | None:
-    """None where a check of the text decides, whatever the weights are."""
-    text = without_echo(*pair) or pair.text
-    if not text.strip():
-        return None
+def _row(id_: str, pair: QuestionAndText, read: Read, *, answers: bool) -> NearMissRow:
     asked = ask(pair.question, shipped_rarity())
-    words = read_in_windows(asked, [text], shipped_weights("lexical", LEXICAL_FEATURES).chunk)
-    (reading,) = read(pair.question, [text])
-    if object_to(pair.question, pair.text, Span(reading.start, reading.end)) is not None:
-        return None
-    return NearMissRow(id_, np.array(local_features(words, [reading])), float(answers))
+    words = read_in_windows(asked, [pair.text], shipped_weights("lexical", LEXICAL_FEATURES).chunk)
+    (reading,) = read(pair.question, [pair.text])
+    return NearMissRow(id_, np.array([local_features(words[0], reading.logit)]), float(answers))

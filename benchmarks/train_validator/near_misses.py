@@ -11,9 +11,9 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ragbench.text.question import said_as_clause
-from ragbench.validators.objections import antonyms
 from ragbench.validators.self_test import (
     AnsweredQuestion,
     QuestionAndText,
@@ -331,6 +331,34 @@ def _near_number(number: str, draw: random.Random) -> str:
         step = draw.choice((-3, -2, -1, 1, 2, 3, 5)) * max(1, 10 ** (len(digits) - 2))
         return str(max(1, int(digits) + step))
     return re.sub(r"\d(?=\D*$)", lambda one: str((int(one[0]) + draw.randint(1, 8)) % 10), number)
+
+
+_ANTONYMS = """
+    first last | minimum maximum | before after | most least | largest smallest |
+    biggest smallest | highest lowest | oldest youngest | longest shortest | earliest latest |
+    best worst | northern southern | north south | east west | eastern western |
+    increase decrease | increased decreased | more fewer | above below | male female | men women |
+    started stopped | won lost | win lose | born killed | upper lower | inside outside |
+    internal external | public private | import export | imports exports | join leave |
+    joined left | rich poor | early late | major minor | positive negative | allowed forbidden |
+    accept reject | accepted rejected | supported opposed | support oppose | adults children |
+    summer winter | created destroyed | built demolished | opened closed | always never |
+    include exclude | included excluded | majority minority | ancient modern | cause prevent |
+    caused prevented | rise fall | rose fell | gain lose | founded dissolved |
+    appointed dismissed | victory defeat | advantage disadvantage | advantages disadvantages |
+    attacked defended
+"""
+
+
+@cache
+def antonyms() -> Mapping[str, tuple[str, ...]]:
+    """English words of which one cannot stand for the other, both ways, in small letters."""
+    found: dict[str, tuple[str, ...]] = {}
+    for pair in _ANTONYMS.split("|"):
+        one, other = pair.split()
+        found[one] = (*found.get(one, ()), other)
+        found[other] = (*found.get(other, ()), one)
+    return found
 
 
 def opposite(pair: AnsweredQuestion, draw: random.Random) -> tuple[str, str] | None:

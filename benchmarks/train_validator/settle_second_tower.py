@@ -25,12 +25,9 @@ from benchmarks.score_cache import ScoreCache
 from benchmarks.train_validator.second_tower import with_second_tower
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
-from ragbench.text.sentences import Span
-from ragbench.validators.calibration import shipped_rarity, shipped_weights
+from ragbench.validators.calibration import logit, shipped_rarity, shipped_weights
 from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import LOCAL_FEATURES, local_features, shipped_reader
-from ragbench.validators.objections import object_to
-from ragbench.validators.verdict import logit
 
 Logit = Callable[[Sequence[float]], float]
 
@@ -72,11 +69,11 @@ def _lacking(pool: Pool, files: OnnxFiles, cache: ScoreCache) -> Iterator[float]
     readings, _ = cache.readings_of(files, query, texts, max_length=512, threads=2)
     known = shipped_weights("local", LOCAL_FEATURES)
     # The logit of a pool whose only chunk reaches the threshold, on the scale of a chunk's.
-    (((_, slope),), bias) = (known.pool.terms, known.pool.bias)
+    (slope,), bias = known.pool.weights, known.pool.bias
     needed = (logit(known.present["document-absent"]) - bias) / slope
-    for row, reading, text in zip(local_features(own, readings), readings, texts, strict=True):
-        objection = object_to(query, text, Span(reading.start, reading.end))
-        if reading.answers is None or objection or known.chunk.logit(row) < needed:
+    for held, reading in zip(own, readings, strict=True):
+        row = local_features(held, reading.logit)
+        if reading.answers is None or known.chunk.logit(row) < needed:
             continue
         yield _reader_logit(known.chunk.logit, row, needed) - reading.answers
 

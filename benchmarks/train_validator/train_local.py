@@ -98,7 +98,8 @@ def _read(pool: Pool, cache: ScoreCache, given: argparse.Namespace) -> Rows | No
     except LookupError:
         return None
     gold = [float(pool.chunks[at].id in pool.question.gold) for at in best]
-    values = np.array(local_features([words[at] for at in best], readings))
+    pairs = zip(best, readings, strict=True)
+    values = np.array([local_features(words[at], one.logit) for at, one in pairs])
     return Rows(pool, values, np.array(gold), tuple(texts))
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import zip_longest
 from typing import Annotated, ClassVar, Literal
 
@@ -16,7 +15,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
 from ragbench.errors import InterfaceError
 from ragbench.llm.schema import ask_text
-from ragbench.post.chunks import KnownTime, age_text, asked_of, known_time, made_from, rewritten
+from ragbench.post.chunks import age_text, asked_of, known_time, made_from, rewritten
 from ragbench.post.operator import (
     AboveZero,
     Checked,
@@ -48,15 +47,13 @@ class Context(Checked):
     """What stands between two of them."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        return OperatorOutput(chunks=tuple(map(self._headed, context.chunks)))
-
-    def _headed(self, entry: RankedChunk) -> RankedChunk:
-        chunk = entry.chunk
-        known = {"document_id": chunk.document_id, **chunk.metadata}
-        parts = [str(known[field]) for field in self.fields if known.get(field) not in (None, "")]
-        if not parts:
-            return entry
-        return rewritten(entry, f"[{self.joined_by.join(parts)}]\n{chunk.text}", by=self.name)
+        chunks: list[RankedChunk] = []
+        for entry in context.chunks:
+            known = {"document_id": entry.chunk.document_id, **entry.chunk.metadata}
+            parts = [str(known[one]) for one in self.fields if known.get(one) not in (None, "")]
+            headed = f"[{self.joined_by.join(parts)}]\n{entry.chunk.text}"
+            chunks.append(rewritten(entry, headed, by=self.name) if parts else entry)
+        return OperatorOutput(chunks=tuple(chunks))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,16 +69,13 @@ class Metadata(Checked):
     """Metadata keys, in the order in which they are written."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        return OperatorOutput(chunks=tuple(map(self._described, context.chunks)))
-
-    def _described(self, entry: RankedChunk) -> RankedChunk:
-        known = entry.chunk.metadata
-        lines = [
-            f"{field}: {known[field]}" for field in self.fields if known.get(field) is not None
-        ]
-        if not lines:
-            return entry
-        return rewritten(entry, "\n".join([entry.chunk.text, *lines]), by=self.name)
+        chunks: list[RankedChunk] = []
+        for entry in context.chunks:
+            known = entry.chunk.metadata
+            lines = [f"{one}: {known[one]}" for one in self.fields if known.get(one) is not None]
+            described = "\n".join([entry.chunk.text, *lines])
+            chunks.append(rewritten(entry, described, by=self.name) if lines else entry)
+        return OperatorOutput(chunks=tuple(chunks))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,18 +109,16 @@ class Neighbours(Checked):
         if not around:
             return entry
         own = entry.chunk
-        before = [one for one in around if _stands_before(one, own)]
-        behind = [one for one in around if one not in before]
+        before: list[Chunk] = []
+        behind: list[Chunk] = []
+        for one in around:
+            same = one.document_id is not None and one.document_id == own.document_id
+            known = one.start is not None and own.start is not None and one.start < own.start
+            (before if same and known else behind).append(one)
         before.sort(key=lambda one: one.start or 0)
         behind.sort(key=lambda one: (one.document_id != own.document_id, one.start or 0))
         text = "\n".join(one.text for one in (*before, own, *behind))
         return rewritten(entry, text, by=self.name, more=[one.id for one in around])
-
-
-def _stands_before(chunk: Chunk, other: Chunk) -> bool:
-    if chunk.document_id is None or chunk.document_id != other.document_id:
-        return False
-    return chunk.start is not None and other.start is not None and chunk.start < other.start
 
 
 REFLECTION_ID = "augment.reflection"
@@ -185,15 +177,15 @@ class Temporal(Checked):
             notes.append(f"{undated} of {len(times)} chunks have no time in '{self.field}'")
         if now is None and undated < len(times):
             notes.append("no 'now' is set: dates were written without ages")
-        chunks = [
-            entry if time is None else self._dated(entry, time, now)
-            for entry, time in zip(context.chunks, times, strict=True)
-        ]
+        chunks: list[RankedChunk] = []
+        for entry, time in zip(context.chunks, times, strict=True):
+            if time is not None:
+                age = "" if now is None else f", {age_text(time, now)}"
+                text = f"[{time.shown}{age}]\n{entry.chunk.text}"
+                chunks.append(rewritten(entry, text, by=self.name))
+            else:
+                chunks.append(entry)
         return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
-
-    def _dated(self, entry: RankedChunk, time: KnownTime, now: datetime | None) -> RankedChunk:
-        age = "" if now is None else f", {age_text(time, now)}"
-        return rewritten(entry, f"[{time.shown}{age}]\n{entry.chunk.text}", by=self.name)
 
 
 Fusion = Literal["concat", "interleave", "weighted", "rrf"]
@@ -236,44 +228,36 @@ def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[
         The union, ranks from 1. Of equal sums the lower id comes first, as in retrieval.
     """
     if fusion == "concat":
-        return in_order(_first_of_each(entry for ranking in rankings for entry in ranking))
-    taken = _first_of_each(
-        entry for turn in zip_longest(*rankings) for entry in turn if entry is not None
-    )
-    if fusion == "interleave":
-        return in_order(taken)
+        given = [entry for ranking in rankings for entry in ranking]
+    else:
+        turns = zip_longest(*rankings)
+        given = [entry for turn in turns for entry in turn if entry is not None]
+    # The last of an id would win: they are looked at from the end.
+    taken = {entry.chunk.id: entry for entry in reversed(given)}
+    order = dict.fromkeys(entry.chunk.id for entry in given)
+    if fusion in ("concat", "interleave"):
+        return in_order(taken[id] for id in order)
     if fusion == "rrf":
         ids = [[entry.chunk.id for entry in ranking] for ranking in rankings]
         sums = reciprocal_rank_scores(ids, weights=weights)
     else:
         sums = _weighted_sums(rankings, weights)
-    scored = [replace(entry, score=sums[entry.chunk.id]) for entry in taken]
-    return in_order(sorted(scored, key=lambda entry: (-sums[entry.chunk.id], entry.chunk.id)))
-
-
-def _first_of_each(entries: Iterable[RankedChunk]) -> list[RankedChunk]:
-    known: dict[str, RankedChunk] = {}
-    for entry in entries:
-        known.setdefault(entry.chunk.id, entry)
-    return list(known.values())
+    best = sorted(order, key=lambda id: (-sums[id], id))
+    return in_order(replace(taken[id], score=sums[id]) for id in best)
 
 
 def _weighted_sums(rankings: Rankings, weights: Sequence[float]) -> dict[str, float]:
     sums: dict[str, list[float]] = {}
     for ranking, weight in zip(rankings, weights, strict=True):
-        met: set[str] = set()
-        for entry, share in zip(ranking, _scaled_scores(ranking), strict=True):
-            if entry.chunk.id not in met:  # a repeated id counts where it stands best
-                met.add(entry.chunk.id)
-                sums.setdefault(entry.chunk.id, []).append(weight * share)
+        scores = [entry.score for entry in ranking if entry.score is not None]
+        shares = min_max(scores)
+        if len(scores) < len(ranking):
+            shares = [1.0 - place / len(ranking) for place in range(len(ranking))]
+        # A repeated id counts where it stands best.
+        own = dict(zip((one.chunk.id for one in reversed(ranking)), reversed(shares), strict=True))
+        for id, share in own.items():
+            sums.setdefault(id, []).append(weight * share)
     return {id: math.fsum(parts) for id, parts in sums.items()}
-
-
-def _scaled_scores(ranking: Sequence[RankedChunk]) -> list[float]:
-    scores = [entry.score for entry in ranking if entry.score is not None]
-    if len(scores) < len(ranking):
-        return [1.0 - place / len(ranking) for place in range(len(ranking))]
-    return min_max(scores)
 
 
 def _joined(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> OperatorOutput:
@@ -302,14 +286,10 @@ class LinkExpand(Checked):
     """Of what was found, against 1 for what stood there; for ``weighted`` and ``rrf``."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        found = self._neighbours(context.chunks[: self.first])
-        return _joined([context.chunks, found], self.fusion, (1.0, self.weight))
-
-    def _neighbours(self, starts: tuple[RankedChunk, ...]) -> list[RankedChunk]:
-        """In breadth: all that is one link away, then all that is two ..."""
+        # In breadth: all that is one link away, then all that is two ...
         asked: set[str] = set()
         found: dict[str, RankedChunk] = {}
-        frontier = [entry.chunk.id for entry in starts]
+        frontier = [entry.chunk.id for entry in context.chunks[: self.first]]
         for _ in range(self.depth):
             following: list[str] = []
             for id in frontier:
@@ -321,7 +301,7 @@ class LinkExpand(Checked):
                         found[entry.chunk.id] = entry
                         following.append(entry.chunk.id)
             frontier = following
-        return list(found.values())
+        return _joined([context.chunks, [*found.values()]], self.fusion, (1.0, self.weight))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

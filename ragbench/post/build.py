@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -37,7 +37,6 @@ OPERATORS = Registry(
         "rerank": "ragbench.post.rerank:Rerank",
         "filter.threshold": "ragbench.post.filter:Threshold",
         "filter.top_k": "ragbench.post.filter:TopK",
-        "filter.percentile": "ragbench.post.filter:Percentile",
         "filter.token_budget": "ragbench.post.filter:TokenBudget",
         "filter.dedup": "ragbench.post.filter:Dedup",
         "filter.dedup_near": "ragbench.post.filter:DedupNear",
@@ -62,15 +61,6 @@ OPERATORS = Registry(
 ``rerank`` are the rerankers."""
 
 
-def types_by_action() -> dict[str, list[str]]:
-    """Each action with its types; no types for one that comes in one form."""
-    found: dict[str, list[str]] = {}
-    for name in OPERATORS.targets():
-        action, dot, kind = name.partition(".")
-        found.setdefault(action, []).extend([kind] if dot else [])
-    return found
-
-
 WRITTEN: Mapping[Any, Any] = {
     TokenCounter: {"type": "string"},
     Reranker: {"type": ["string", "object"], "description": "a reranker"},
@@ -86,18 +76,19 @@ _GIVEN: Mapping[Any, str] = {
 
 def listed(registry: Registry) -> list[dict[str, Any]]:
     """Each operator or reranker: its summary, what it needs, and the schema of its settings."""
-    return [_listed(name, registry.load(name)) for name in registry.targets()]
-
-
-def _listed(name: str, target: Any) -> dict[str, Any]:
-    hints = typing.get_type_hints(target) if isinstance(target, type) else {}
-    given = [_GIVEN[hint] for hint in hints.values() if hint in _GIVEN]
-    return {
-        "name": name,
-        "summary": summary_of(target),
-        "needs": [*getattr(target, "NEEDS", ()), *given],
-        "settings": schema_of_settings(target, WRITTEN),
-    }
+    found: list[dict[str, Any]] = []
+    for name in registry.targets():
+        target: Any = registry.load(name)
+        hints = typing.get_type_hints(target) if isinstance(target, type) else {}
+        given = [_GIVEN[hint] for hint in hints.values() if hint in _GIVEN]
+        one = {
+            "name": name,
+            "summary": summary_of(target),
+            "needs": [*getattr(target, "NEEDS", ()), *given],
+            "settings": schema_of_settings(target, WRITTEN),
+        }
+        found.append(one)
+    return found
 
 
 RERANKERS = Registry(
@@ -195,47 +186,50 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
         raise ConfigError(f"an operator is a mapping with an 'action', not {given!r}")
     settings = {str(key): value for key, value in cast("Mapping[Any, Any]", given).items()}
     resources = resources or Resources()
-    action = settings.get("action")
-    name = str(settings.pop("action")) if is_own(action) else _name(settings)
-    made = _makers(name, resources)
+    action = settings.pop("action", None)
     if is_own(action):
+        name = str(action)
+        made = _makers(name, resources)
         built = built_own(name, settings, folder=resources.folder, made=made)
     else:
+        name = _name(action, settings)
         settings = _with_reranker(settings) if name == "rerank" else settings
+        made = _makers(name, resources)
         built = from_settings(OPERATORS.load(name), settings, where=name, made=made)
     if not isinstance(built, Operator):
         raise ConfigError(f"'{name}' is not an operator: it lacks a name or apply()")
     return built
 
 
-def _name(settings: dict[str, Any]) -> str:
-    """The operator's name; takes what it is made of out of the settings."""
-    actions = types_by_action()
-    action = settings.pop("action", None)
-    if action is None:
-        raise ConfigError(f"the setting 'action' is missing. Known: {', '.join(actions)}")
-    if action not in actions:
-        raise ConfigError(f"unknown action '{action}'.{listed_names(action, list(actions))}")
-    types = actions[action]
-    if not types:
-        return str(action)
-    kind = settings.pop("type", None)
-    if kind is None:
-        raise ConfigError(f"{action}: the setting 'type' is missing. Known: {', '.join(types)}")
-    if kind not in types:
-        raise ConfigError(f"unknown type '{kind}' of {action}.{listed_names(kind, types)}")
-    return f"{action}.{kind}"
+def _name(action: object, settings: dict[str, Any]) -> str:
+    """The operator's name; takes its type out of the settings."""
+    types: dict[str, list[str]] = {}
+    for one in OPERATORS.targets():
+        first, dot, kind = one.partition(".")
+        types.setdefault(first, []).extend([kind] if dot else [])
+    action = _known("action", action, [*types], missing="the setting")
+    if not types[action]:
+        return action
+    missing = f"{action}: the setting"
+    given = settings.pop("type", None)
+    return f"{action}.{_known('type', given, types[action], missing=missing, of=action)}"
+
+
+def _known(key: str, given: object, known: Sequence[str], *, missing: str, of: str = "") -> str:
+    if given is None:
+        raise ConfigError(f"{missing} '{key}' is missing. Known: {', '.join(known)}")
+    if given not in known and not (of == "rerank" and is_own(given)):
+        of = f" of {of}" if of else ""
+        raise ConfigError(f"unknown {key} '{given}'{of}.{listed_names(given, known)}")
+    return str(given)
 
 
 def _with_reranker(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of a rerank operator, with those of its reranker in one place."""
     if "reranker" in settings:
         return settings
-    kind, known = settings.pop("type", None), list(RERANKERS.targets())
-    if kind is None:
-        raise ConfigError(f"rerank: the setting 'type' is missing. Known: {', '.join(known)}")
-    if not is_own(kind) and kind not in known:
-        raise ConfigError(f"unknown type '{kind}' of rerank.{listed_names(kind, known)}")
+    known, given = [*RERANKERS.targets()], settings.pop("type", None)
+    kind = _known("type", given, known, missing="rerank: the setting", of="rerank")
     own = {key: settings.pop(key) for key in _OF_RERANK if key in settings}
     return {**own, "reranker": {"name": kind, **settings}}
 
@@ -245,10 +239,8 @@ def _makers(name: str, resources: Resources) -> Makers:
 
     def resource(value: object, setting: str, kind: type, lacking: str) -> Any:
         if value is not None:
-            raise ConfigError(
-                f"{name}: '{setting}' is not a setting of an operator: it stands at the top of the "
-                "file"
-            )
+            place = "it stands at the top of the file"
+            raise ConfigError(f"{name}: '{setting}' is not a setting of an operator: {place}")
         held = getattr(resources, setting)
         if not isinstance(held, kind):
             raise ConfigError(f"{name} {lacking}")
@@ -265,14 +257,12 @@ def _makers(name: str, resources: Resources) -> Makers:
         ("service", ChunkNeighbours, f"{asks} neighbours(chunk_id, top_k)"),
         ("chat", ChatModel, "needs a language model, and none was given"),
     )
-    return {
-        **{
-            kind: partial(resource, setting=setting, kind=kind, lacking=lacking)
-            for setting, kind, lacking in wanted
-        },
-        TokenCounter: counter,
-        Reranker: partial(build_reranker, chat=resources.chat, folder=resources.folder),
+    made: dict[Any, Any] = {
+        kind: partial(resource, setting=setting, kind=kind, lacking=lacking)
+        for setting, kind, lacking in wanted
     }
+    rerankers = partial(build_reranker, chat=resources.chat, folder=resources.folder)
+    return {**made, TokenCounter: counter, Reranker: rerankers}
 
 
 _OF_STAGE = ("operators", "on_error", "score_field", "now")
@@ -336,18 +326,16 @@ def _stage(
     operators = _operators(reading, (*place, "operators"), resources)
     given = {key: one for key, one in entry.items() if key in _OF_STAGE and key != "operators"}
 
+    def time(value: object) -> datetime:
+        if (found := parse_time(value)) is None:
+            raise ConfigError(f"now must be a date, not {shown(value)}")
+        return found
+
     def make() -> PostRetrieval:
-        made = from_settings(PostRetrieval, given, where="stage", made={datetime: _time})
+        made = from_settings(PostRetrieval, given, where="stage", made={datetime: time})
         return cast("PostRetrieval", replace(made, operators=operators))
 
     return reading.built(place, given, make) or PostRetrieval(operators=operators)
-
-
-def _time(value: object) -> datetime:
-    time = parse_time(value)
-    if time is None:
-        raise ConfigError(f"now must be a date, not {shown(value)}")
-    return time
 
 
 def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:
@@ -361,11 +349,12 @@ def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tup
 
 def _resources(reading: SettingsFile, top: Mapping[str, Any], given: Resources) -> Resources:
     """The resources that the file names, over those that were given."""
-    found: dict[str, Any] = {}
-    for key, kinds in _SHARED.items():
-        if top.get(key) is not None:
-            found[key] = reading.built((key,), top[key], partial(_loaded, top[key], kinds))
-    named = {key: value for key, value in found.items() if value is not None}
+    found = {
+        key: reading.built((key,), top[key], partial(_loaded, top[key], kinds))
+        for key, kinds in _SHARED.items()
+        if top.get(key) is not None
+    }
+    named: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
     return replace(given, **named)
 
 

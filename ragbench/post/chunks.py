@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from numbers import Real
@@ -138,23 +139,19 @@ def written_back(
     score_field: str | None,
 ) -> list[dict[str, Any]]:
     """Chunks as items: an item that came in with its other keys, text and score updated."""
-    items = {
+    items: dict[str, Mapping[str, Any]] = {
         chunk.id: item for chunk, item in zip(given, data.get("memory_data") or [], strict=True)
     }
-    return [_item(entry, items.get(entry.chunk.id, {}), score_field) for entry in chunks]
-
-
-def _item(entry: RankedChunk, item: Mapping[str, Any], score_field: str | None) -> dict[str, Any]:
-    chunk = entry.chunk
-    metadata: Mapping[str, Any] = chunk.metadata
-    if score_field is not None and entry.score is not None:
-        metadata = {**metadata, score_field: entry.score}
-    new = {**item, "text": chunk.text, "metadata": metadata}
-    if not item:
-        new["id"] = chunk.id
-    if entry.score is not None or "score" in item:
-        new["score"] = entry.score
-    return new
+    written: list[dict[str, Any]] = []
+    for entry in chunks:
+        item = items.get(entry.chunk.id, {"id": entry.chunk.id})
+        new = {**item, "text": entry.chunk.text, "metadata": entry.chunk.metadata}
+        if entry.score is not None or "score" in item:
+            new["score"] = entry.score
+        if score_field is not None and entry.score is not None:
+            new["metadata"] = {**entry.chunk.metadata, score_field: entry.score}
+        written.append(new)
+    return written
 
 
 def _chunk(position: int, item: object) -> Chunk:
@@ -162,47 +159,34 @@ def _chunk(position: int, item: object) -> Chunk:
     if not isinstance(item, Mapping):
         raise InputError(f"{where} must be a mapping, not {type(item).__name__}")
     known = cast("Mapping[str, Any]", item)
-    text, metadata = known.get("text"), known.get("metadata")
+    text, score = known.get("text"), known.get("score")
+    metadata: object = known.get("metadata") or dict[str, Any]()
     if not isinstance(text, str):
         raise InputError(f"{where}: text must be a text, not {type(text).__name__}")
-    if metadata is None:
-        metadata = {}
     if not isinstance(metadata, Mapping):
         raise InputError(f"{where}: metadata must be a mapping, not {type(metadata).__name__}")
+    # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
+    if score is not None and (
+        isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score)
+    ):
+        raise InputError(f"{where}: score must be a finite number, not {score!r}")
     held = cast("Mapping[str, Any]", metadata)
+    ids = (place.get(key) for place in (known, held) for key in _IDS)
     return Chunk(
-        id=_id(known, held),
+        id=next((str(one) for one in ids if one not in (None, "")), ""),
         text=text,
-        score=_score(where, known.get("score")),
+        score=None if score is None else float(score),
         document_id=held.get("document_id"),
         metadata=held,
     )
 
 
-def _id(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
-    for place in (item, metadata):
-        for key in _IDS:
-            if place.get(key) not in (None, ""):
-                return str(place[key])
-    return ""
-
-
-def _score(where: str, score: object) -> float | None:
-    if score is None:
-        return None
-    # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
-    if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score):
-        raise InputError(f"{where}: score must be a finite number, not {score!r}")
-    return float(score)
-
-
 Precision = Literal["year", "month", "day", "time"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECONDS_FROM = 1e11
-"""Seconds would lie in the year 5138: such numbers are milliseconds ..."""
-_MICROSECONDS_FROM = 1e14
-_NANOSECONDS_FROM = 1e17
+_PARTS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+"""From how large a number on it is nanoseconds, microseconds, milliseconds, and how many of them
+are a second: 1e11 seconds would lie in the year 5138."""
 _YEARS = range(1000, 3000)
 """Whole numbers that are years: as seconds they would lie in the first hour of 1970."""
 _DAYS = range(19_000_101, 21_001_232)
@@ -267,47 +251,27 @@ def _from_number(number: float) -> KnownTime | None:
     whole = int(number) if number.is_integer() else -1
     if whole in _YEARS:
         return _of_day(date(whole, 1, 1), "year")
-    if whole in _DAYS:
-        try:
+    with suppress(ValueError, OverflowError):
+        if whole in _DAYS:
             return _of_day(date.fromisoformat(str(whole)))
-        except ValueError:
-            pass
-    size, seconds = abs(number), number
-    for limit, parts in (
-        (_NANOSECONDS_FROM, 1e9),
-        (_MICROSECONDS_FROM, 1e6),
-        (_MILLISECONDS_FROM, 1e3),
-    ):
-        if size >= limit:
-            seconds = number / parts
-            break
-    try:
-        return KnownTime(time=_EPOCH + timedelta(seconds=seconds), precision="time")
-    except OverflowError:
-        return None
+    parts = next((parts for least, parts in _PARTS if abs(number) >= least), 1.0)
+    with suppress(OverflowError):
+        return KnownTime(time=_EPOCH + timedelta(seconds=number / parts), precision="time")
+    return None
 
 
 def _from_text(text: str) -> KnownTime | None:
-    try:
+    with suppress(ValueError):
         return _from_number(float(text))
-    except ValueError:
-        pass
     if len(text) > _LONGEST:
         return None
-    try:
+    with suppress(ValueError):
         return _of_day(date.fromisoformat(text))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         return known_time(datetime.fromisoformat(text))
-    except ValueError:
-        return _as_people_write(text)
-
-
-def _as_people_write(text: str) -> KnownTime | None:
-    """By dateutil. What a text leaves out comes from a default: two of them show what that is."""
     from dateutil import parser  # type: ignore[import-untyped]
 
+    # What a text leaves out comes from a default: two of them show what that is.
     try:
         first, second = (
             parser.parse(text, default=datetime(year, month, day, hour))
@@ -321,20 +285,16 @@ def _as_people_write(text: str) -> KnownTime | None:
         return _of_day(date(first.year, 1, 1), "year")
     if first.day != second.day:
         return _of_day(date(first.year, first.month, 1), "month")
-    if first.hour != second.hour:
-        return _of_day(first.date())
-    return known_time(first)
+    return _of_day(first.date()) if first.hour != second.hour else known_time(first)
 
 
 def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
     """How old each chunk is. None for a chunk without a time."""
     times = [parse_time(chunk.metadata.get(field)) for chunk in chunks]
-    known = [time for time in times if time is not None]
-    if not known:
-        return [None] * len(chunks)
-    present = max(known) if now is None else parse_time(now) or max(known)
+    newest = max((time for time in times if time is not None), default=None)
+    present = parse_time(now) or newest
     return [
-        None if time is None else max(0.0, (present - time).total_seconds() / 3600)
+        max(0.0, (present - time).total_seconds() / 3600) if present and time else None
         for time in times
     ]
 
@@ -342,15 +302,11 @@ def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> 
 def age_text(known: KnownTime, now: datetime) -> str:
     """An age in words, no more precise than the time: "12 days old", "this year", "in 2 months"."""
     then, today = known.time.astimezone(UTC).date(), now.astimezone(UTC).date()
-    if known.precision == "year":
-        return _ago(today.year - then.year, "year", "this year")
-    if known.precision == "month":
-        months = 12 * (today.year - then.year) + today.month - then.month
-        return _ago(months, "month", "this month")
-    return _ago((today - then).days, "day", "today")
-
-
-def _ago(count: int, unit: str, none: str) -> str:
+    months = 12 * (today.year - then.year) + today.month - then.month
+    count, unit, none = {
+        "year": (today.year - then.year, "year", "this year"),
+        "month": (months, "month", "this month"),
+    }.get(known.precision, ((today - then).days, "day", "today"))
     if count == 0:
         return none
     amount = f"{abs(count)} {unit if abs(count) == 1 else f'{unit}s'}"

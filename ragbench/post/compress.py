@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.core.chat import ChatModel
@@ -62,39 +61,29 @@ class Abstractive(Checked):
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         question, chunks = context.query.text, context.chunks
-        if not chunks:
-            return OperatorOutput(chunks=chunks)
         if self.scope == "all":
-            summary = self._summary(question, chunks)
-            made = (
-                [] if summary is None else [made_from(chunks, summary, id=SUMMARY_ID, by=self.name)]
-            )
+            summary = self._summary(question, chunks) if chunks else None
+            made = [made_from(chunks, summary, id=SUMMARY_ID, by=self.name)] if summary else []
         else:
             made = [new for entry in chunks if (new := self._shortened(question, entry))]
-        fitting = [new for entry in made if (new := self._within_budget(entry))]
-        return OperatorOutput(chunks=in_order(fitting))
+        fitting = [
+            entry
+            if self.budget is None or self.counter.count(entry.chunk.text) <= self.budget
+            else truncated(entry, self.budget, self.counter, by=self.name)
+            for entry in made
+        ]
+        return OperatorOutput(chunks=in_order(one for one in fitting if one is not None))
 
     def _shortened(self, question: str, entry: RankedChunk) -> RankedChunk | None:
         summary = self._summary(question, [entry])
-        if summary is None:
-            return None
-        if self.counter.count(summary) >= self.counter.count(entry.chunk.text):
+        if summary and self.counter.count(summary) >= self.counter.count(entry.chunk.text):
             return entry
-        return rewritten(entry, summary, by=self.name)
+        return rewritten(entry, summary, by=self.name) if summary else None
 
     def _summary(self, question: str, entries: Sequence[RankedChunk]) -> str | None:
+        """None where the model replied with the word for nothing; case and marks do not count."""
         text = ask_text(self.chat, asked_of(_TASK, question, entries))
-        return None if _says_nothing(text) else text
-
-    def _within_budget(self, entry: RankedChunk) -> RankedChunk | None:
-        if self.budget is None or self.counter.count(entry.chunk.text) <= self.budget:
-            return entry
-        return truncated(entry, self.budget, self.counter, by=self.name)
-
-
-def _says_nothing(text: str) -> bool:
-    """Whether a model replied with the word that it was asked for; case and marks do not count."""
-    return text.strip(" \n\t.!:*_`'\"").upper() == NOTHING
+        return None if text.strip(" \n\t.!:*_`'\"").upper() == NOTHING else text
 
 
 def inverse_frequency(texts: int, holding: int) -> float:
@@ -163,86 +152,42 @@ class Extractive(Checked):
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every text that goes out is made of slices of one that came in."""
         texts = [entry.chunk.text for entry in context.chunks]
+        if not texts:
+            return OperatorOutput(chunks=())
         notes = [ESTIMATED] if self.counter.approximate else []
-        taken = self._by_relevance(context.query.text, texts)
-        if taken is None:
+        query = QueryWords.among(context.query.text, texts)
+        sentences = [
+            (-query.worth(query.held_by(text[slice(*span)])), place, span)
+            for place, text in enumerate(texts)
+            for span in split_sentences(text)
+        ]
+        relevant = sorted(one for one in sentences if one[0])
+        if not relevant:
             notes.append("no sentence shares a word with the question: the first ones were kept")
-            taken = self._in_reading_order(texts)
+        taken = self._fitting(texts, [one[1:] for one in relevant or sentences])
         chunks = [
-            self._compressed(entry, taken[place])
+            sliced(entry, _joined(sorted(taken[place]), entry.chunk.text), by=self.name)
             for place, entry in enumerate(context.chunks)
             if place in taken
         ]
-        return OperatorOutput(chunks=in_order(chunks), notes=tuple(notes) if texts else ())
+        return OperatorOutput(chunks=in_order(chunks), notes=tuple(notes))
 
-    def _by_relevance(self, question: str, texts: Sequence[str]) -> dict[int, list[Span]] | None:
-        """Sentences by the place of their chunk; None when none is relevant.
-
-        A sentence is at most as relevant as its whole chunk. So the chunks wait in a queue by
-        their own relevance, and one is cut into sentences only when its turn comes.
-        """
-        if not texts:
-            return None
-        query = QueryWords.among(question, texts)
-        queue: list[tuple[float, int, int, Span | None]] = [
-            (-worth, place, -1, None)
-            for place, text in enumerate(texts)
-            if (worth := query.worth(query.held_by(text)))
-        ]
-        if not queue:
-            return None
-        heapq.heapify(queue)
-        basket = _Basket(budget=self.budget, counter=self.counter)
-        while queue and not basket.is_full:
-            _, place, number, span = heapq.heappop(queue)
-            if span is not None:
-                basket.offer(place, number, span, texts[place])
-                continue
-            for at, sentence in enumerate(split_sentences(texts[place])):
-                part = texts[place][sentence.start : sentence.end]
-                worth = query.worth(query.held_by(part))
-                if worth:
-                    heapq.heappush(queue, (-worth, place, at, sentence))
-        return basket.spans()
-
-    def _in_reading_order(self, texts: Sequence[str]) -> dict[int, list[Span]]:
-        basket = _Basket(budget=self.budget, counter=self.counter)
-        for place, text in enumerate(texts):
-            for at, sentence in enumerate(split_sentences(text)):
-                if basket.is_full:
-                    return basket.spans()
-                basket.offer(place, at, sentence, text)
-        return basket.spans()
-
-    def _compressed(self, entry: RankedChunk, spans: Sequence[Span]) -> RankedChunk:
-        return sliced(entry, _joined(spans, entry.chunk.text), by=self.name)
-
-
-@dataclass(kw_only=True, slots=True)
-class _Basket:
-    """Sentences within a budget."""
-
-    budget: int
-    counter: TokenCounter
-    used: int = 0
-    is_full: bool = False
-    taken: dict[int, list[tuple[int, Span]]] = field(
-        default_factory=dict[int, list[tuple[int, Span]]]
-    )
-
-    def offer(self, place: int, number: int, span: Span, text: str) -> None:
-        """Takes the sentence if it fits; one that does not fit may end it."""
-        cost = self.counter.count(text[span.start : span.end])
-        if self.used + cost <= self.budget:
-            self.used += cost
-            self.taken.setdefault(place, []).append((number, span))
-            self.is_full = self.used == self.budget
-        else:
-            self.is_full = self.used >= _NEARLY * self.budget
-
-    def spans(self) -> dict[int, list[Span]]:
-        """What was taken, in reading order, by the place of the chunk."""
-        return {place: [span for _, span in sorted(found)] for place, found in self.taken.items()}
+    def _fitting(
+        self, texts: Sequence[str], sentences: Iterable[tuple[int, Span]]
+    ) -> dict[int, list[Span]]:
+        """The sentences that fit the budget, by the place of their text."""
+        used = 0
+        taken: dict[int, list[Span]] = {}
+        for place, span in sentences:
+            cost = self.counter.count(texts[place][slice(*span)])
+            if used + cost <= self.budget:
+                used += cost
+                taken.setdefault(place, []).append(span)
+            elif used >= _NEARLY * self.budget:
+                break
+            if used == self.budget:
+                break
+        return taken
 
 
 def _joined(spans: Sequence[Span], text: str) -> list[Span]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Literal
 
 from ragbench.core.chat import ChatModel
 from ragbench.llm.schema import ask_structure
@@ -23,7 +20,7 @@ from ragbench.post.operator import (
     in_order,
 )
 from ragbench.text.sentences import Span, split_sentences
-from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter, count_within
+from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.text.tokens import normalise, tokenise
 
 
@@ -63,36 +60,6 @@ class LlmFilter:
         return OperatorOutput(chunks=in_order(chunks[at - 1] for at in sorted(set(chosen))))
 
 
-def reaching(chunks: Sequence[RankedChunk], least: float) -> OperatorOutput:
-    """Keeps chunks that score at least so much, and those without a score: nothing is known."""
-    kept = [entry for entry in chunks if entry.score is None or entry.score >= least]
-    unscored = sum(entry.score is None for entry in chunks)
-    notes = (f"{unscored} of {len(chunks)} chunks have no score and were kept",) if unscored else ()
-    return OperatorOutput(chunks=in_order(kept), notes=notes)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Percentile(Checked):
-    """Keeps chunks that score at least the p-th percentile of this query's scores.
-
-    The percentile is that of the nearest rank: of n scores in rising order the one at place
-    ``max(1, ceil(p / 100 * n))``. So 50 of four chunks keeps three, 0 keeps all, 100 only the
-    best. A chunk without a score is kept.
-    """
-
-    name = "filter.percentile"
-
-    percentile: Annotated[float, Meta(ge=0, le=100)]
-    """p, from 0 to 100."""
-
-    def apply(self, context: OperatorInput) -> OperatorOutput:
-        scores = sorted(entry.score for entry in context.chunks if entry.score is not None)
-        if not scores:
-            return reaching(context.chunks, -math.inf)
-        place = max(1, math.ceil(self.percentile * len(scores) / 100))
-        return reaching(context.chunks, scores[place - 1])
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Threshold(Checked):
     """Keeps chunks with a present score of at least ``min_score``, in their order.
@@ -106,7 +73,11 @@ class Threshold(Checked):
     """On the scale of whatever scored the chunks last."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        return reaching(context.chunks, self.min_score)
+        chunks, least = context.chunks, self.min_score
+        kept = [entry for entry in chunks if entry.score is None or entry.score >= least]
+        unscored = sum(entry.score is None for entry in chunks)
+        note = f"{unscored} of {len(chunks)} chunks have no score and were kept"
+        return OperatorOutput(chunks=in_order(kept), notes=(note,) if unscored else ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,8 +103,8 @@ class TokenBudget(Checked):
         left = self.budget
         kept: list[RankedChunk] = []
         for entry in context.chunks:
-            cost = count_within(self.counter, entry.chunk.text, left)
-            if cost is not None:
+            cost = self.counter.count(entry.chunk.text)
+            if cost <= left:
                 kept.append(entry)
                 left -= cost
             elif self.policy == "truncate":
@@ -181,20 +152,14 @@ class Dedup:
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         kept: list[RankedChunk] = []
-        ids: set[str] = set()
-        texts: set[str] = set()
+        known: set[tuple[str, str]] = set()
         for entry in context.chunks:
-            text = _plain(entry.chunk.text)
-            if entry.chunk.id not in ids and text not in texts:
+            text = " ".join(unicodedata.normalize("NFKC", entry.chunk.text).split())
+            own = {("id", entry.chunk.id), ("text", text)}
+            if known.isdisjoint(own):
                 kept.append(entry)
-            ids.add(entry.chunk.id)
-            texts.add(text)
+            known |= own
         return OperatorOutput(chunks=in_order(kept))
-
-
-def _plain(text: str) -> str:
-    normal = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return " ".join(normal.split())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,19 +180,17 @@ class DedupNear(Checked):
     """Words a shingle, at least 1."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        kept: list[RankedChunk] = []
-        known: list[set[str]] = []
+        kept: list[tuple[RankedChunk, set[str]]] = []
         union: set[str] = set()
         for entry in context.chunks:
-            shingles = _shingles(entry.chunk.text, self.shingle)
-            # A text shares at least similarity * its size with one that it resembles, and so with
-            # the union: most are done with after one look. The sum keeps rounding from hiding one.
-            near = len(shingles & union) >= self.similarity * len(shingles) - 1e-9
-            if not (near and any(self._resemble(shingles, other) for other in known)):
-                known.append(shingles)
-                union |= shingles
-                kept.append(entry)
-        return OperatorOutput(chunks=in_order(kept))
+            own = _shingles(entry.chunk.text, self.shingle)
+            # What resembles a text shares as much with all of them: most are done after one look.
+            # The small number keeps rounding from hiding one.
+            near = len(own & union) >= self.similarity * len(own) - 1e-9
+            if not (near and any(self._resemble(own, other) for _, other in kept)):
+                kept.append((entry, own))
+                union |= own
+        return OperatorOutput(chunks=in_order(entry for entry, _ in kept))
 
     def _resemble(self, one: set[str], other: set[str]) -> bool:
         # Two texts without a word are the same.

@@ -18,7 +18,6 @@ from ragbench.post.operator import (
     NotNegative,
     OperatorInput,
     OperatorOutput,
-    RankedChunk,
     in_order,
     refuse,
 )
@@ -43,20 +42,17 @@ class Chat(Checked):
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
-        turns = [(self._role(entry), entry.chunk.text) for entry in context.chunks]
+        turns: list[tuple[str, str]] = []
+        for entry in context.chunks:
+            role = " ".join(str(entry.chunk.metadata.get(self.role_field) or "").split())
+            turns.append((role or self.default_role, entry.chunk.text))
         if self.style == "json":
-            text = json.dumps(
-                [{"role": role, "content": text} for role, text in turns], ensure_ascii=False
-            )
+            objects = [{"role": role, "content": text} for role, text in turns]
+            text = json.dumps(objects, ensure_ascii=False)
         else:  # indented, so that no text can pass for the next turn
-            text = "\n".join(
-                f"{role}: " + "\n  ".join(spoken.splitlines()) for role, spoken in turns
-            )
+            lines = [f"{role}: " + "\n  ".join(said.splitlines()) for role, said in turns]
+            text = "\n".join(lines)
         return OperatorOutput(chunks=context.chunks, history_text=text)
-
-    def _role(self, entry: RankedChunk) -> str:
-        role = entry.chunk.metadata.get(self.role_field)
-        return " ".join(str(role).split()) if role not in (None, "") else self.default_role
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,17 +96,16 @@ class JsonFormat(Checked):
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
+        own = ("rank", "score", "initial_rank", "initial_score")
         objects = [
-            {field: _value(entry, field) for field in self.fields} for entry in context.chunks
+            {
+                field: _plain(getattr(entry if field in own else entry.chunk, field))
+                for field in self.fields
+            }
+            for entry in context.chunks
         ]
         text = json.dumps(objects, ensure_ascii=False, indent=self.indent, allow_nan=False)
         return OperatorOutput(chunks=context.chunks, history_text=text)
-
-
-def _value(entry: RankedChunk, field: Field) -> object:
-    if field in ("rank", "score", "initial_rank", "initial_score"):
-        return _plain(getattr(entry, field))
-    return _plain(getattr(entry.chunk, field))
 
 
 def _plain(value: object) -> object:
@@ -158,31 +153,17 @@ class Template:
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
-        question = context.query.text
-        blocks = [_filled(self.template, _known(entry, question)) for entry in context.chunks]
-        around = {"question": question}
-        text = "".join(
-            (
-                _filled(self.header, around),
-                self.separator.join(blocks),
-                _filled(self.footer, around),
-            )
-        )
+        around: dict[str, object] = {"question": context.query.text}
+        blocks: list[str] = []
+        for entry in context.chunks:
+            chunk = entry.chunk
+            known = {f"metadata.{key}": value for key, value in chunk.metadata.items()} | around
+            known |= {"text": chunk.text, "id": chunk.id, "document_id": chunk.document_id}
+            score = "" if entry.score is None else f"{entry.score:.4g}"
+            blocks.append(_filled(self.template, {**known, "rank": entry.rank, "score": score}))
+        header, footer = _filled(self.header, around), _filled(self.footer, around)
+        text = f"{header}{self.separator.join(blocks)}{footer}"
         return OperatorOutput(chunks=context.chunks, history_text=text)
-
-
-def _known(entry: RankedChunk, question: str) -> dict[str, object]:
-    chunk = entry.chunk
-    known: dict[str, object] = {f"metadata.{key}": value for key, value in chunk.metadata.items()}
-    score = "" if entry.score is None else f"{entry.score:.4g}"
-    return known | {
-        "text": chunk.text,
-        "id": chunk.id,
-        "rank": entry.rank,
-        "score": score,
-        "document_id": chunk.document_id,
-        "question": question,
-    }
 
 
 def _filled(template: str, known: Mapping[str, object]) -> str:
@@ -218,6 +199,7 @@ _IMPOSSIBLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 # A reader turns a bare carriage return into a line feed, section 2.11 ...
 _IN_TEXT = {"\r": "&#13;"}
 # ... and white space in an attribute into spaces, section 3.3.3.
+_TWICE = "fields name an attribute twice; index, id, score and document_id are always there"
 _IN_ATTRIBUTE = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;", '"': "&quot;"}
 
 
@@ -240,35 +222,35 @@ class Xml:
     """Metadata keys that become attributes."""
 
     def __post_init__(self) -> None:
+        names = ("index", "id", "score", "document_id", *self.fields)
         refuse(
             _no_name("root", self.root),
             _no_name("element", self.element),
             *(_no_name("fields", field) for field in self.fields),
-            _repeated(("index", "id", "score", "document_id", *self.fields)),
+            None if len(set(names)) == len(names) else _TWICE,
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
-        lines = [self._line(entry) for entry in context.chunks]
+        lines: list[str] = []
+        for entry in context.chunks:
+            chunk = entry.chunk
+            known: dict[str, object] = {
+                "index": entry.rank,
+                "id": chunk.id,
+                "score": None if entry.score is None else f"{entry.score:.4g}",
+                "document_id": chunk.document_id,
+                **{field: chunk.metadata.get(field) for field in self.fields},
+            }
+            attributes = "".join(
+                f' {name}="{_escaped(str(value), _IN_ATTRIBUTE)}"'
+                for name, value in known.items()
+                if value is not None
+            )
+            text = _escaped(chunk.text, _IN_TEXT)
+            lines.append(f"<{self.element}{attributes}>{text}</{self.element}>")
         text = "\n".join([f"<{self.root}>", *lines, f"</{self.root}>"])
         return OperatorOutput(chunks=context.chunks, history_text=text)
-
-    def _line(self, entry: RankedChunk) -> str:
-        chunk = entry.chunk
-        known: dict[str, object] = {"index": entry.rank, "id": chunk.id}
-        if entry.score is not None:
-            known["score"] = f"{entry.score:.4g}"
-        if chunk.document_id is not None:
-            known["document_id"] = chunk.document_id
-        known |= {
-            field: chunk.metadata[field]
-            for field in self.fields
-            if chunk.metadata.get(field) is not None
-        }
-        attributes = "".join(
-            f' {name}="{_escaped(str(value), _IN_ATTRIBUTE)}"' for name, value in known.items()
-        )
-        return f"<{self.element}{attributes}>{_escaped(chunk.text, _IN_TEXT)}</{self.element}>"
 
 
 def _escaped(text: str, more: dict[str, str]) -> str:
@@ -279,9 +261,3 @@ def _no_name(field: str, name: str) -> str | None:
     if _NAME.fullmatch(name):
         return None
     return f"{field} holds '{name}', which is not a name in XML: letters, digits, '_', '-' and '.'"
-
-
-def _repeated(names: tuple[str, ...]) -> str | None:
-    if len(set(names)) == len(names):
-        return None
-    return "fields name an attribute twice; index, id, score and document_id are always there"

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections import abc
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
-from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    Protocol,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    runtime_checkable,
-)
+from typing import Annotated, Any, Protocol, get_args, get_type_hints, runtime_checkable
 
+import msgspec
 from msgspec import Meta
 
 from ragbench.core.chunk import Chunk
@@ -165,7 +154,10 @@ NotNegative = Annotated[int, Meta(ge=0)]
 Weight = Annotated[float, Meta(ge=0)]
 AboveZero = Annotated[float, Meta(gt=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Filled = Annotated[str, Meta(min_length=1)]
+Filled = Annotated[str, Meta(min_length=1, pattern=r"\S")]
+
+
+_BOUNDS = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
 
 
 class Checked:
@@ -185,35 +177,23 @@ def _hints(kind: Any) -> Sequence[tuple[str, Any]]:
 
 
 def _problem(name: str, value: Any, hint: Any) -> str | None:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if value is None:
-        return None
-    if origin is Annotated:
-        return _out_of(name, value, arguments[1]) or _problem(name, value, arguments[0])
-    if origin is Literal and value not in arguments:
-        return f"{name} must be one of {', '.join(map(str, arguments))}, not {value!r}"
-    if hint is float and not math.isfinite(value):
+    """What is wrong with the range of a value; its type is looked at where settings are read."""
+    given = float(value) if isinstance(value, float) else value  # also one of numpy's
+    if isinstance(given, float) and not math.isfinite(given):
         return f"{name} must be a finite number, not {value!r}"
-    if origin in (Union, UnionType) and len(arguments) == 2:
-        return _problem(name, value, arguments[0])
-    inner = [(one, arguments[0]) for one in value] if origin is abc.Sequence else []
-    return next((found for one in inner if (found := _problem(name, *one))), None)
-
-
-def _out_of(name: str, value: Any, bounds: Meta) -> str | None:
-    if bounds.min_length and not (value.strip() if isinstance(value, str) else value):
+    try:
+        msgspec.convert(given, hint)
+    except msgspec.ValidationError as error:
+        message = str(error)
+    except TypeError:  # a service or a model
+        return None
+    else:
+        return None
+    if "of length" in message or "regex" in message:
         return f"{name} must not be empty"
-    limits = (
-        ("at least", bounds.ge, operator.ge),
-        ("above", bounds.gt, operator.gt),
-        ("at most", bounds.le, operator.le),
-        ("below", bounds.lt, operator.lt),
-    )
-    return next(
-        (
-            f"{name} must be {words} {limit:g}, not {value!r}"
-            for words, limit, holds in limits
-            if limit is not None and not holds(value, limit)
-        ),
-        None,
-    )
+    if "enum" in message:
+        return f"{name} must be one of {', '.join(map(str, get_args(hint)))}, not {value!r}"
+    bound = re.match(r"Expected `\w+` ([<>]=?) (\S+)", message)
+    if bound is None:
+        return None
+    return f"{name} must be {_BOUNDS[bound[1]]} {float(bound[2]):g}, not {value!r}"

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Protocol, Self, cast, runtime_checkable
 
 from ragbench.core.calling import with_deadline
@@ -164,12 +163,14 @@ def _scores(
         one.chunk if one.score == one.chunk.score else replace(one.chunk, score=one.score)
         for one in chunks
     ]
+    if timeout is None:
+        return checked_scores(reranker, query, present)
 
     def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
         return [checked_scores(reranker, one, present) for one in queries]
 
     # The time allowed is for the whole list, not for each chunk of it.
-    return (call if timeout is None else with_deadline(call, timeout))([query])[0]
+    return with_deadline(call, timeout)([query])[0]
 
 
 def _placed(ranked: RankedChunk, rank: int, score: float | None) -> RankedChunk:
@@ -255,12 +256,7 @@ class ScoreStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._db.close()
 
     def known(self, model: str, query: bytes, keys: Iterable[bytes]) -> dict[bytes, Any]:
@@ -305,12 +301,12 @@ class StoredReranker:
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts = [chunk.text for chunk in chunks]
-        whole = _digest(*texts)
-        asked = _digest(query.text)
-        if getattr(self.reranker, "scores_alone", False):
-            keys = [_digest(text) for text in texts]
-        else:
-            keys = [whole + at.to_bytes(4, "big") for at in range(len(texts))]
+        whole, asked = _digest(*texts), _digest(query.text)
+        keys = (
+            [_digest(text) for text in texts]
+            if getattr(self.reranker, "scores_alone", False)
+            else [whole + at.to_bytes(4, "big") for at in range(len(texts))]
+        )
         known = self.store.known(self.model, asked, keys)
         lacking = {key: chunk for key, chunk in zip(keys, chunks, strict=True) if key not in known}
         noted = b"notes" + whole

@@ -131,7 +131,9 @@ class PostRetrieval(Checked):
     @property
     def reads_now(self) -> bool:
         """Whether an operator, or a reranker within one, says that it reads the time."""
-        return any(map(_reads_now, self.operators))
+        rerankers: Any = [getattr(one, "reranker", None) for one in self.operators]
+        within = [step for one in rerankers if one is not None for step in with_members(one)]
+        return any(getattr(step, "reads_now", False) for step in (*self.operators, *within))
 
     def dated(self, now: datetime) -> PostRetrieval:
         """The same with a time that ages are counted from, where that matters and none is set."""
@@ -158,13 +160,14 @@ class PostRetrieval(Checked):
         for operator in self.operators:
             output = self._applied(operator, state)
             steps.append(_step(operator.name, state.chunks, output))
-            written = state.history_text if output.history_text is None else output.history_text
-            state = replace(state, chunks=output.chunks, history_text=written)
-        text = state.history_text
+            text = state.history_text if output.history_text is None else output.history_text
+            state = replace(state, chunks=output.chunks, history_text=text)
+        written = state.history_text
+        plain = "\n\n".join(one.chunk.text for one in state.chunks)
         return PostRetrieved(
             chunks=state.chunks,
-            history_text=_plain(state.chunks) if text is None else text,
-            formatted=text is not None,
+            history_text=plain if written is None else written,
+            formatted=written is not None,
             steps=tuple(steps),
         )
 
@@ -216,12 +219,6 @@ class PostRetrieval(Checked):
         return output
 
 
-def _reads_now(operator: Operator) -> bool:
-    reranker: Any = getattr(operator, "reranker", None)
-    steps: list[object] = [operator, *([] if reranker is None else with_members(reranker))]
-    return any(getattr(step, "reads_now", False) for step in steps)
-
-
 def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
     """The rerankers of a stage, those within others too."""
     found = [one.reranker for one in stage.operators if isinstance(one, Rerank)]
@@ -246,13 +243,8 @@ def _checked(output: object, operator: Operator) -> OperatorOutput:
             return OperatorOutput(chunks=tuple(cast("list[RankedChunk]", chunks)))
     raise InterfaceError(
         f"{operator.name}.apply returned {type(cast('object', output)).__name__}: expected the "
-        "entries of "
-        "context.chunks that are left, or an OperatorOutput"
+        "entries of context.chunks that are left, or an OperatorOutput"
     )
-
-
-def _snapshot(chunks: Sequence[RankedChunk]) -> tuple[tuple[str, float | None], ...]:
-    return tuple([(entry.chunk.id, entry.score) for entry in chunks])
 
 
 def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) -> Step:
@@ -262,34 +254,27 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
     rewrote: list[tuple[str, str | None]] = []
     made: list[tuple[str, tuple[str, ...]]] = []
     for entry in output.chunks:
-        known = texts.get(entry.chunk.id)
-        if known is None:
-            made.append((entry.chunk.id, _origins(entry.chunk)))
-        elif entry.chunk.text not in known:
+        before_it = texts.get(entry.chunk.id)
+        if before_it is None:
+            # The chunks that it was made of, as `ragbench.post.chunks` notes them.
+            changes: object = entry.chunk.metadata.get(DERIVED)
+            noted = cast("list[object]", changes) if isinstance(changes, list) else []
+            last: object = noted[-1] if noted else None
+            known = cast("Mapping[str, Any]", last if isinstance(last, Mapping) else {})
+            origins: Any = known.get("from", ())
+            made.append((entry.chunk.id, tuple(map(str, origins))))
+        elif entry.chunk.text not in before_it:
             rewrote.append((entry.chunk.id, entry.chunk.text))
     return Step(
         operator=operator,
-        given=_snapshot(before),
-        left=_snapshot(output.chunks),
+        given=tuple([(entry.chunk.id, entry.score) for entry in before]),
+        left=tuple([(entry.chunk.id, entry.score) for entry in output.chunks]),
         notes=output.notes,
         failures=output.failures,
         rewrote=tuple(rewrote),
         made=tuple(made),
         wrote_text=output.history_text is not None,
     )
-
-
-def _origins(chunk: Chunk) -> tuple[str, ...]:
-    """The ids of the chunks that a chunk was made of, as `ragbench.post.chunks` notes them."""
-    changes: Any = chunk.metadata.get(DERIVED)
-    if not isinstance(changes, list) or not changes:
-        return ()
-    last: Any = cast("list[Any]", changes)[-1]
-    return tuple(map(str, last.get("from", ()))) if isinstance(last, Mapping) else ()  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
-
-
-def _plain(chunks: Sequence[RankedChunk]) -> str:
-    return "\n\n".join(entry.chunk.text for entry in chunks)
 
 
 POST_RETRIEVE = "post_retrieve"
@@ -300,15 +285,18 @@ def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
     """Takes one retrieval result through the operators."""
-    done = stage.run(_query(query, result.metadata), result.to_chunks())
+    known: object = result.metadata
+    given = cast("Mapping[str, Any]", known if isinstance(known, Mapping) else {})
+    asked = Query(text=query, embedding=given.get("query_embedding"))
+    done = stage.run(asked, result.to_chunks())
     chunks = [entry.chunk for entry in done.chunks]
     scores = [entry.score for entry in done.chunks if entry.score is not None]
-    known = [dict(chunk.metadata) for chunk in chunks]
+    metadata = [dict(chunk.metadata) for chunk in chunks]
     return RetrievalResult(
         [chunk.text for chunk in chunks],
         context_ids=None if result.context_ids is None else [chunk.id for chunk in chunks],
         scores=scores if len(scores) == len(chunks) else None,
-        context_metadata=known if any(known) else None,
+        context_metadata=metadata if any(metadata) else None,
         metadata={POST_RETRIEVE: _step_object(done, result)},
     )
 
@@ -331,13 +319,6 @@ def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
         steps.append(msgspec.convert({**kept, "given": before, "left": left}, Step))
         before = left
     return tuple(steps)
-
-
-def _query(text: str, metadata: object) -> Query:
-    embedding = None
-    if isinstance(metadata, Mapping):
-        embedding = cast("Mapping[str, Any]", metadata).get("query_embedding")
-    return Query(text=text, embedding=embedding)
 
 
 def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dict[str, Any]:

@@ -211,7 +211,8 @@ class _Reading:
             if _is_number(token) or token in words.numbers or token in words.ordinals:
                 at = self._number(at)
             else:
-                if token in words.months and self._is_month(at):
+                beside = any(map(_is_number, self.raw[max(at - 1, 0) : at + 2]))
+                if token in words.months and (beside or token not in words.ambiguous):
                     token = words.month_names[words.months[token] - 1]
                     self.dates.append(self._date(at, words.months[self.raw[at]]))
                 self.tokens.append(token)
@@ -235,7 +236,9 @@ class _Reading:
             number = float(token[:_LONGEST])
         while at < len(raw) and raw[at] in words.scales:
             number, at = min(number * words.scales[raw[at]], _MOST), at + 1
-        dimension, factor = self._unit(at)
+        # A word may stand between a number and its unit: "ten working days".
+        after = next((one for one in raw[at : at + 2] if one not in words.between), "")
+        dimension, factor = words.units.get(after, ("", 1.0))
         before = raw[start - 1] if start else ""
         if before in words.currencies:
             if (scale := words.short_scales.get(raw[at] if at < len(raw) else "")) is not None:
@@ -247,24 +250,13 @@ class _Reading:
         self.tokens.append(f"{number:.12g}")
         return at
 
-    def _unit(self, at: int) -> tuple[str, float]:
-        """What a number before this place counts; a word may stand between: "ten working days"."""
-        words, after = self.words, self.raw[at : at + 2]
-        if len(after) == 2 and after[0] in words.between:
-            after = after[1:]
-        return words.units.get(after[0], ("", 1.0)) if after else ("", 1.0)
-
-    def _is_month(self, at: int) -> bool:
-        if self.raw[at] not in self.words.ambiguous:
-            return True
-        return any(map(_is_number, self.raw[max(at - 1, 0) : at + 2]))
-
     def _date(self, at: int, month: int) -> Date:
         """The date around the name of a month."""
-        raw, day, year = self.raw, None, None
+        raw, year = self.raw, None
         before = at - 2 if at > 1 and raw[at - 1] in ("of", "de", "di") else at - 1
-        if before >= 0 and (day := _day(raw[before])) is not None:
-            self._forget(raw[before])
+        day = _day(raw[before]) if before >= 0 else None
+        if day is not None and self.amounts and self.amounts[-1].number == day:
+            self.amounts.pop()  # a day is no amount
         after = at + 1
         if after < len(raw) and raw[after] in ("of", "de", "di"):
             after += 1
@@ -273,11 +265,6 @@ class _Reading:
         if after < len(raw) and len(raw[after]) == 4 and raw[after].isdecimal():
             year = int(raw[after])
         return Date(year, month, day)
-
-    def _forget(self, number: str) -> None:
-        """A day is no amount."""
-        if self.amounts and self.amounts[-1].number == float(number):
-            self.amounts.pop()
 
 
 def _is_number(token: str) -> bool:

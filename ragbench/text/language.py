@@ -85,8 +85,8 @@ def _scripts(section: str) -> Iterable[tuple[str, str]]:
 
 
 def _counted(text: str) -> dict[str, int]:
-    counts = dict.fromkeys(function_words(), 0)
     known = _languages()
+    counts = dict.fromkeys(known[""], 0)
     for word in _WORD.findall(normalise(text)):
         for language in known.get(word, ()):
             counts[language] += 1
@@ -95,15 +95,10 @@ def _counted(text: str) -> dict[str, int]:
 
 @lru_cache(maxsize=1)
 def _languages() -> dict[str, tuple[str, ...]]:
-    words = {word for known in _known().values() for word in known}
+    """The languages that a word says little in; under the empty word all that are known."""
+    known = {name: set(normalise(words).split()) for name, words in function_words().items()}
+    every = {"", *(word for words in known.values() for word in words)}
     return {
-        word: tuple(name for name, known in _known().items() if word in known) for word in words
-    }
-
-
-@lru_cache(maxsize=1)
-def _known() -> dict[str, frozenset[str]]:
-    return {
-        language: frozenset(normalise(words).split())
-        for language, words in function_words().items()
+        word: tuple(name for name, words in known.items() if not word or word in words)
+        for word in every
     }

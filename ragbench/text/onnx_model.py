@@ -93,7 +93,13 @@ class TextEncoder:
         self._pooling = pooling
         self._max_length = max_length
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-encoder")
-        self.dimension = self._checked_dimension(model)
+        row = self._vector("a")
+        if row.ndim != 1 or row.dtype.kind != "f" or len(row) < 2:
+            raise ConfigError(
+                f"'{model}' is not a text encoder: its first output gives no vectors, neither of "
+                "tokens nor of texts"
+            )
+        self.dimension = len(row)
 
     def encode(self, texts: Sequence[str], *, prefix: str = "") -> NDArray[np.float32]:
         """One row a text; not normalised.
@@ -137,15 +143,6 @@ class TextEncoder:
             return found
         pooled: NDArray[np.float32] = found[0] if self._pooling == "cls" else found.mean(axis=0)
         return pooled
-
-    def _checked_dimension(self, model: Path) -> int:
-        row = self._vector("a")
-        if row.ndim != 1 or row.dtype.kind != "f" or len(row) < 2:
-            raise ConfigError(
-                f"'{model}' is not a text encoder: its first output gives no vectors, neither of "
-                "tokens nor of texts"
-            )
-        return len(row)
 
 
 def stated_pooling(folder: Path) -> Pooling | None:
@@ -216,21 +213,16 @@ def _downloaded(model: str, names: tuple[str, ...], revision: str | None) -> Onn
         try:
             found = hub.hf_hub_download(model, name, revision=revision)
             tokenizer = hub.hf_hub_download(model, TOKENIZER, revision=revision)
-        except errors.LocalEntryNotFoundError as error:  # neither kept nor reachable
-            raise _unreachable(model, error) from error
-        except errors.EntryNotFoundError:
-            continue
-        except (errors.HfHubHTTPError, OSError, ValueError) as error:
-            raise _unreachable(model, error) from error
+        except (errors.HfHubHTTPError, errors.EntryNotFoundError, OSError, ValueError) as error:
+            is_offline = isinstance(error, errors.LocalEntryNotFoundError)
+            if isinstance(error, errors.EntryNotFoundError) and not is_offline:
+                continue
+            raise ConfigError(
+                f"the model '{model}' cannot be downloaded ({type(error).__name__}). "
+                "Check its name and the connection, or give a folder with its files"
+            ) from error
         return OnnxFiles(model=Path(found), tokenizer=Path(tokenizer))
     raise ConfigError(
         f"the model '{model}' has no '{TOKENIZER}' or none of {', '.join(names)}: name its ONNX "
         "file with the setting 'file'"
-    )
-
-
-def _unreachable(model: str, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"the model '{model}' cannot be downloaded ({type(error).__name__}). "
-        "Check its name and the connection, or give a folder with its files"
     )

@@ -28,7 +28,12 @@ class PairClassifier:
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
         self._model = OnnxTextModel(model, tokenizer, kind="text classifier")
-        self._check_kind(model)
+        row = self._model.run(self._model.encode("a", "b"))
+        if row.ndim != 1 or len(row) not in (1, 2):
+            raise ConfigError(
+                f"'{model}' is not a cross-encoder: its first output has the shape {row.shape} a "
+                "pair, not one or two numbers"
+            )
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-pairs")
 
     def length(self, first: str, second: str) -> int:
@@ -52,14 +57,6 @@ class PairClassifier:
         found = self._pool.map(read, [encoded[at] for at in order])
         by_place = dict(zip(order, found, strict=True))
         return [by_place[at] for at in range(len(pairs))]
-
-    def _check_kind(self, model: Path) -> None:
-        row = self._model.run(self._model.encode("a", "b"))
-        if row.ndim != 1 or len(row) not in (1, 2):
-            raise ConfigError(
-                f"'{model}' is not a cross-encoder: its first output has the shape {row.shape} a "
-                "pair, not one or two numbers"
-            )
 
 
 def _logit(row: NDArray[np.float32]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -39,7 +39,7 @@ def parse_question(query: str) -> ParsedQuestion:
     text = normalise(query)
     language = guess_language(query)
     tokens = tokenise(text)
-    if language in _FILLERS:
+    if language in table("ragbench.text", "question")["fillers"]:
         # A single character left between fillers is not a pair that a sentence could hold.
         rest = tokenise(_FILLERS[language].sub(" ", text))
         tokens = [token for token in rest if len(token) > 1 or token.isascii()] or tokens
@@ -67,7 +67,7 @@ def _function_tokens(language: str) -> frozenset[str]:
 
 
 class AnswerType(StrEnum):
-    """Kinds of answers that can be recognised by their look."""
+    """Kinds of answers that can be recognised by their look; the first that is asked for counts."""
 
     DATE = "date"
     """A day, a month, a year, a century."""
@@ -77,20 +77,18 @@ class AnswerType(StrEnum):
     """A name, or a group of people."""
     PLACE = "place"
     """Where."""
-    NAME = "name"
-    """Something called by a name: which city, what company."""
     REASON = "reason"
     """Why, how."""
+    NAME = "name"
+    """Something called by a name: which city, what company."""
     OTHER = "other"
     """Nothing that has a look of its own."""
 
 
 def asked_type(query: str) -> AnswerType:
     """The kind of answer that a question asks for; ``OTHER`` where it is unknown."""
-    text = normalise(query)
-    return next(
-        (AnswerType(kind) for kind in _ASKED if _ASKED[kind].search(text)), AnswerType.OTHER
-    )
+    text, other = normalise(query), AnswerType.OTHER
+    return next((one for one in AnswerType if one is other or _ASKED[one].search(text)), other)
 
 
 _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
@@ -98,28 +96,21 @@ _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 
 def holds_type(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
     """Whether a text holds something of a kind that the question does not say itself."""
-    if kind in _NAMED:
-        return _holds_name(text, kind, asked)
     plain = normalise(text)
     if kind is AnswerType.DATE:
-        return _is_new(_RULES["date"].findall(plain), asked)
-    if kind is AnswerType.NUMBER:
+        found = _RULES["date"].findall(plain)
+    elif kind is AnswerType.NUMBER:
         words = [word.strip(".,;:()") for word in plain.split()]
-        return _is_new(filter(_RULES["number_in_text"].search, words), asked)
-    return kind is AnswerType.OTHER or _RULES["reason"].search(plain) is not None
-
-
-def _holds_name(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
-    if not text.isascii() and not any(letter.isupper() for letter in text):
-        return True  # a script without capitals: names cannot be recognised
-    if _is_new(_RULES["capitalised"].findall(text), asked):
-        return True
-    if kind is AnswerType.PERSON:
-        return _is_new(_RULES["people"].findall(normalise(text)), asked)
-    return kind is AnswerType.PLACE and _RULES["preposition"].search(text) is not None
-
-
-def _is_new(found: Iterable[str], asked: frozenset[str]) -> bool:
+        found = list(filter(_RULES["number_in_text"].search, words))
+    elif kind in _NAMED:
+        if not text.isascii() and not any(letter.isupper() for letter in text):
+            return True  # a script without capitals: names cannot be recognised
+        if kind is AnswerType.PLACE and _RULES["preposition"].search(text):
+            return True
+        people = _RULES["people"].findall(plain) if kind is AnswerType.PERSON else []
+        found = [*_RULES["capitalised"].findall(text), *people]
+    else:
+        return kind is AnswerType.OTHER or _RULES["reason"].search(plain) is not None
     return any(asked.isdisjoint(tokenise(one)) for one in found)
 
 
@@ -191,7 +182,12 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
         if not asked.isdisjoint(tokenise(sentence[span.start : span.end])):
             continue
         covered = [at for at, word in places if span.start < word.end() and word.start() < span.end]
-        near = _nearness(covered, said)
+        # How near it stands to the question's tokens, each where it is nearest.
+        nearest: dict[str, float] = {}
+        for at, token in said:
+            between = max(0, covered[0] - at - 1, at - covered[-1] - 1) if covered else 0
+            nearest[token] = max(nearest.get(token, 0.0), 1 / (1 + between))
+        near = sum(nearest.values())
         if best is None or near > best[0]:
             best = near, span
     return None if best is None else best[1]
@@ -208,15 +204,6 @@ def _places(sentence: str) -> list[tuple[int, re.Match[str]]]:
         else:
             place += _PARTED
     return found
-
-
-def _nearness(covered: Sequence[int], said: Sequence[tuple[int, str]]) -> float:
-    """How near a span stands to the question's tokens, each where it is nearest."""
-    nearest: dict[str, float] = {}
-    for at, token in said:
-        between = max(0, covered[0] - at - 1, at - covered[-1] - 1) if covered else 0
-        nearest[token] = max(nearest.get(token, 0.0), 1 / (1 + between))
-    return sum(nearest.values())
 
 
 def _of_kind(query: str, language: str, sentence: str) -> Iterator[Span]:
@@ -256,19 +243,17 @@ def _numbers(query: str, sentence: str) -> Iterator[Span]:
 
 def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
     """Runs of words with capitals; a single word that begins the sentence has one anyway."""
+    common = _common_words()
     for found in _NAMES["name"].finditer(sentence):
         start, end = found.span()
-        while (word := _FIRST_WORD.match(sentence, start, end)) and _is_common(word[1]):
+        while (word := _FIRST_WORD.match(sentence, start, end)) and word[1].lower() in common:
             start = word.end()
         name = sentence[start:end]
-        if (start == 0 and name.isalpha()) or _is_common(name) or _LOOK["date"].fullmatch(name):
+        is_first = start == 0 and name.isalpha()
+        if is_first or name.lower() in common or _LOOK["date"].fullmatch(name):
             continue
         if is_any or _NAMES["like_a_name"].search(name):
             yield Span(start, end)
-
-
-def _is_common(word: str) -> bool:
-    return word.lower() in _common_words()
 
 
 @cache

@@ -48,18 +48,12 @@ def locate_quote(quote: str, text: str) -> Span | None:
     at = normal.find(wanted)
     while at >= 0:
         end = at + len(wanted)
-        if not _cuts_number(normal, at, end):
+        # A quotation never begins or ends in the middle of a number: 199 is none of 1995.
+        edges = (normal[at - 1 : at + 1] if at else "", normal[end - 1 : end + 1])
+        if not any(len(edge) == 2 and edge[0].isdigit() and edge[1].isdigit() for edge in edges):
             return Span(starts[at], ends[end - 1])
         at = normal.find(wanted, at + 1)
     return None
-
-
-def _cuts_number(text: str, start: int, end: int) -> bool:
-    """Whether a stretch begins or ends in the middle of a number: 199 is no quotation of 1995."""
-    before, after = text[start - 1 : start], text[end : end + 1]
-    return (before.isdigit() and text[start].isdigit()) or (
-        after.isdigit() and text[end - 1].isdigit()
-    )
 
 
 # The contexts of a case are searched for each of its quotations.
@@ -110,22 +104,16 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
     """
     parts = [part for part in _OMITTED.split(quote) if any(map(str.isalnum, part))]
     for position, text in enumerate(texts):
-        span = _parts_in_order(parts, text)
-        if span is not None:
-            return QuotePlace(position, span)
+        found: list[Span] = []
+        for part in parts:
+            at = found[-1].end if found else 0
+            span = locate_quote(part, text[at:])
+            if span is None:
+                break
+            found.append(Span(span.start + at, span.end + at))
+        if found and len(found) == len(parts):
+            return QuotePlace(position, Span(found[0].start, found[-1].end))
     return None
-
-
-def _parts_in_order(parts: Sequence[str], text: str) -> Span | None:
-    found: list[Span] = []
-    at = 0
-    for part in parts:
-        span = locate_quote(part, text[at:])
-        if span is None:
-            return None
-        found.append(Span(span.start + at, span.end + at))
-        at = found[-1].end
-    return Span(found[0].start, found[-1].end) if found else None
 
 
 def says_enough(quote: str, text: str) -> bool:

@@ -118,30 +118,20 @@ def _following(text: str, at: int) -> str:
 def _is_inner_period(text: str, start: int, match: re.Match[str]) -> bool:
     """Whether a period belongs to the word before it instead of ending a sentence."""
     at = match.start()
-    before, word_start = _word_before(text, max(start, at - 20), at)
-    if not before:
-        return False
-    if before.isdecimal():
-        return _is_number_mark(text, start, word_start, match.end())
+    before = text[max(start, at - 20) : at].rpartition(" ")[2]
+    if not before.isalpha():  # the common case costs no search
+        word = _WORD_BEFORE.search(text, max(start, at - 20), at)
+        if word is None:
+            return False
+        before = word.group()
+    word_start = at - len(before)
+    if before.isdecimal():  # it counts a list item, or is an ordinal before its noun
+        counts = word_start - start < 40 and not text[start:word_start].strip()
+        after = text[match.end() : match.end() + 40].lstrip()
+        return counts or _AFTER_ORDINAL.match(after) is not None
     if "." in before or len(before) == 1 or before.lower() in _ABBREVIATIONS:
         return True
     return before.lower() in _BEFORE_NUMBER and _following(text, match.end()).isdigit()
-
-
-def _word_before(text: str, start: int, end: int) -> tuple[str, int]:
-    """The word, perhaps with periods in it, before a place, and where it starts; or no text."""
-    last = text[start:end].rpartition(" ")[2]
-    if last.isalpha():
-        return last, end - len(last)
-    word = _WORD_BEFORE.search(text, start, end)
-    return ("", end) if word is None else (word.group(), word.start())
-
-
-def _is_number_mark(text: str, start: int, number_start: int, after: int) -> bool:
-    """Whether a number with a period counts a list item or is an ordinal before its noun."""
-    if number_start - start < 40 and not text[start:number_start].strip():
-        return True
-    return _AFTER_ORDINAL.match(text[after : after + 40].lstrip()) is not None
 
 
 _WRAPPED = 60

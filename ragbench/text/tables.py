@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -49,7 +49,3 @@ class Patterns:
             found = re.compile(expression(entries[name], entries), self._flags)
             self._compiled[name] = found
         return found
-
-    def __iter__(self) -> Iterator[str]:
-        package, name, section = self._place
-        return iter(table(package, name)[section])

@@ -68,8 +68,6 @@ _BLOCKS = (
 )  # fmt: skip
 """By the first character of a block of Unicode: tokens a character, as cl100k_base has them."""
 _STARTS = [start for start, _ in _BLOCKS]
-_LEAST = 0.7
-"""No word has fewer tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,30 +78,21 @@ class ApproximateCounter:
     overrun. docs/post_retrieval.md says how far it is off, by language.
     """
 
-    @property
-    def name(self) -> str:
-        return "approximate"
-
-    @property
-    def approximate(self) -> bool:
-        return True
+    name = "approximate"
+    approximate = True
 
     def count(self, text: str) -> int:
         noise = sum(map(len, _NOISE.findall(text)))
         if noise:
             text = _NOISE.sub(" ", text)
-        total = noise / _NOISE_LETTERS + len(_pieces_of(text).findall(text))
+        words, common = len(_WORD.findall(text)), len(_COMMON.findall(text))
+        pieces = _ENGLISH if words and common >= _COMMON_SHARE * words else _OTHER
+        total = noise / _NOISE_LETTERS + len(pieces.findall(text))
         if not text.isascii():
             for character, times in Counter(_BEYOND_ASCII.findall(text)).items():
                 if not character.isspace():
                     total += times * _BLOCKS[bisect_right(_STARTS, ord(character)) - 1][1]
         return math.ceil(total)
-
-
-def _pieces_of(text: str) -> re.Pattern[str]:
-    words = len(_WORD.findall(text))
-    common = len(_COMMON.findall(text))
-    return _ENGLISH if words and common >= _COMMON_SHARE * words else _OTHER
 
 
 APPROXIMATE = ApproximateCounter()
@@ -114,23 +103,13 @@ APPROXIMATE = ApproximateCounter()
 class ModelCounter:
     """Counts by a model's own tokenizer, without the special tokens that it puts around a text."""
 
+    approximate = False
+
     name: str
     tokens: Callable[[str], Sized] = field(repr=False, compare=False)
 
-    @property
-    def approximate(self) -> bool:
-        return False
-
     def count(self, text: str) -> int:
         return len(self.tokens(text))
-
-
-def count_within(counter: TokenCounter, text: str, limit: int) -> int | None:
-    """The number of tokens; None where there are more than a limit, which may be known sooner."""
-    if isinstance(counter, ApproximateCounter) and _LEAST * len(text.split()) > limit:
-        return None
-    count = counter.count(text)
-    return count if count <= limit else None
 
 
 def token_counter(spec: str) -> TokenCounter:

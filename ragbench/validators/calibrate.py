@@ -6,13 +6,20 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
 from typing import NamedTuple
 
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 from ragbench.stats.mean import proportion_interval
-from ragbench.validators.calibration import Calibration, PlattScale
-from ragbench.validators.verdict import Thresholds, logistic, logit
+from ragbench.validators.calibration import (
+    Calibration,
+    PlattScale,
+    Thresholds,
+    logistic,
+    logit,
+)
 
 _FEWEST = 10
 """Labels of either kind below which nothing can be learned."""
@@ -108,20 +115,34 @@ def calibrate(
     for name, share in (("error", error), ("precision", precision)):
         if share is not None and not 0 < share < 1:
             raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
-    _check_enough(labelled)
+    positive = sum(one.answer_present for one in labelled)
+    if min(positive, len(labelled) - positive) < _FEWEST:
+        raise InputError(
+            f"{positive} labels say that the answer is present, {len(labelled) - positive} that it "
+            f"is not: at least {_FEWEST} of either kind, with verdicts, are needed"
+        )
     queries = [_scored(one) for one in labelled]
     before = [row for one in queries for row in one.chunks]
-    of_chunks = [row.positive for row in before]
-    has_chunks = min(sum(of_chunks), len(of_chunks) - sum(of_chunks)) >= _FEWEST
-    learn = _learner(precision, error, has_chunks=has_chunks)
+    relevant = sum(row.positive for row in before)
+    has_chunks = min(relevant, len(before) - relevant) >= _FEWEST
+    learn = partial(_learn, precision=precision, error=error, has_chunks=has_chunks)
     learned = learn(queries)
     answers, chunks = _crossed(queries, learn, seed)
     after = _quality(answers)
     notes = list(_notes(after, precision, error))
-    if of_chunks and not has_chunks:
+    if before and not has_chunks:
         notes.append(
-            f"labels of chunks: {sum(of_chunks)} relevant, {len(of_chunks) - sum(of_chunks)} not. "
-            f"At least {_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
+            f"labels of chunks: {relevant} relevant, {len(before) - relevant} not. At least "
+            f"{_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
+        )
+    # What other targets would keep: a 98 % that costs nearly every Yes is seen at once.
+    tradeoffs: list[Tradeoff] = []
+    for target in _PRECISIONS if error is None else _ERRORS:
+        other = partial(
+            _learn, precision=target, error=None if error is None else target, has_chunks=False
+        )
+        tradeoffs.append(
+            Tradeoff(target=target, quality=_quality(_crossed(queries, other, seed)[0]))
         )
     return CalibrationReport(
         calibration=Calibration(
@@ -134,32 +155,20 @@ def calibrate(
         answer_after=after,
         chunk_before=_quality(before) if has_chunks else None,
         chunk_after=_quality(chunks) if has_chunks else None,
-        tradeoffs=_tradeoffs(queries, seed, error=error),
+        tradeoffs=tuple(tradeoffs),
         error=error,
         notes=tuple(notes),
     )
 
 
-def _check_enough(labelled: Sequence[Labelled]) -> None:
-    positive = sum(one.answer_present for one in labelled)
-    if min(positive, len(labelled) - positive) < _FEWEST:
-        raise InputError(
-            f"{positive} labels say that the answer is present, {len(labelled) - positive} that it "
-            f"is not: at least {_FEWEST} of either kind, with verdicts, are needed"
-        )
-
-
 def _scored(one: Labelled) -> _Query:
     verdict, relevant = one.verdict, one.relevant_chunk_ids
-    return _Query(
-        _Scored(verdict.answer_probability, verdict.answer_present, one.answer_present),
-        [
-            _Scored(probability, id_ in verdict.relevant_chunk_ids, id_ in relevant)
-            for id_, probability in verdict.relevance.items()
-        ]
-        if relevant is not None
-        else [],
-    )
+    answer = _Scored(verdict.answer_probability, verdict.answer_present, one.answer_present)
+    if relevant is None:
+        return _Query(answer, [])
+    called = verdict.relevant_chunk_ids
+    chunks = [_Scored(p, id_ in called, id_ in relevant) for id_, p in verdict.relevance.items()]
+    return _Query(answer, chunks)
 
 
 class _Learned(NamedTuple):
@@ -167,30 +176,30 @@ class _Learned(NamedTuple):
     thresholds: Thresholds
 
 
-Learn = Callable[[Sequence[_Query]], _Learned]
+def _learn(
+    queries: Sequence[_Query], *, precision: float, error: float | None, has_chunks: bool
+) -> _Learned:
+    answers = [one.answer for one in queries]
+    scale = _platt(answers)
+    scaled = _on(scale, answers)
+    limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
+    present = _inside(limit)
+    relevant = logistic(logit(present) - _BAND)
+    if has_chunks:
+        relevant = min(
+            relevant, _best_f1(_on(scale, [row for one in queries for row in one.chunks]))
+        )
+    return _Learned(scale, Thresholds(relevant=_inside(relevant), present=present))
 
 
-def _learner(precision: float, error: float | None, *, has_chunks: bool) -> Learn:
-    def learn(queries: Sequence[_Query]) -> _Learned:
-        answers = [one.answer for one in queries]
-        scale = _platt(answers)
-        scaled = _on(scale, answers)
-        limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
-        present = _inside(limit)
-        chunks = _on(scale, [row for one in queries for row in one.chunks])
-        best = _best_f1(chunks) if has_chunks else 0.5
-        relevant = min(logistic(logit(present) - _BAND), best)
-        return _Learned(scale, Thresholds(relevant=_inside(relevant), present=present))
-
-    return learn
-
-
-def _on(scale: PlattScale, rows: Sequence[_Scored]) -> list[_Scored]:
-    return [_Scored(scale.apply(row.probability), True, row.positive) for row in rows]
+def _on(scale: PlattScale, rows: Sequence[_Scored], floor: float = 0.0) -> list[_Scored]:
+    """The rows on a scale, called from a floor on."""
+    scaled = [(scale.apply(row.probability), row.positive) for row in rows]
+    return [_Scored(one, one >= floor, positive) for one, positive in scaled]
 
 
 def _crossed(
-    queries: Sequence[_Query], learn: Learn, seed: int
+    queries: Sequence[_Query], learn: Callable[[Sequence[_Query]], _Learned], seed: int
 ) -> tuple[list[_Scored], list[_Scored]]:
     """Answers and chunks as calibrations learned on the other folds have them."""
     order = list(range(len(queries)))
@@ -201,27 +210,11 @@ def _crossed(
         own = frozenset(order[fold::_FOLDS])
         scale, limits = learn([one for at, one in enumerate(queries) if at not in own])
         for at in sorted(own):
-            answers += (answer := _called(scale, [queries[at].answer], limits.present))
+            answers += (answer := _on(scale, [queries[at].answer], limits.present))
             # Where the answer is present, only chunks that reach it are relevant.
             floor = limits.present if answer[0].called else limits.relevant
-            chunks += _called(scale, queries[at].chunks, floor)
+            chunks += _on(scale, queries[at].chunks, floor)
     return answers, chunks
-
-
-def _called(scale: PlattScale, rows: Sequence[_Scored], floor: float) -> list[_Scored]:
-    return [row._replace(called=row.probability >= floor) for row in _on(scale, rows)]
-
-
-def _tradeoffs(
-    queries: Sequence[_Query], seed: int, *, error: float | None
-) -> tuple[Tradeoff, ...]:
-    """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
-    found: list[Tradeoff] = []
-    for target in _PRECISIONS if error is None else _ERRORS:
-        learn = _learner(target, None if error is None else target, has_chunks=False)
-        answers, _ = _crossed(queries, learn, seed)
-        found.append(Tradeoff(target=target, quality=_quality(answers)))
-    return tuple(found)
 
 
 def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
@@ -244,15 +237,8 @@ def reliability(
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(10)]
     for probability, label in zip(probabilities, labels, strict=True):
         bins[min(9, int(probability * 10))].append((probability, label))
-    return [
-        (
-            sum(probability for probability, _ in rows) / len(rows),
-            sum(label for _, label in rows) / len(rows),
-            len(rows),
-        )
-        for rows in bins
-        if rows
-    ]
+    columns = [(*zip(*rows, strict=True),) for rows in bins if rows]
+    return [(fmean(told), fmean(labels), len(labels)) for told, labels in columns]
 
 
 def _conformal(rows: Sequence[_Scored], error: float) -> float:

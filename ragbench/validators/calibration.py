@@ -7,48 +7,32 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from operator import mul
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
-from ragbench.validators.objections import NEAR_MISS
-from ragbench.validators.verdict import Finding, Thresholds, logistic
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinearModel:
-    """``logit = bias + sum(weight * term)``; a term is a feature or the product of two."""
+    """``logit = bias + sum(weight * feature)``."""
 
-    features: tuple[str, ...]
-    terms: tuple[tuple[tuple[int, ...], float], ...]
-    """Places of the features that are multiplied, and the weight."""
+    weights: tuple[float, ...]
     bias: float
 
     def logit(self, values: Sequence[float]) -> float:
-        total = self.bias
-        for places, weight in self.terms:
-            product = weight
-            for place in places:
-                product *= values[place]
-            total += product
-        return total
+        return sum(map(mul, self.weights, values), self.bias)
 
 
-def read_model(given: Mapping[str, Any], features: Sequence[str], *, where: str) -> LinearModel:
-    """A model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "a*b": -0.2}}``."""
-    places = {name: place for place, name in enumerate(features)}
-    terms: list[tuple[tuple[int, ...], float]] = []
-    try:
-        bias = float(given["bias"])
-        for term, weight in given["weights"].items():
-            terms.append((tuple(places[name] for name in term.split("*")), float(weight)))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{where} holds no usable weights: {error}") from error
-    return LinearModel(features=tuple(features), terms=tuple(terms), bias=bias)
+def read_model(given: Mapping[str, Any], features: Sequence[str]) -> LinearModel:
+    """A model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "b": -0.2}}``."""
+    weights = tuple(float(given["weights"][name]) for name in features)
+    return LinearModel(weights=weights, bias=float(given["bias"]))
 
 
 @lru_cache(maxsize=8)
@@ -57,6 +41,40 @@ def shipped(name: str) -> Mapping[str, Any]:
     text = files("ragbench.validators").joinpath("weights", f"{name}.json").read_text("utf-8")
     loaded: Mapping[str, Any] = json.loads(text)
     return loaded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Thresholds:
+    relevant: float
+    present: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.relevant < 1 and 0 < self.present < 1):
+            raise ConfigError(
+                f"thresholds must lie between 0 and 1, not {self.relevant:g} and {self.present:g}"
+            )
+        if self.relevant > self.present:
+            raise ConfigError(
+                f"a chunk must be relevant (from {self.relevant:g}) before it is an answer (from "
+                f"{self.present:g}): set both, relevant at most as high as present"
+            )
+
+    @property
+    def middle(self) -> float:
+        """The middle of the two, by odds: at most so probable is what something speaks against."""
+        return logistic((logit(self.relevant) + logit(self.present)) / 2)
+
+
+def logistic(logit: float) -> float:
+    """1 / (1 + exp(-logit)), without overflow."""
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))
+
+
+def logit(probability: float) -> float:
+    """ln(p / (1 - p)), for a probability in (0, 1)."""
+    return math.log(probability / (1 - probability))
 
 
 _EDGE = 1e-6
@@ -84,6 +102,9 @@ class PlattScale:
         return logistic(self.slope * math.log(kept / (1 - kept)) + self.offset)
 
 
+UNSCALED = PlattScale()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
     """What `ragbench.validators.calibrate` learns from labels, for one validator."""
@@ -104,7 +125,14 @@ def calibration_text(calibration: Calibration) -> str:
 def read_calibration(path: str, validator: str) -> Calibration:
     try:
         given = json.loads(ReadLimits.of_environment().read_settings(Path(path)))
-        found = _calibration(given)
+        if given["version"] != _VERSION:
+            raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
+        found = Calibration(
+            validator=str(given["validator"]),
+            scale=PlattScale(**given["scale"]),
+            thresholds=Thresholds(**given["thresholds"]),
+            labels=int(given["labels"]),
+        )
     except OSError as error:
         raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -115,17 +143,6 @@ def read_calibration(path: str, validator: str) -> Calibration:
             f"not for '{validator}'"
         )
     return found
-
-
-def _calibration(given: Mapping[str, Any]) -> Calibration:
-    if given["version"] != _VERSION:
-        raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
-    return Calibration(
-        validator=str(given["validator"]),
-        scale=PlattScale(**given["scale"]),
-        thresholds=Thresholds(**given["thresholds"]),
-        labels=int(given["labels"]),
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,25 +161,9 @@ class DecisionRule:
         It is rounded as in the verdicts that a calibration was learned from: a threshold then
         parts them as it parted those.
         """
-        learned = self.scale != PlattScale()
-        return self.scale.apply(round(probability, 4)) if learned else probability
-
-    def applied(self, finding: Finding) -> Finding:
-        """The finding with its probability on the scale, and no higher than an objection allows.
-
-        Of a chunk on the topic the second opinion counts where it is lower: it stays relevant.
-        """
-        probability = self.on_scale(finding.probability)
-        objection = finding.objection
-        limits = self.thresholds
-        if finding.answered is not None and probability >= limits.relevant:
-            first = probability
-            probability = max(limits.relevant, min(first, self.on_scale(finding.answered)))
-            if objection is None and probability < limits.present <= first:
-                objection = NEAR_MISS
-        if finding.objection is not None:
-            probability = min(probability, limits.middle)
-        return replace(finding, probability=probability, objection=objection)
+        if self.scale == UNSCALED:
+            return probability
+        return self.scale.apply(round(probability, 4))
 
 
 POOL_FEATURES = ("best",)
@@ -197,18 +198,14 @@ class Weights:
 @lru_cache(maxsize=8)
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
     given = shipped(name)
-    where = f"the weights file '{name}.json'"
-    try:
-        limits = given["thresholds"]
-        return Weights(
-            chunk=read_model(given["chunk"], features, where=where),
-            pool=read_model(given["pool"], POOL_FEATURES, where=where),
-            relevant=float(limits["relevant"]),
-            present={name: float(limits["present"][name]) for name in ABSENCES},
-            digest=hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12],
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{where} is not usable: {error}") from error
+    limits = given["thresholds"]
+    return Weights(
+        chunk=read_model(given["chunk"], features),
+        pool=read_model(given["pool"], POOL_FEATURES),
+        relevant=float(limits["relevant"]),
+        present={absence: float(limits["present"][absence]) for absence in ABSENCES},
+        digest=hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12],
+    )
 
 
 @lru_cache(maxsize=1)
@@ -232,6 +229,7 @@ def shipped_rarity() -> Callable[[str], float]:
 class CalibratedValidator(ABC):
     """A validator whose probabilities become a verdict by thresholds that can be set."""
 
+    name: ClassVar[str]
     calibration: str | None = None
     """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
     relevant: float | None = None
@@ -239,19 +237,9 @@ class CalibratedValidator(ABC):
     present: float | None = None
     """Probability from which on the answer is present; None for the measured one."""
 
+    limits: DecisionRule = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
-        _ = self.limits
-
-    @property
-    @abstractmethod
-    def name(self) -> str: ...
-
-    @property
-    @abstractmethod
-    def measured(self) -> Thresholds: ...
-
-    @property
-    def limits(self) -> DecisionRule:
         known = read_calibration(self.calibration, self.name) if self.calibration else None
         base = known.thresholds if known else self.measured
         present, relevant = self.present, self.relevant
@@ -259,10 +247,15 @@ class CalibratedValidator(ABC):
             relevant = base.relevant if present is None else min(base.relevant, present)
         if present is None:
             present = max(base.present, relevant)
-        return DecisionRule(
-            scale=known.scale if known else PlattScale(),
+        rule = DecisionRule(
+            scale=known.scale if known else UNSCALED,
             thresholds=Thresholds(relevant=relevant, present=present),
         )
+        object.__setattr__(self, "limits", rule)
+
+    @property
+    @abstractmethod
+    def measured(self) -> Thresholds: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,10 +268,6 @@ class LearnedValidator(CalibratedValidator):
     of 98 % against that. ``"siblings"``, other passages of the right document, is stricter."""
 
     @property
-    def weights(self) -> Weights:
-        return shipped_weights(self.name, self.features)
-
-    @property
     def measured(self) -> Thresholds:
-        known = self.weights
+        known = shipped_weights(self.name, self.features)
         return Thresholds(relevant=known.relevant, present=known.present[self.absence])

@@ -128,12 +128,17 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
     what = "with unreadable letters, as a wrong encoding or binary data leaves behind"
     yield from _warning(WarningKind.DAMAGED_TEXT, what, damaged)
     what = "with the text of an earlier chunk"
-    yield from _warning(WarningKind.DUPLICATE_TEXT, what, _repeated(written))
+    plain = [(chunk, " ".join(chunk.text.split()).casefold()) for chunk in written]
+    first = {text: chunk for chunk, text in reversed(plain)}
+    repeated = [chunk for chunk, text in plain if first[text] is not chunk]
+    yield from _warning(WarningKind.DUPLICATE_TEXT, what, repeated)
     what = f"longer than {_LONG} characters: read in windows, whole"
     long = [chunk for chunk in written if len(chunk.text) > _LONG]
     yield from _warning(WarningKind.LONG_TEXT, what, long)
     what = "that end in the middle of a sentence"
-    yield from _warning(WarningKind.TRUNCATED_TEXT, what, list(filter(_is_cut, written)))
+    longer = (chunk for chunk in written if len(chunk.text) >= _SHORTEST)
+    cut = [one for one in longer if _CUT.search(one.text[-20:]) and _ENDS.search(one.text)]
+    yield from _warning(WarningKind.TRUNCATED_TEXT, what, cut)
     asked = recognised_language(query, least=1)
     if asked is not None:
         others = [
@@ -144,25 +149,6 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
         ]
         what = f"in another language than the query ({asked})"
         yield from _warning(WarningKind.OTHER_LANGUAGE, what, others)
-
-
-def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
-    seen: set[str] = set()
-    found: list[Chunk] = []
-    for chunk in chunks:
-        text = " ".join(chunk.text.split()).casefold()
-        if text in seen:
-            found.append(chunk)
-        seen.add(text)
-    return found
-
-
-def _is_cut(chunk: Chunk) -> bool:
-    """Whether a text of sentences stops before the end of its last one."""
-    text = chunk.text
-    if len(text) < _SHORTEST or not _CUT.search(text[-20:]):
-        return False
-    return _ENDS.search(text) is not None
 
 
 def _about_scores(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:

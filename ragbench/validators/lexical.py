@@ -20,11 +20,14 @@ from ragbench.text.question import (
 )
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, windows_of
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
-from ragbench.validators.calibration import LearnedValidator, LinearModel, shipped_rarity
+from ragbench.validators.calibration import (
+    LearnedValidator,
+    LinearModel,
+    shipped_rarity,
+    shipped_weights,
+)
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.objections import object_to, without_echo
-from ragbench.validators.parts import NAME, Part, ScoredPool, split_query
-from ragbench.validators.verdict import Finding, best_sentences
+from ragbench.validators.verdict import NAMED, Finding, Part, best_sentences, decide, split_query
 
 LEXICAL_FEATURES: tuple[str, ...] = (
     "sentence_coverage",
@@ -87,7 +90,7 @@ class _Sentence(NamedTuple):
 
 def ask(query: str, rarity: Callable[[str], float]) -> Asked:
     question = parse_question(query)
-    names = {token for word in NAME.findall(query) for token in tokenise(word)}
+    names = {token for word in NAMED.findall(query) for token in tokenise(word)}
     return Asked(
         question=question,
         weights={token: rarity(token) for token in question.tokens},
@@ -109,7 +112,8 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     windows = [_best_window(asked.weights, sentences) for sentences in pool]
     covered = [_coverage(asked.weights, window.tokens) for window in windows]
     in_pool = [_coverage(local, _best_window(local, sentences).tokens) for sentences in pool]
-    names = asked.names
+    names, worth = asked.names, asked.weights
+    rarest = max(worth.values(), default=0.0) or 1.0
     found: list[ChunkReading] = []
     for place, (text, sentences, window) in enumerate(zip(texts, pool, windows, strict=True)):
         features = (
@@ -118,7 +122,8 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
             _coverage(asked.weights, frozenset[str]().union(*(one.tokens for one in sentences))),
             in_pool[place],
             _pair_share(asked, window),
-            _rarest_missing(asked, window),
+            # The worth of the rarest token that is not there, as a share of the rarest one's.
+            max((v for one, v in worth.items() if one not in window.tokens), default=0.0) / rarest,
             len(names - window.tokens) / len(names) if names else 0.0,
             *_type_agreement(asked, text[slice(*window.span)]),
             max(covered) - covered[place],
@@ -191,13 +196,6 @@ def _pair_share(asked: Asked, window: _Sentence) -> float:
     return len(pairs & window.pairs) / len(pairs) if pairs else 0.0
 
 
-def _rarest_missing(asked: Asked, window: _Sentence) -> float:
-    """The worth of the rarest token that is not there, as a share of the rarest one's."""
-    most = max(asked.weights.values(), default=0.0)
-    missing = [worth for token, worth in asked.weights.items() if token not in window.tokens]
-    return max(missing, default=0.0) / most if most > 0 else 0.0
-
-
 def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:
     if asked.kind is AnswerType.OTHER:
         return 0.0, 0.0
@@ -235,38 +233,32 @@ class LexicalValidator(LearnedValidator):
     right things without answering. docs/validators.md holds its figures.
     """
 
+    name = "lexical"
     features: ClassVar[tuple[str, ...]] = LEXICAL_FEATURES
 
     @property
-    def name(self) -> str:
-        return "lexical"
-
-    @property
     def identity(self) -> str:
-        versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
-        return f"lexical:{versions}:{self.weights.digest}:{self.limits.identity}"
+        digest = shipped_weights(self.name, self.features).digest
+        return f"lexical:{TOKENISER_VERSION}.{SENTENCES_VERSION}:{digest}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         intake = inspect_chunks(query, chunks)
-        parts = [self._part(text, intake.chunks) for text in split_query(query)]
-        return ScoredPool(query=query, intake=intake, parts=parts).verdict(self.limits, self.name)
-
-    def _part(self, query: str, chunks: Sequence[Chunk]) -> Part:
-        asked = ask(query, shipped_rarity())
-        texts = [without_echo(query, chunk.text) or chunk.text for chunk in chunks]
-        scored = read_in_windows(asked, texts, self.weights.chunk)
-        weights, findings = self.weights, list[Finding]()
-        for chunk, one in zip(chunks, scored, strict=True):
-            spans = best_sentences(one.sentences, one.scores)
-            finding = Finding(
-                chunk=chunk,
-                probability=weights.probability(one.logit),
-                spans=spans,
-                reason=_reason(one),
-                objection=object_to(query, chunk.text, spans[0]) if spans else None,
-            )
-            findings.append(finding)
-        return Part(text=query, findings=findings)
+        weights = shipped_weights(self.name, self.features)
+        texts = [chunk.text for chunk in intake.chunks]
+        parts: list[Part] = []
+        for part in split_query(query):
+            scored = read_in_windows(ask(part, shipped_rarity()), texts, weights.chunk)
+            findings = [
+                Finding(
+                    chunk=chunk,
+                    probability=weights.probability(one.logit),
+                    spans=best_sentences(one.sentences, one.scores),
+                    reason=_reason(one),
+                )
+                for chunk, one in zip(intake.chunks, scored, strict=True)
+            ]
+            parts.append(Part(part, findings))
+        return decide(query, intake, parts, self.limits, validator=self.name)
 
 
 def _reason(scored: ChunkReading) -> str:

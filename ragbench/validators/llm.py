@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
@@ -14,12 +19,9 @@ from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.text.quotes import locate_quote, says_enough
 from ragbench.text.sentences import Span, windows_of
-from ragbench.validators.calibration import CalibratedValidator
+from ragbench.validators.calibration import CalibratedValidator, Thresholds
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.parts import Part, ScoredPool
-from ragbench.validators.verdict import Finding, Thresholds
-
-_KindT = TypeVar("_KindT")
+from ragbench.validators.verdict import Finding, Part, decide
 
 PROMPT_VERSION = "2"
 """Changes whenever the model is asked otherwise."""
@@ -58,19 +60,22 @@ _DEFINITION: Mapping[str, Any] = {
 }
 
 
-class _Said(NamedTuple):
+_Confidence = Annotated[float, Meta(ge=0, le=1)]
+
+
+class _Said(Struct):
     """A passage that the model calls relevant."""
 
     number: int
-    confidence: float
-    quotes: Sequence[str]
+    confidence: _Confidence
+    quotes: list[str]
     """What it says it copied."""
 
 
-class _Answer(NamedTuple):
-    passages: Sequence[_Said]
+class _Answer(Struct):
+    passages: list[_Said]
     answer_present: bool
-    confidence: float
+    confidence: _Confidence
 
 
 def _ask(chat: ChatModel, query: str, texts: Sequence[str]) -> _Answer:
@@ -79,7 +84,14 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str]) -> _Answer:
     An answer that is not as asked is objected to once. Passages that the second one names and that
     do not exist are skipped: the others still count.
     """
-    schema = Schema(definition=_DEFINITION, check=lambda value: _checked(value, len(texts)))
+
+    def check(value: object) -> _Answer:
+        answer: _Answer = msgspec.convert(value, _Answer)
+        for one in answer.passages:
+            if not 1 <= one.number <= len(texts):
+                raise ValueError(f"passage {one.number} does not exist: there are {len(texts)}")
+        return answer
+
     passages = [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]
     # As JSON, no text can end its own quotation and go on as an instruction.
     data = json.dumps({"question": query, "passages": passages}, ensure_ascii=False)
@@ -90,56 +102,17 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str]) -> _Answer:
     ]
     said = chat.complete(messages)
     try:
-        return read_structure(said, schema)
+        return read_structure(said, Schema(definition=_DEFINITION, check=check))
     except LLMReplyError as error:
         objection = f"That is not as asked: {error}. Reply again, only with the JSON."
         messages += [
             Message(role="assistant", content=said),
             Message(role="user", content=objection),
         ]
-        lenient = Schema(definition=_DEFINITION, check=lambda value: _checked(value, None))
-        answer = read_structure(chat.complete(messages), lenient)
+        lenient = Schema(definition=_DEFINITION, check=partial(msgspec.convert, type=_Answer))
+        answer: _Answer = read_structure(chat.complete(messages), lenient)
         there = [one for one in answer.passages if 1 <= one.number <= len(texts)]
-        return answer._replace(passages=there)
-
-
-_OBJECT = cast("type[dict[str, object]]", dict)
-_LIST = cast("type[list[object]]", list)
-
-
-def _checked(value: object, count: int | None) -> _Answer:
-    """The answer; with a count, one that names other passages is refused."""
-    given = _of_kind(value, _OBJECT, "it", "a JSON object")
-    present = _of_kind(given.get("answer_present"), bool, "'answer_present'", "true or false")
-    passages = _of_kind(given.get("passages"), _LIST, "'passages'", "a list")
-    return _Answer(
-        [_passage(one, count) for one in passages], present, _share(given, "'confidence'")
-    )
-
-
-def _passage(value: object, count: int | None) -> _Said:
-    given = _of_kind(value, _OBJECT, "each of 'passages'", "an object")
-    number = given.get("number")
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise ValueError(f"a passage's number must be a whole number, not {number!r}")
-    if count is not None and not 1 <= number <= count:
-        raise ValueError(f"passage {number!r} does not exist: there are {count}")
-    quotes = _of_kind(given.get("quotes"), _LIST, "'quotes'", "a list of texts")
-    texts = [_of_kind(one, str, "each of 'quotes'", "a text") for one in quotes]
-    return _Said(number, _share(given, "a passage's confidence"), texts)
-
-
-def _of_kind(value: object, kind: type[_KindT], name: str, wanted: str) -> _KindT:
-    if not isinstance(value, kind):
-        raise ValueError(f"{name} must be {wanted}")
-    return value
-
-
-def _share(given: Mapping[str, object], name: str) -> float:
-    value = given.get("confidence")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a number from 0 to 1, not {value!r}")
-    return float(value)
+        return replace(answer, passages=there)
 
 
 _UNPROVED = 0.25
@@ -168,28 +141,28 @@ class _Found:
     probability: float = 0.0
 
     def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
-        proved = [self._is_proved(said, batch[said.number - 1]) for said in answer.passages]
-        self.unproved |= answer.answer_present and not any(proved)
+        is_proved = False
+        for said in answer.passages:
+            place, window, text = batch[said.number - 1]
+            found = [(quote, locate_quote(quote, text)) for quote in said.quotes]
+            self.quotes += len(found)
+            self.fabricated += sum(span is None for _, span in found)
+            spans = {
+                Span(span.start + window.start, span.end + window.start)
+                for quote, span in found
+                if span is not None and says_enough(quote, text)
+            }
+            self.spans[place] |= spans
+            confidence = said.confidence if spans else min(said.confidence, _UNPROVED)
+            self.relevance[place] = max(self.relevance[place], confidence)
+            is_proved |= bool(spans)
         # A quote of another reply proves nothing of this one.
-        if any(proved):
+        if is_proved:
             denied = min(1 - max(answer.confidence, 0.5), _DENIED)
             probability = answer.confidence if answer.answer_present else denied
             self.probability = max(self.probability, probability)
-
-    def _is_proved(self, said: _Said, passage: _Passage) -> bool:
-        """Looks for a passage's quotes; whether one that proves something stands there."""
-        places = [locate_quote(quote, passage.text) for quote in said.quotes]
-        spans = [
-            Span(place.start + passage.window.start, place.end + passage.window.start)
-            for quote, place in zip(said.quotes, places, strict=True)
-            if place is not None and says_enough(quote, passage.text)
-        ]
-        self.quotes += len(places)
-        self.fabricated += places.count(None)
-        self.spans[passage.place].update(spans)
-        confidence = said.confidence if spans else min(said.confidence, _UNPROVED)
-        self.relevance[passage.place] = max(self.relevance[passage.place], confidence)
-        return bool(spans)
+        else:
+            self.unproved |= answer.answer_present
 
     def reasons(self) -> Iterator[str]:
         if self.unproved and not self.probability:
@@ -212,15 +185,13 @@ class LlmValidator(CalibratedValidator):
     precision.
     """
 
+    name = "llm"
+
     chat: ChatModel
     """The language model; with a cache, the same input gives the same verdict."""
     characters: int = 24_000
     """How much text one question to the model holds; more chunks than that are asked about in
     several, and longer chunks in windows."""
-
-    @property
-    def name(self) -> str:
-        return "llm"
 
     def __post_init__(self) -> None:
         if self.characters < 200:
@@ -238,20 +209,20 @@ class LlmValidator(CalibratedValidator):
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         intake = inspect_chunks(query, chunks)
-        passages = self._passages(intake.chunks) if query.strip() else []
         found = _Found(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
-        for batch in self._batches(passages):
+        for batch in self._batches(intake.chunks) if query.strip() else ():
             found.add(_ask(self.chat, query, [one.text for one in batch]), batch)
+        looked_up = zip(intake.chunks, found.relevance, found.spans, strict=True)
         findings = [
             Finding(chunk=chunk, probability=relevance, spans=sorted(spans))
-            for chunk, relevance, spans in zip(
-                intake.chunks, found.relevance, found.spans, strict=True
-            )
+            for chunk, relevance, spans in looked_up
         ]
-        judgement = ScoredPool(
-            query=query,
-            intake=intake,
-            parts=[Part(text=query, findings=findings)],
+        return decide(
+            query,
+            intake,
+            [Part(query, findings)],
+            self.limits,
+            validator=self.name,
             answer_probability=found.probability,
             reasons=[*found.reasons()],
             details={
@@ -260,22 +231,16 @@ class LlmValidator(CalibratedValidator):
                 "unproved": float(found.unproved and not found.probability),
             },
         )
-        return judgement.verdict(self.limits, self.name)
 
-    def _passages(self, chunks: Sequence[Chunk]) -> list[_Passage]:
-        return [
-            _Passage(place, window, chunk.text[slice(*window)])
-            for place, chunk in enumerate(chunks)
-            for window in windows_of(chunk.text, characters=self.characters)
-        ]
-
-    def _batches(self, passages: Sequence[_Passage]) -> list[list[_Passage]]:
+    def _batches(self, chunks: Sequence[Chunk]) -> list[list[_Passage]]:
         batches: list[list[_Passage]] = []
         size = 0
-        for passage in passages:
-            if not batches or size + len(passage.text) > self.characters:
-                batches.append([])
-                size = 0
-            batches[-1].append(passage)
-            size += len(passage.text)
+        for place, chunk in enumerate(chunks):
+            for window in windows_of(chunk.text, characters=self.characters):
+                length = window.end - window.start
+                if not batches or size + length > self.characters:
+                    batches.append([])
+                    size = 0
+                batches[-1].append(_Passage(place, window, chunk.text[slice(*window)]))
+                size += length
         return batches

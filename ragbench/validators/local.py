@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
@@ -35,9 +35,7 @@ from ragbench.validators.lexical import (
     ask,
     read_in_windows,
 )
-from ragbench.validators.objections import object_to, without_echo
-from ragbench.validators.parts import Part, ScoredPool, split_query
-from ragbench.validators.verdict import Finding, best_sentences
+from ragbench.validators.verdict import Finding, Part, best_sentences, decide, split_query
 
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
 """Names of the numbers of a chunk that the reader has read, in order. More of them (coverage, kinds
@@ -48,14 +46,8 @@ _LOGIT_SCALE = 10.0
 """Logits are divided by this, so that all numbers are of one size."""
 
 
-def local_features(
-    chunks: Sequence[ChunkReading], readings: Sequence[PairReading]
-) -> list[tuple[float, ...]]:
-    pairs = zip(chunks, readings, strict=True)
-    return [_features(chunk, reading.logit) for chunk, reading in pairs]
-
-
-def _features(words: ChunkReading, logit: float) -> tuple[float, float]:
+def local_features(words: ChunkReading, logit: float) -> tuple[float, float]:
+    """The numbers of a chunk with a reader's logit, as `LOCAL_FEATURES` names them."""
     return words.logit / _LOGIT_SCALE, logit / _LOGIT_SCALE
 
 
@@ -64,14 +56,7 @@ def shipped_reader() -> OnnxFiles:
     return find_onnx_files(str(Path(str(files("ragbench.validators"))) / "reader"))
 
 
-_LANGUAGE = "en"
-"""What the reader that comes along was taught."""
 _UNKNOWN_LANGUAGE = "the language of the query is unknown: the reader took it for English"
-
-
-def _may_be_read(query: str, language: str | None) -> bool:
-    """Whether a query is English, or in Latin letters without a sign of another language."""
-    return language == _LANGUAGE or (language is None and query.isascii())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +68,7 @@ class LocalValidator(LearnedValidator):
     words alone, with a warning.
     """
 
+    name = "local"
     features: ClassVar[tuple[str, ...]] = LOCAL_FEATURES
     reader: str | None = None
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
@@ -98,10 +84,6 @@ class LocalValidator(LearnedValidator):
     ``embeddings`` is installed."""
     threads: int = 2
 
-    @property
-    def name(self) -> str:
-        return "local"
-
     def __post_init__(self) -> None:
         if min(self.read, self.threads) < 1 or self.max_length < 64:
             raise ConfigError("local: read and threads must be at least 1, max_length at least 64")
@@ -112,19 +94,23 @@ class LocalValidator(LearnedValidator):
     @property
     def identity(self) -> str:
         """Names the rules, the weights, the limits, and the reader by the bytes of its files."""
-        reader = ".".join(map(digest_of, (self._files.model, self._files.tokenizer)))
-        learned = f"{self._words.digest}.{self.weights.digest}"
+        files = self._files
+        reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
+        weights = (shipped_weights("lexical", LEXICAL_FEATURES), self._weights)
+        learned = ".".join(one.digest for one in weights)
         numbers = f"{self.read}.{self.max_length}.{self._embedder_name}"
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         return f"local:{versions}:{learned}:{reader}:{numbers}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         language = language_of(query)
-        if self.reader is None and not _may_be_read(query, language):
+        # English, or in Latin letters without a sign of another language.
+        is_readable = language == "en" or (language is None and query.isascii())
+        if self.reader is None and not is_readable:
             return self._by_words(query, chunks, language)
         intake = inspect_chunks(query, chunks)
-        found = [self._part(text, intake.chunks) for text in split_query(query)]
-        notes = [text for _, about in found for text in about]
+        notes: list[str] = []
+        parts = [self._part(text, intake.chunks, notes) for text in split_query(query)]
         unread = max(0, sum(bool(one.text.strip()) for one in intake.chunks) - self.read)
         if unread:
             notes.append(
@@ -133,15 +119,16 @@ class LocalValidator(LearnedValidator):
                 f"called relevant (read={self.read} sets how many are)"
             )
         unsure = self.reader is None and language is None
-        judgement = ScoredPool(
-            query=query,
-            intake=intake,
-            parts=[part for part, _ in found],
+        return decide(
+            query,
+            intake,
+            parts,
+            self.limits,
+            validator=self.name,
             reasons=[_UNKNOWN_LANGUAGE] if unsure else (),
             warnings=list(dict.fromkeys(notes)),
             details={"read_by_models": float(min(self.read, len(intake.chunks)))},
         )
-        return judgement.verdict(self.limits, self.name)
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
         """What words say, where the reader would guess."""
@@ -156,50 +143,46 @@ class LocalValidator(LearnedValidator):
             details={**verdict.details, "read_by_models": 0.0},
         )
 
-    def _part(self, query: str, chunks: Sequence[Chunk]) -> tuple[Part, tuple[str, ...]]:
-        asked = ask(query, shipped_rarity())
-        texts = [without_echo(query, chunk.text) or chunk.text for chunk in chunks]
-        words = read_in_windows(asked, texts, self._words.chunk)
-        chosen = [
-            at
-            for at in self._chosen(query, texts, [one.logit for one in words])
-            if words[at].sentences and asked.weights
-        ]
+    def _part(self, query: str, chunks: Sequence[Chunk], notes: list[str]) -> Part:
+        asked, weights = ask(query, shipped_rarity()), self._weights
+        texts = [chunk.text for chunk in chunks]
+        words = read_in_windows(asked, texts, shipped_weights("lexical", LEXICAL_FEATURES).chunk)
         # What no model has read is never called relevant.
         unread = self.limits.thresholds.relevant / 2
         findings = [
             Finding(
                 chunk=chunk,
-                probability=min(self.weights.probability(one.logit), unread),
+                probability=min(weights.probability(one.logit), unread),
                 spans=best_sentences(one.sentences, one.scores),
             )
             for chunk, one in zip(chunks, words, strict=True)
         ]
+        chosen = self._chosen(query, texts, [one.logit for one in words]) if asked.weights else []
+        chosen = [at for at in chosen if words[at].sentences]
         if not chosen:
-            return Part(text=query, findings=findings), ()
-        readings, notes = readings_of(
+            return Part(query, findings)
+        readings, about = readings_of(
             self._files,
             query,
             [texts[at] for at in chosen],
             max_length=self.max_length,
             threads=self.threads,
         )
+        notes += about
         for at, reading in zip(chosen, readings, strict=True):
-            answer = Span(reading.start, reading.end)
             findings[at] = Finding(
                 chunk=chunks[at],
                 probability=self._probability(words[at], reading.logit),
-                spans=_quoted(words[at], texts[at], answer),
-                objection=object_to(query, chunks[at].text, answer),
+                spans=_quoted(words[at], texts[at], Span(reading.start, reading.end)),
                 # On the same scale: the second tower's logit in the place of the first one's.
                 answered=None
                 if reading.answers is None
                 else self._probability(words[at], reading.answers),
             )
-        return Part(text=query, findings=findings), notes
+        return Part(query, findings)
 
     def _probability(self, words: ChunkReading, logit: float) -> float:
-        return self.weights.probability(self.weights.chunk.logit(_features(words, logit)))
+        return self._weights.probability(self._weights.chunk.logit(local_features(words, logit)))
 
     def _chosen(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
         """Which chunks are read: the best by words, and by meaning where an embedder is given."""
@@ -228,20 +211,18 @@ class LocalValidator(LearnedValidator):
         return shipped_reader() if self.reader is None else find_onnx_files(self.reader)
 
     @property
-    def _words(self) -> Weights:
-        return shipped_weights("lexical", LEXICAL_FEATURES)
+    def _weights(self) -> Weights:
+        return shipped_weights(self.name, self.features)
 
 
 def _quoted(words: ChunkReading, text: str, answer: Span) -> tuple[Span, ...]:
     """The sentences that hold the reader's answer."""
-    sentences = [one for one in words.sentences if _overlap(one, answer)]
-    if not sentences:  # it stands in another window than the words found best
-        sentences = [one for one in split_sentences(text) if _overlap(one, answer)]
-    return (Span(sentences[0].start, sentences[-1].end),) if sentences else (answer,)
-
-
-def _overlap(one: Span, other: Span) -> bool:
-    return one.start < other.end and other.start < one.end
+    # It may stand in another window than the words found best.
+    for sentences in (words.sentences, split_sentences(text)):
+        held = [one for one in sentences if one.start < answer.end and answer.start < one.end]
+        if held:
+            return (Span(held[0].start, held[-1].end),)
+    return (answer,)
 
 
 @lru_cache(maxsize=16)
@@ -295,12 +276,6 @@ MOST_WINDOWS = 64
 """Windows of one text that a reader reads, about a hundred thousand characters."""
 
 
-class _Piece(NamedTuple):
-    place: int
-    window: Span
-    text: str
-
-
 def readings_of(
     files: OnnxFiles, query: str, texts: Sequence[str], *, max_length: int, threads: int
 ) -> tuple[list[PairReading], tuple[str, ...]]:
@@ -311,40 +286,27 @@ def readings_of(
     """
     reader = load_pair_reader(files.model, files.tokenizer, threads)
     asked, note = fitted_query(reader, query, max_length)
-    pieces, left_out = _pieces(reader, asked, texts, max_length)
-    best: dict[int, PairReading] = {}
-    found = reader.read([(asked, piece.text) for piece in pieces])
-    for piece, one in zip(pieces, found, strict=True):
-        if piece.place not in best or one.logit > best[piece.place].logit:
-            shift = piece.window.start
-            best[piece.place] = replace(one, start=one.start + shift, end=one.end + shift)
+    pieces: list[tuple[int, Span]] = []
+    left_out = 0
+    for place, text in enumerate(texts):
+        windows = fitting_windows(reader, asked, text, max_length)
+        if len(windows) > MOST_WINDOWS:
+            left_out += len(windows) - MOST_WINDOWS
+            wanted = set(tokenise(asked))
+            held = [len(wanted.intersection(tokenise(text[slice(*one)]))) for one in windows]
+            best = sorted(range(len(windows)), key=lambda at: -held[at])[:MOST_WINDOWS]
+            windows = tuple(windows[at] for at in sorted(best))
+        pieces += [(place, window) for window in windows]
+    found = reader.read([(asked, texts[place][slice(*window)]) for place, window in pieces])
+    by_place: dict[int, PairReading] = {}
+    for (place, window), one in zip(pieces, found, strict=True):
+        if place not in by_place or one.logit > by_place[place].logit:
+            shift = window.start
+            by_place[place] = replace(one, start=one.start + shift, end=one.end + shift)
     notes = [note] if note else []
     if left_out:
         notes.append(
             f"of a long chunk the reader reads {MOST_WINDOWS} windows, those with most words of "
             f"the query: {left_out} more were read for words alone"
         )
-    return [best[place] for place in range(len(texts))], tuple(notes)
-
-
-def _pieces(
-    model: PairClassifier, query: str, texts: Sequence[str], max_length: int
-) -> tuple[list[_Piece], int]:
-    """What is read of each text, and how many windows are not."""
-    pieces: list[_Piece] = []
-    left_out = 0
-    for place, text in enumerate(texts):
-        windows = fitting_windows(model, query, text, max_length)
-        if len(windows) > MOST_WINDOWS:
-            left_out += len(windows) - MOST_WINDOWS
-            windows = _most_promising(query, text, windows)
-        pieces += [_Piece(place, window, text[slice(*window)]) for window in windows]
-    return pieces, left_out
-
-
-def _most_promising(query: str, text: str, windows: Sequence[Span]) -> tuple[Span, ...]:
-    """The windows with most of the query's words, in reading order; of equals the earlier."""
-    asked = set(tokenise(query))
-    held = [len(asked.intersection(tokenise(text[slice(*one)]))) for one in windows]
-    best = sorted(range(len(windows)), key=lambda at: -held[at])[:MOST_WINDOWS]
-    return tuple(windows[at] for at in sorted(best))
+    return [by_place[place] for place in range(len(texts))], tuple(notes)

@@ -45,6 +45,8 @@ class CascadeValidator:
     is the share that was passed on.
     """
 
+    name = "cascade"
+
     first: Validator
     """The cheap one."""
     second: Validator
@@ -60,10 +62,6 @@ class CascadeValidator:
                 f"cascade: low and high must lie in [0, 1], low first, not {self.low:g} and "
                 f"{self.high:g}"
             )
-
-    @property
-    def name(self) -> str:
-        return "cascade"
 
     @property
     def identity(self) -> str:

@@ -1,4 +1,4 @@
-"""From probabilities to a verdict: rule, evidence, conflicts, sentences.
+"""From probabilities to a verdict: the questions in a query, rule, evidence, conflicts.
 
 Only sentences that speak of the same thing can contradict each other: they share most of their
 words, or each holds nearly all that the query asks about. Two that say the same but for a name
@@ -10,30 +10,28 @@ contradict each other in it. What differs between them is reported, never resolv
 - A chunk is relevant from ``relevant`` on where the answer is not present: it is the best there is.
   Where the answer is present, only chunks that reach ``present`` themselves are: what is less
   certain beside them is on the topic, and nearly never an answer.
-- What speaks against a chunk (`ragbench.validators.objections`) keeps it in the middle of both.
 - Where a second opinion was asked of a chunk on the topic, the lower of both probabilities counts,
-  and it stays relevant: a near miss is Partial.
+  and it stays relevant: a near miss is Partial. So is a quote that only repeats the question.
+- A query that asks several things is present only where each of them is: the least certain counts.
 - The retrieval quality is Good when the answer is present, Partial when it is not and a chunk is
   relevant all the same, Poor when no chunk is relevant.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice, product
 from typing import NamedTuple
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Conflict, EvidenceQuote, RetrievalQuality, Verdict
-from ragbench.errors import ConfigError
 from ragbench.text.question import asked_type, parse_question, said_as_clause
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import normalise, tokenise
+from ragbench.validators.calibration import DecisionRule, Thresholds
 from ragbench.validators.inspect import InspectedChunks
-from ragbench.validators.objections import Objection
 
 _ALIKE = 0.5
 """Share of common words from which on two statements speak of the same thing."""
@@ -163,66 +161,42 @@ def best_sentences(
 
 NOTHING_RELEVANT = "No relevant information found in retrieved data."
 """What the specification demands, word for word, when no chunk is relevant (FR-013)."""
-
-
-def message_for(
-    quality: RetrievalQuality, relevant: Sequence[str], lacking: Sequence[str] = ()
-) -> str:
-    if not relevant:
-        return NOTHING_RELEVANT
-    named = ", ".join(relevant[:5]) + (", ..." if len(relevant) > 5 else "")
-    chunks = f"{len(relevant)} relevant {'chunk' if len(relevant) == 1 else 'chunks'} ({named})"
-    if quality is RetrievalQuality.GOOD:
-        return f"The answer is in the retrieved data: {chunks}."
-    missing = f" Not stated for certain: {'; '.join(lacking)}." if lacking else ""
-    return f"On topic, and no certain answer: {chunks}.{missing}"
-
-
-def not_stated(part: str, relevant: Sequence[Chunk]) -> str:
-    """What of a question the chunks leave open, in a few words."""
-    if (clause := said_as_clause(part)) is not None:
-        return clause
-    said = frozenset(token for chunk in relevant for token in tokenise(chunk.text))
-    missing = [token for token in parse_question(part).tokens if token not in said]
-    return ", ".join(f"'{one}'" for one in missing) if missing else f"'{part.strip()}'"
-
-
 _QUOTED_CHUNKS = 5
 """Evidence is quoted from so many chunks at most."""
+_WH = r"(?:who|whom|whose|what|when|where|why|which|how)\b"
+_ASKS = re.compile(rf"\s*(?:(?:in|on|at|for|to|by|from|with|of|about) )?{_WH}", re.IGNORECASE)
+_JOINT = re.compile(
+    rf"\?\s+(?={_WH}|(?:is|are|was|were|do|does|did|has|have|can|could|will)\b)"
+    rf"|[,;]?\s+and\s+(?={_WH})",
+    re.IGNORECASE,
+)
+NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
+"""Words that are written like names, and numbers."""
+_FEWEST_WORDS = 3
+_MOST_PARTS = 8
+"""A query that asks more things is read as one: each part costs as much as a query."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Thresholds:
-    relevant: float
-    present: float
+def split_query(query: str) -> tuple[str, ...]:
+    """The questions in a query; each keeps the names that only another one says.
 
-    def __post_init__(self) -> None:
-        if not (0 < self.relevant < 1 and 0 < self.present < 1):
-            raise ConfigError(
-                f"thresholds must lie between 0 and 1, not {self.relevant:g} and {self.present:g}"
-            )
-        if self.relevant > self.present:
-            raise ConfigError(
-                f"a chunk must be relevant (from {self.relevant:g}) before it is an answer (from "
-                f"{self.present:g}): set both, relevant at most as high as present"
-            )
+    A query is cut where a question begins behind a question mark, and before a question word that
+    follows "and", where each piece has at least three words.
 
-    @property
-    def middle(self) -> float:
-        """The middle of the two, by odds: at most so probable is what something speaks against."""
-        return logistic((logit(self.relevant) + logit(self.present)) / 2)
-
-
-def logistic(logit: float) -> float:
-    """1 / (1 + exp(-logit)), without overflow."""
-    if logit >= 0:
-        return 1 / (1 + math.exp(-logit))
-    return math.exp(logit) / (1 + math.exp(logit))
-
-
-def logit(probability: float) -> float:
-    """ln(p / (1 - p)), for a probability in (0, 1)."""
-    return math.log(probability / (1 - probability))
+    Example:
+        >>> split_query("Who built the X200 and when was it sold?")
+        ('Who built the X200', 'when was it sold? (X200)')
+    """
+    pieces = _JOINT.split(" ".join(query.split()))
+    if (
+        not 2 <= len(pieces) <= _MOST_PARTS
+        or min(len(one.split()) for one in pieces) < _FEWEST_WORDS
+    ):
+        return (query,)
+    names = dict.fromkeys(name for piece in pieces for name in NAMED.findall(piece))
+    lacking = [" ".join(name for name in names if name not in piece) for piece in pieces]
+    named = zip(pieces, lacking, strict=True)
+    return tuple(f"{piece} ({lacks})" if lacks else piece for piece, lacks in named)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,73 +207,145 @@ class Finding:
     spans: Sequence[Span]
     """Where the answer most probably stands, in reading order; slices of the chunk's text."""
     reason: str = ""
-    objection: Objection | None = None
     answered: float | None = None
     """That it answers just this question, in [0, 1], where a second opinion was asked; None where
     the probability says all."""
+    doubt: str = ""
+    """Why it is no certain answer, though it looks like one."""
+
+
+class Part(NamedTuple):
+    """One of the questions in a query."""
+
+    text: str
+    findings: Sequence[Finding]
+    """One a chunk."""
 
 
 def decide(
     query: str,
     intake: InspectedChunks,
-    findings: Sequence[Finding],
+    parts: Sequence[Part],
+    rule: DecisionRule,
     *,
-    answer_probability: float,
-    thresholds: Thresholds,
     validator: str,
-    lacking: Sequence[str] = (),
+    answer_probability: float | None = None,
     reasons: Sequence[str] = (),
     warnings: Sequence[str] = (),
     details: Mapping[str, float] | None = None,
 ) -> Verdict:
-    # Sorting keeps the order of equals: the retriever's.
-    ranked = sorted(findings, key=lambda one: -one.probability)
-    present = answer_probability >= thresholds.present and bool(ranked)
-    relevant = _relevant(ranked, thresholds, present=present)
-    quality = RetrievalQuality.PARTIAL if relevant else RetrievalQuality.POOR
-    if present:
-        quality = RetrievalQuality.GOOD
+    """The verdict on what was found for each question of a query.
+
+    ``answer_probability`` is that of the answer where a validator says so itself; None for that of
+    the best chunk, and of the least certain part.
+    """
+    limits = rule.thresholds
+    settled = [Part(text, [_settled(text, one, rule) for one in found]) for text, found in parts]
+    certain = [max((one.probability for one in found), default=0.0) for _, found in settled]
+    probability = min(certain)
+    if answer_probability is not None:
+        probability = rule.on_scale(answer_probability)
+    findings = settled[0].findings
+    if len(parts) > 1:
+        findings = [*map(_merged, zip(*(found for _, found in settled), strict=True))]
+        told = zip(settled, certain, strict=True)
+        about = [f"part '{one.text}': an answer has the probability {p:.2f}" for one, p in told]
+        reasons = [*about, *reasons]
+    present = probability >= limits.present and bool(findings)
+    relevant = _relevant(findings, limits, present=present)
     evidence = tuple(
         EvidenceQuote(chunk_id=one.chunk.id, start=a, end=b, text=one.chunk.text[a:b])
         for one in relevant[:_QUOTED_CHUNKS]
         for a, b in one.spans
     )
-    named = tuple(one.chunk.id for one in relevant)
+    lacking = [one.text for one, p in zip(settled, certain, strict=True) if p < limits.present]
     side = "reaches" if present else "stays below"
-    about = (
-        f"the probability of an answer, {answer_probability:.2f}, {side} {thresholds.present:.2f}"
-    )
-    about_chunks = [text for one in relevant[:_QUOTED_CHUNKS] for text in _about_chunk(one)]
-    open_questions = [not_stated(part, [one.chunk for one in relevant]) for part in lacking]
+    about_chunks = [
+        f"{one.chunk.id}: {said}"
+        for one in relevant[:_QUOTED_CHUNKS]
+        for said in (one.reason, one.doubt and f"no certain answer: {one.doubt}")
+        if said
+    ]
+    quality = RetrievalQuality.PARTIAL if relevant else RetrievalQuality.POOR
     return Verdict(
         query_id="",
-        relevant_chunk_ids=named,
+        relevant_chunk_ids=tuple(one.chunk.id for one in relevant),
         relevance={one.chunk.id: round(one.probability, 4) for one in findings},
         answer_present=present,
-        answer_probability=round(answer_probability, 4),
+        answer_probability=round(probability, 4),
         evidence=evidence,
-        retrieval_quality=quality,
-        message=message_for(quality, named, open_questions),
+        retrieval_quality=RetrievalQuality.GOOD if present else quality,
+        message=_message(relevant, [] if present else lacking or [query]),
         validator=validator,
-        reasons=(*reasons, about, *about_chunks),
+        reasons=(
+            *reasons,
+            f"the probability of an answer, {probability:.2f}, {side} {limits.present:.2f}",
+            *about_chunks,
+        ),
         warnings=(*(one.message for one in intake.found), *warnings),
         inspection=intake.found,
-        conflicts=find_conflicts(query, evidence),
+        conflicts=find_conflicts(query, evidence) if len(relevant) > 1 else (),
         details=dict(details or {}),
     )
 
 
-def _relevant(ranked: Sequence[Finding], thresholds: Thresholds, *, present: bool) -> list[Finding]:
+def _settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
+    """The finding on the scale of the labels, no higher than what speaks against it allows."""
+    limits, doubt = rule.thresholds, ""
+    probability = rule.on_scale(finding.probability)
+    if finding.answered is not None and probability >= limits.relevant:
+        second = max(limits.relevant, min(probability, rule.on_scale(finding.answered)))
+        if second < limits.present <= probability:
+            doubt = "it is on the topic, and answers another question"
+        probability = second
+    # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
+    if probability >= limits.present and finding.spans and _ASKS.match(question):
+        quoted = " ".join(finding.chunk.text[slice(*one)] for one in finding.spans)
+        if set(parse_question(quoted).tokens) <= set(tokenise(question)):
+            probability, doubt = limits.middle, "it only repeats the question"
+    return replace(finding, probability=probability, doubt=doubt)
+
+
+def _merged(findings: Sequence[Finding]) -> Finding:
+    """What a chunk was found to hold for any part."""
+    best = max(findings, key=lambda one: one.probability)
+    near = [one for one in findings if one.probability >= best.probability / 2]
+    spans: list[Span] = []
+    for span in sorted({span for one in near for span in one.spans}):
+        if spans and span.start < spans[-1].end:
+            spans[-1] = Span(spans[-1].start, max(spans[-1].end, span.end))
+        else:
+            spans.append(span)
+    return replace(best, spans=tuple(spans))
+
+
+def _relevant(
+    findings: Sequence[Finding], limits: Thresholds, *, present: bool
+) -> Sequence[Finding]:
     """The relevant ones, the best first; where the answer is present there is at least one."""
-    for floor in (thresholds.present, thresholds.relevant) if present else (thresholds.relevant,):
+    # Sorting keeps the order of equals: the retriever's.
+    ranked = sorted(findings, key=lambda one: -one.probability)
+    for floor in (limits.present, limits.relevant) if present else (limits.relevant,):
         found = [one for one in ranked if one.probability >= floor]
         if found:
             return found
-    return [*ranked[:1]] if present else []
+    return ranked[:1] if present else []
 
 
-def _about_chunk(finding: Finding) -> Iterator[str]:
-    if finding.reason:
-        yield f"{finding.chunk.id}: {finding.reason}"
-    if finding.objection is not None:
-        yield f"{finding.chunk.id}: no certain answer: {finding.objection.text}"
+def _message(relevant: Sequence[Finding], lacking: Sequence[str]) -> str:
+    """The verdict in a sentence; ``lacking`` are the questions without a certain answer."""
+    if not relevant:
+        return NOTHING_RELEVANT
+    ids = [one.chunk.id for one in relevant]
+    named = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+    chunks = f"{len(ids)} relevant {'chunk' if len(ids) == 1 else 'chunks'} ({named})"
+    if not lacking:
+        return f"The answer is in the retrieved data: {chunks}."
+    said = frozenset(token for one in relevant for token in tokenise(one.chunk.text))
+    open_questions: list[str] = []
+    for part in lacking:
+        missing = [f"'{one}'" for one in parse_question(part).tokens if one not in said]
+        clause = said_as_clause(part) or ", ".join(missing) or f"'{part.strip()}'"
+        open_questions.append(clause)
+    missing_text = "; ".join(open_questions)
+    return f"On topic, and no certain answer: {chunks}. Not stated for certain: {missing_text}."

@@ -40,7 +40,6 @@ from ragbench.post.filter import (
     DedupNear,
     LlmFilter,
     Nothing,
-    Percentile,
     Threshold,
     TokenBudget,
     TopK,
@@ -107,7 +106,7 @@ SHELF = Shelf(found={QUESTION: MORE}, linked={"0": MORE})
 
 # Chunks that stay are the same objects in the same order.
 SUBSETS: list[Operator] = [
-    TopK(k=3), Threshold(min_score=0.0), Percentile(percentile=60), TokenBudget(budget=20), Dedup(),
+    TopK(k=3), Threshold(min_score=0.0), TokenBudget(budget=20), Dedup(),
     DedupNear(similarity=0.5, shingle=1), LlmFilter(chat=CHAT),
 ]  # fmt: skip
 # Every chunk stays, the same object.
@@ -189,8 +188,7 @@ def test_each_kind_of_operator_keeps_what_it_must(chunks: list[Chunk]) -> None:
         once = run(operator, chunks)
         left = objects(once)
         assert left == [one for one in map(id, chunks) if one in left]
-        if not isinstance(operator, Percentile):  # its limit moves with what is left
-            assert objects(run(operator, [entry.chunk for entry in once.chunks])) == left
+        assert objects(run(operator, [entry.chunk for entry in once.chunks])) == left
     for operator in (*PERMUTATIONS, *SUPERSETS):
         output = run(operator, chunks)
         assert set(map(id, chunks)) <= set(objects(output))
@@ -332,7 +330,6 @@ def test_embeddings_of_two_models_are_refused(name: str) -> None:
 RANGES = """
 rerank: top_k>=1 timeout>0
 filter.top_k: k>=1
-filter.percentile: percentile>=0 percentile<=100
 filter.token_budget: budget>=1
 filter.dedup_near: similarity>=0 similarity<=1 shingle>=1
 merge.link_expand: first>=1 depth>=1 top_k>=1 weight>0

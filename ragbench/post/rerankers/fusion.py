@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, pstdev
 from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
@@ -31,11 +32,8 @@ def unscored_note(chunks: Sequence[Chunk], default: float) -> tuple[str, ...]:
 def standard(scores: Sequence[float]) -> list[float]:
     """Subtracts the mean and divides by the standard deviation; equal scores all become 0."""
     scaled = min_max(scores)
-    mean = math.fsum(scaled) / len(scaled)
-    deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scaled) / len(scaled))
-    if deviation == 0:
-        return [0.0] * len(scores)
-    return [(score - mean) / deviation for score in scaled]
+    mean, deviation = fmean(scaled), pstdev(scaled)
+    return [(score - mean) / (deviation or 1.0) for score in scaled]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -252,10 +250,8 @@ class WeightedReranker(Checked):
         if field == "recency":
             ages = ages_in_hours(chunks, self.time_field, query.now)
             return [None if age is None else math.exp(-self.recency_rate * age) for age in ages]
-        return [_number(chunk.metadata.get(field)) for chunk in chunks]
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, int | float) and math.isfinite(value):
-        return float(value)
-    return None
+        known = [chunk.metadata.get(field) for chunk in chunks]
+        return [
+            float(one) if isinstance(one, int | float) and math.isfinite(one) else None
+            for one in known
+        ]

@@ -67,40 +67,24 @@ class CandidateWords:
         return list(map(math.fsum, parts.tolist()))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CorpusCounts:
-    """How many documents there are, and in how many each word stands."""
-
-    documents: int
-    holding: Counter[str]
-
-    def weights(self, words: Iterable[str]) -> list[float]:
-        return [inverse_frequency(self.documents, self.holding[word]) for word in words]
-
-
 def check_corpus(corpus: str | None) -> None:
     if corpus is not None and not Path(corpus).exists():
         raise ConfigError(f"corpus '{corpus}' does not exist")
 
 
-def corpus_counts(corpus: str) -> CorpusCounts:
-    """Counts a corpus once for as long as its files stay as they are."""
-    path = Path(corpus)
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    state = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
-    return _counted(corpus, state)
+def corpus_weights(corpus: str, words: Iterable[str]) -> list[float]:
+    """What words are worth by how many of a corpus's documents hold them."""
+    documents, holding = _counted(corpus)
+    return [inverse_frequency(documents, holding[word]) for word in words]
 
 
 @lru_cache(maxsize=4)
-def _counted(corpus: str, state: tuple[tuple[str, int, int], ...]) -> CorpusCounts:
-    holding: Counter[str] = Counter()
-    documents = 0
-    for document in read_documents(corpus):
-        holding.update(set(tokenise(f"{document.title or ''} {document.text}")))
-        documents += 1
-    if not documents:
+def _counted(corpus: str) -> tuple[int, Counter[str]]:
+    """How many documents there are, and in how many each word stands; read once a process."""
+    texts = [f"{one.title or ''} {one.text}" for one in read_documents(corpus)]
+    if not texts:
         raise ConfigError(f"the corpus '{corpus}' holds no document")
-    return CorpusCounts(documents=documents, holding=holding)
+    return len(texts), Counter(word for text in texts for word in set(tokenise(text)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +140,7 @@ class LexicalReranker(Checked):
 
     def _rarities(self, words: CandidateWords, wanted: Sequence[str]) -> list[float]:
         if self.corpus is not None:
-            return corpus_counts(self.corpus).weights(wanted)
+            return corpus_weights(self.corpus, wanted)
         holding = (words.counts(wanted) > 0).sum(axis=0).tolist()
         return [math.log(1 + len(words.counted) / max(1, number)) for number in holding]
 
@@ -262,7 +246,7 @@ class FeedbackReranker(Checked):
         if self.corpus is None:
             rarity = np.log1p(len(found) / (found > 0).sum(axis=0).clip(1))
         else:
-            rarity = np.array(corpus_counts(self.corpus).weights(every))
+            rarity = np.array(corpus_weights(self.corpus, every))
         added = shares @ (found[best] / words.lengths()[best].clip(1)[:, None]) * rarity
         # Of equal weights, the word that stands first in the alphabet.
         order = sorted(range(len(every)), key=lambda at: (-added[at], every[at]))[: self.terms]

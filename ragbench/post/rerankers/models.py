@@ -26,51 +26,30 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    span: Span
-    words: int
-    held: set[str]
-    """Those of the query's words that it holds."""
-
-
 def best_windows(
     query: QueryWords, text: str, *, words: int, count: int, cut: bool = False
 ) -> list[Span]:
     """Finds runs of sentences that hold most of the query's weight."""
-    sentences = [
-        _Sentence(span, _words_in(part), query.held_by(part))
-        for span in split_sentences(text)
-        for part in [text[span.start : span.end]]
-    ]
+    spans = split_sentences(text)
+    parts = [text[slice(*one)] for one in spans]
+    sizes = [len(part.split() if part.isascii() else _WORD.findall(part)) for part in parts]
+    held = [query.held_by(part) for part in parts]
     found: list[tuple[float, Span]] = []
-    for first in range(len(sentences)):
-        last = _last(sentences, first, words)
-        held = set[str]().union(*(one.held for one in sentences[first : last + 1]))
-        span = Span(sentences[first].span.start, sentences[last].span.end)
-        found.append((query.worth(held), span))
+    for first, total in enumerate(sizes):
+        last = first
+        while last + 1 < len(spans) and total + sizes[last + 1] <= words:
+            last += 1
+            total += sizes[last]
+        worth = query.worth(set[str]().union(*held[first : last + 1]))
+        found.append((worth, Span(spans[first].start, spans[last].end)))
     found.sort(key=lambda pair: -pair[0])
     chosen: list[Span] = []
-    for weight, span in found:
-        if len(chosen) == count or (chosen and not weight):
+    for worth, span in found:
+        if len(chosen) == count or (chosen and not worth):
             break
         if all(span.end <= other.start or other.end <= span.start for other in chosen):
             chosen.append(span)
     return [_cut(query, text, span, words) for span in chosen] if cut else chosen
-
-
-def _words_in(text: str) -> int:
-    return len(text.split() if text.isascii() else _WORD.findall(text))
-
-
-def _last(sentences: Sequence[_Sentence], first: int, words: int) -> int:
-    """The last sentence of the run that begins with the first."""
-    total = sentences[first].words
-    last = first
-    while last + 1 < len(sentences) and total + sentences[last + 1].words <= words:
-        last += 1
-        total += sentences[last].words
-    return last
 
 
 def _cut(query: QueryWords, text: str, span: Span, words: int) -> Span:
@@ -141,7 +120,10 @@ class CrossEncoderReranker(Checked):
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)
         classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
         text, notes = self._question(classifier, query.text)
-        read = self._read(query.text, [chunk.text for chunk in chunks])
+        read = [[chunk.text] for chunk in chunks[: self.first]]
+        if self.passages != "whole":
+            words = QueryWords.among(query.text, [chunk.text for chunk in chunks])
+            read = [self._windows(words, passage) for (passage,) in read]
         pieces = [
             (place, piece)
             for place, texts in enumerate(read)
@@ -159,14 +141,9 @@ class CrossEncoderReranker(Checked):
                 f"{unread} of {len(chunks)} chunks were not read: they are ranked last",
             )
         behind = [-place / len(chunks) for place in range(1, unread + 1)]
-        return NotedScores((*map(_sigmoid, best), *behind), notes)
-
-    def _read(self, question: str, passages: list[str]) -> list[list[str]]:
-        first = passages[: self.first]
-        if self.passages == "whole":
-            return [[passage] for passage in first]
-        query = QueryWords.among(question, passages)
-        return [self._windows(query, passage) for passage in first]
+        # The sigmoid, without overflow.
+        scores = [(1 + math.tanh(logit / 2)) / 2 for logit in best]
+        return NotedScores((*scores, *behind), notes)
 
     def _question(self, classifier: PairClassifier, text: str) -> tuple[str, tuple[str, ...]]:
         """The question; one that leaves no room for a chunk is cut, and a note says so."""
@@ -203,12 +180,6 @@ class CrossEncoderReranker(Checked):
                 passage[offsets[start][0] : offsets[min(start + room, len(offsets)) - 1][1]],
             )
         ]
-
-
-def _sigmoid(logit: float) -> float:
-    if logit >= 0:
-        return 1 / (1 + math.exp(-logit))
-    return math.exp(logit) / (1 + math.exp(logit))
 
 
 Shape = Literal["cohere", "jina", "mixedbread", "nim", "pinecone", "tei", "voyage"]
@@ -299,11 +270,15 @@ class HttpReranker(Checked):
         Checked.__post_init__(self)
         if needs_model:
             raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
+        headers = dict(self.headers)
+        if self.api_key_env is not None:
+            key = os.environ.get(self.api_key_env)
+            if not key:
+                raise ConfigError(f"http: the environment variable {self.api_key_env} is not set")
+            own = {"Api-Key": key} if self.shape == "pinecone" else {}
+            headers |= own or {"Authorization": f"Bearer {key}"}
         endpoint = JsonEndpoint(
-            self.url,
-            headers={**self.headers, **self._authorization()},
-            timeout=self.timeout,
-            retries=self.retries,
+            self.url, headers=headers, timeout=self.timeout, retries=self.retries
         )
         object.__setattr__(self, "_endpoint", endpoint)
 
@@ -313,26 +288,14 @@ class HttpReranker(Checked):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         texts, notes = shown_texts(chunks, self.max_characters)
         size = self.batch_size or len(texts)
-        scores = tuple(
-            score
-            for start in range(0, len(texts), size)
-            for score in self._batch(query.text, texts[start : start + size])
-        )
-        return NotedScores(scores, notes)
-
-    def _batch(self, query: str, texts: list[str]) -> list[float]:
         named = {"model": self.model} if self.model else {}
-        asked = FORMS[self.shape](query, texts, self.truncate)
-        answer = self._endpoint.post("", {**named, **asked, **self.request})
-        return _in_order(answer, len(texts), self._endpoint.url)
-
-    def _authorization(self) -> dict[str, str]:
-        if self.api_key_env is None:
-            return {}
-        key = os.environ.get(self.api_key_env)
-        if not key:
-            raise ConfigError(f"http: the environment variable {self.api_key_env} is not set")
-        return {"Api-Key": key} if self.shape == "pinecone" else {"Authorization": f"Bearer {key}"}
+        scores: list[float] = []
+        for start in range(0, len(texts), size):
+            batch = texts[start : start + size]
+            asked = FORMS[self.shape](query.text, batch, self.truncate)
+            answer = self._endpoint.post("", {**named, **asked, **self.request})
+            scores += _in_order(answer, len(batch), self._endpoint.url)
+        return NotedScores(scores, notes)
 
 
 def _in_order(answer: Any, size: int, where: str) -> list[float]:
@@ -345,22 +308,17 @@ def _in_order(answer: Any, size: int, where: str) -> list[float]:
         raise InterfaceError(f"{where} must answer with a list of results")
     scores: dict[int, float] = {}
     for result in cast("list[Any]", results):
-        index, score = _result(result, where)
+        fields: Mapping[str, Any] = (
+            cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
+        )
+        index = fields.get("index")
+        score = next((fields[name] for name in _SCORES if name in fields), None)
+        if type(index) is not int or not isinstance(score, int | float) or not math.isfinite(score):
+            keys = ", ".join(map(repr, _SCORES))
+            raise InterfaceError(f"{where}: a result must hold 'index' and a number as {keys}")
         if not 0 <= index < size or index in scores:
             raise InterfaceError(f"{where} answered with the index {index} for {size} chunks")
-        scores[index] = score
+        scores[index] = float(score)
     if len(scores) != size:
         raise InterfaceError(f"{where} answered with {len(scores)} scores for {size} chunks")
     return [scores[index] for index in range(size)]
-
-
-def _result(result: Any, where: str) -> tuple[int, float]:
-    if isinstance(result, Mapping):
-        fields = cast("Mapping[str, Any]", result)
-        index = fields.get("index")
-        score = next((fields[name] for name in _SCORES if name in fields), None)
-        if type(index) is int and isinstance(score, int | float) and math.isfinite(score):
-            return index, float(score)
-    raise InterfaceError(
-        f"{where}: a result must hold 'index' and a number as {', '.join(map(repr, _SCORES))}"
-    )

@@ -130,11 +130,11 @@ class PersonalisedPageRankReranker(Checked):
             if direction is None or rows is None or len(places) < len(chunks):
                 note = "the query or a chunk has no embedding: the walk starts by ranks"
                 return by_rank, [note]
-            return _as_seeds(rows @ direction), []
+            return np.array(min_max((rows @ direction).tolist())), []
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
         if len(scores) < len(chunks):
             return by_rank, ["a chunk has no score: the walk starts by ranks"]
-        return _as_seeds(np.array(scores)), []
+        return np.array(min_max(scores)), []
 
     def _nearest(self, rows: NDArray[np.float64], places: list[int]) -> list[Edge]:
         """Edges to the nearest rows; two that choose each other are joined once, not twice."""
@@ -158,13 +158,6 @@ class PersonalisedPageRankReranker(Checked):
         return list(zip(*found, strict=True))
 
 
-def _as_seeds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers in [0, 1] with a sum above 0, in the order of the scores."""
-    import numpy as np
-
-    return np.array(min_max(scores.tolist()))
-
-
 def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> list[Edge]:
     if field is None:
         return []
@@ -185,24 +178,18 @@ def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> lis
 
 
 def _targets(chunk: Chunk, field: str) -> Iterable[tuple[str, float]]:
-    links = chunk.metadata.get(field)
-    if links is None:
-        return []
-    if isinstance(links, Mapping):
-        pairs = cast("Mapping[object, object]", links).items()
-        return [(str(id_), _weight(weight, chunk)) for id_, weight in pairs]
-    if isinstance(links, str) or not isinstance(links, Iterable):
-        raise InterfaceError(
-            f"the links of chunk '{chunk.id}' in '{field}' must be a list of ids or a mapping of "
-            f"ids to weights, not {type(links).__name__}"
-        )
-    return [(str(id_), 1.0) for id_ in dict.fromkeys(cast("Iterable[object]", links))]
-
-
-def _weight(weight: object, chunk: Chunk) -> float:
-    if isinstance(weight, int | float) and 0 <= weight < float("inf"):
-        return float(weight)
-    raise InterfaceError(
-        f"chunk '{chunk.id}' has a link with the weight {weight!r}; weights are numbers of at "
-        "least 0"
-    )
+    links: Any = chunk.metadata.get(field) or ()
+    if not isinstance(links, Mapping):
+        if isinstance(links, str) or not isinstance(links, Iterable):
+            raise InterfaceError(
+                f"the links of chunk '{chunk.id}' in '{field}' must be a list of ids or a mapping "
+                f"of ids to weights, not {type(links).__name__}"
+            )
+        links = dict.fromkeys(cast("Iterable[object]", links), 1.0)
+    for id_, weight in cast("Mapping[object, object]", links).items():
+        if not (isinstance(weight, int | float) and 0 <= weight < math.inf):
+            raise InterfaceError(
+                f"chunk '{chunk.id}' has a link with the weight {weight!r}; weights are numbers of "
+                "at least 0"
+            )
+        yield str(id_), float(weight)

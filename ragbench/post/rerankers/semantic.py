@@ -139,15 +139,12 @@ class SemanticReranker:
         if rows is not None:
             for place, cosine in zip(places, (rows @ direction).tolist(), strict=True):
                 scores[place] = cosine
-        return NotedScores(tuple(scores), self._notes(chunks, places))
-
-    def _notes(self, chunks: Sequence[Chunk], places: list[int]) -> tuple[str, ...]:
-        missing = len(chunks) - len(places)
-        if not missing:
-            return ()
+        if len(places) == len(chunks):
+            return NotedScores(scores)
         without = [chunk for at, chunk in enumerate(chunks) if at not in set(places)]
-        note = f"{missing} of {len(chunks)} chunks have no embedding: their given scores were kept"
-        return (note, *unscored_note(without, self.default_score))
+        missing = f"{len(without)} of {len(chunks)} chunks have no embedding"
+        note = f"{missing}: their given scores were kept"
+        return NotedScores(scores, (note, *unscored_note(without, self.default_score)))
 
 
 def sparse_matrix(weights: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:

@@ -97,11 +97,8 @@ def test_long_chunks_are_cut_and_that_is_noted() -> None:
         ("7,5", 7.5),
         ("7/10", 7),
         ("7 out of 10", 7),
-        ("On a scale of 0 to 10, my score: **8**.", 8),
         ("Rating = 3", 3),
         ("10.", 10),
-        ("Score (0 to 10): 9", 9),
-        ("On a scale of 0 to 10, I would give this 7.", 7),
         ("Passage 2 is relevant. 9", 9),
         ("<think>could be 2</think>9", 9),
         ("could be 2</think>\n\n9", 9),
@@ -117,9 +114,10 @@ def test_grades_as_models_write_them(answer: str, grade: float) -> None:
     ("answer", "message"),
     [
         *((one, "gave no grade") for one in ("very good", "", "<think>7 fits, or perhaps")),
+        ("On a scale of 0 to 10, I would give this 7.", "gave no grade"),
         ("11", "graded 11 on 0 to 10"),
         ("-1", "graded -1"),
-        ("It names 2 of the authors and 5 dates", "more than one number and no grade"),
+        ("It names 2 of the authors and 5 dates", "gave no grade"),
     ],
 )
 def test_an_answer_without_a_grade_is_an_error(answer: str, message: str) -> None:

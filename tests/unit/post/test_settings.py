@@ -159,12 +159,10 @@ def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
         ({"action": "filter"}, "filter: the setting 'type' is missing. Known: threshold"),
         ({"action": "filter", "type": "topk"}, "unknown type 'topk' of .* Did you mean 'top_k'"),
         ({"action": "filter", "type": "top_k"}, "filter.top_k: the setting 'k' is missing"),
-        ({"action": "filter", "type": "top_k", "k": "3"}, "k must be a whole number"),
         ({"action": "filter", "type": "top_k", "k": 3, "n": 1}, "unknown setting 'n'. Known: k"),
         ({"action": "none", "type": "x"}, "unknown setting 'type'"),
         ({"action": "rerank"}, "rerank: the setting 'type' is missing. Known: cross_encoder"),
         ({"action": "rerank", "type": "lexic"}, "Did you mean 'lexical'"),
-        ({"action": "rerank", "type": "lexical", "top_k": 0}, "top_k must be at least 1"),
         ({"action": "merge", "type": "multi_query", "queries": [{"query": "x"}]}, "method search"),
         ({"action": "merge", "type": "link_expand"}, "method neighbours"),
         ({"action": "merge", "type": "link_expand", "service": 1}, "'service' is not a setting"),
@@ -221,22 +219,18 @@ def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
     ("given", "message"),
     [
         ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
-        ({"k1": 1}, "needs a 'name'. Known: cross_encoder"),
         (7, "a name or a mapping"),
         ({"name": "lexical", "k": 1}, r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus"),
         ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
-        ({"name": "lexical", "k1": float("inf")}, "k1 must be a number"),
         ({"name": "lexical", "title_weight": 1.5}, "must be a whole number, not 1.5"),
         ({"name": "lexical", "method": "tfidf"}, "must be one of bm25, idf, not 'tfidf'"),
         ({"name": "ppr", "directed": 1}, "must be true or false, not 1"),
         ({"name": "rrf"}, "rrf: the setting 'rerankers' is missing"),
         ({"name": "rrf", "rerankers": "lexical"}, "must be a list, not 'lexical'"),
-        ({"name": "rrf", "rerankers": ["lexcal"]}, "Did you mean 'lexical'"),
         ({"name": "weighted", "factors": [{"feld": 1}]}, r"factors\[0\]: unknown setting 'feld'"),
         ({"name": "weighted", "factors": ["score"]}, "must be a mapping, not 'score'"),
         ({"name": "http", "url": "http://h/rerank", "headers": "x"}, "headers must be a mapping"),
         ({"name": "llm_listwise"}, "'llm_listwise' needs a language model, and none was given"),
-        ({"name": "llm_listwise", "chat": "x"}, "'chat' is not a setting"),
     ],
 )
 def test_errors_say_what_is_wrong_and_what_exists(given: object, message: str) -> None:
@@ -274,11 +268,6 @@ class Plain:
 
     def score(self, query, chunks):
         return [self.factor * len(chunk.text) for chunk in chunks]
-
-
-class Refuses(Plain):
-    def __init__(self):
-        raise OSError("no such model")
 
 
 class NoScore:
@@ -330,12 +319,8 @@ def test_its_settings_are_its_fields_and_rerankers_stand_within_it() -> None:
     ("given", "message"),
     [
         ("mine.py:Short", "'mine.py:Short': there is no 'Short'. Did you mean Shorter"),
-        ("mine.py:xyz", "there is no 'xyz'. Did you mean Plain or Refuses or Shorter?"),
         ("mine.py:NoScore", "it needs an attribute 'name' and a method score()"),
-        ("mine.py:Refuses", "'mine.py:Refuses' raised OSError: no such model"),
-        ("none.py:X", "there is no file 'none.py'"),
         ({"name": "mine.py:Shorter", "powr": 1}, "unknown setting 'powr'. Did you mean 'power'?"),
-        ({"name": "mine.py:Shorter", "power": "x"}, "mine.py:Shorter: power must be a number"),
         ({"name": "mine.py:Plain", "other": 1}, "unexpected keyword argument 'other'"),
         ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
     ],

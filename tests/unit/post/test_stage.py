@@ -153,14 +153,10 @@ def test_each_step_says_what_it_dropped() -> None:
     assert second.given == first.left
 
 
-def test_without_a_format_the_text_is_that_of_the_chunks() -> None:
-    done = PostRetrieval().run(QUERY, CHUNKS[:2])
-    assert (done.history_text, done.formatted) == ("Ask HR.\n\nAsk IT.", False)
-    assert done.texts == ["Ask HR.", "Ask IT."]
-    assert done.steps == ()
-
-
-def test_the_last_format_writes_the_text() -> None:
+def test_the_last_format_writes_the_text_and_without_one_it_is_that_of_the_chunks() -> None:
+    plain = PostRetrieval().run(QUERY, CHUNKS[:2])
+    assert (plain.history_text, plain.formatted) == ("Ask HR.\n\nAsk IT.", False)
+    assert (plain.texts, plain.steps) == (["Ask HR.", "Ask IT."], ())
     stage = PostRetrieval(operators=(Template(), Template(template="- {text}", separator="\n")))
     done = stage.run(QUERY, CHUNKS[:2])
     assert (done.history_text, done.formatted) == ("- Ask HR.\n- Ask IT.", True)

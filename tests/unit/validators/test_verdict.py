@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk
 from ragbench.core.validation import EvidenceQuote, RetrievalQuality, Verdict
+from ragbench.text.sentences import Span
 from ragbench.validators.calibration import (
     ABSENCES,
     Absence,
     DecisionRule,
     PlattScale,
+    Thresholds,
     shipped_weights,
 )
-from ragbench.validators.inspect import InspectedChunks, inspect_chunks
+from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.lexical import LEXICAL_FEATURES, LexicalValidator
 from ragbench.validators.local import LOCAL_FEATURES
-from ragbench.validators.objections import Objection
-from ragbench.validators.parts import Part, ScoredPool
-from ragbench.validators.verdict import Finding, Thresholds, decide, find_conflicts
+from ragbench.validators.verdict import Finding, Part, decide, find_conflicts
 
 SHIPPED = {"lexical": LEXICAL_FEATURES, "local": LOCAL_FEATURES}
 ORDER = [RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD]
@@ -29,22 +29,25 @@ ORDER = [RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD]
 
 QUERY = "When was the mill built?"
 LIMITS = Thresholds(relevant=0.5, present=0.9)
-UNKNOWN = Objection(kind="unknown", text="it says 'is unknown'")
 
 
-def found(probabilities: list[float], **more: Any) -> tuple[InspectedChunks, list[Finding]]:
-    chunks = [Chunk(id=f"c{at}", text=f"text {at}") for at, _ in enumerate(probabilities)]
+def judged(
+    probabilities: list[float],
+    thresholds: Thresholds = LIMITS,
+    *,
+    query: str = QUERY,
+    text: str = "text {}",
+    answered: float | None = None,
+    **more: Any,
+) -> Verdict:
+    chunks = [Chunk(id=f"c{at}", text=text.format(at)) for at, _ in enumerate(probabilities)]
     findings = [
-        Finding(chunk=chunk, probability=one, spans=(), **more)
+        Finding(chunk=chunk, probability=one, spans=[Span(0, len(chunk.text))], answered=answered)
         for chunk, one in zip(chunks, probabilities, strict=True)
     ]
-    return inspect_chunks(QUERY, chunks), findings
-
-
-def judged(probabilities: list[float], thresholds: Thresholds = LIMITS, **more: Any) -> Verdict:
-    intake, findings = found(probabilities, **more)
-    pool = ScoredPool(query=QUERY, intake=intake, parts=[Part(text=QUERY, findings=findings)])
-    return pool.verdict(DecisionRule(scale=PlattScale(), thresholds=thresholds), "x")
+    rule = DecisionRule(scale=PlattScale(), thresholds=thresholds)
+    parts = [Part(query, findings)]
+    return decide(query, inspect_chunks(query, chunks), parts, rule, validator="x", **more)
 
 
 @pytest.mark.parametrize("absence", ABSENCES)
@@ -88,20 +91,32 @@ def test_beside_an_answer_only_answers_are_relevant() -> None:
 def test_an_answer_that_no_single_chunk_is_sure_of_is_in_the_best_ones(
     probabilities: list[float], relevant: tuple[str, ...]
 ) -> None:
-    rule = {"answer_probability": 0.99, "thresholds": LIMITS, "validator": "x"}
-    verdict = decide(QUERY, *found(probabilities), **rule)  # type: ignore[arg-type]
+    verdict = judged(probabilities, answer_probability=0.99)
     assert verdict.retrieval_quality is RetrievalQuality.GOOD
     assert verdict.relevant_chunk_ids == relevant
 
 
-def test_an_objection_leaves_a_chunk_in_the_middle_and_says_why() -> None:
-    verdict = judged([0.99, 0.2], objection=UNKNOWN)
+def test_a_quote_that_only_repeats_the_question_stays_in_the_middle_and_it_is_said() -> None:
+    verdict = judged([0.99, 0.2], text="When was the mill built?")
     # Odds 1 and 9: their geometric mean is 3.
     assert verdict.answer_probability == pytest.approx(0.75)
     assert verdict.retrieval_quality is RetrievalQuality.PARTIAL
     assert verdict.message.endswith("Not stated for certain: when the mill was built.")
-    assert "c0: no certain answer: it says 'is unknown'" in verdict.reasons
+    assert "c0: no certain answer: it only repeats the question" in verdict.reasons
     assert verdict.relevance["c1"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Is the shop open on Sunday?", "The shop is open on Sunday."),
+        ("Is smoking allowed on the roof?", "Smoking is forbidden on the roof."),
+        (QUERY, "The mill was built in 1995."),
+        ("Who won the 2018 world cup?", "The 2018 world cup was won by France."),
+    ],
+)
+def test_what_says_more_or_answers_yes_or_no_stays_an_answer(query: str, text: str) -> None:
+    assert judged([0.99], query=query, text=text).answer_present
 
 
 @pytest.mark.parametrize(
@@ -124,9 +139,9 @@ def test_of_two_opinions_the_lower_one_counts_and_the_topic_stays(
     assert (said in verdict.reasons) == (first >= 0.9 > second)
 
 
-def test_an_objection_holds_beside_a_second_opinion() -> None:
-    assert judged([0.99], objection=UNKNOWN, answered=0.98).answer_probability == 0.75
-    assert judged([0.99], objection=UNKNOWN, answered=0.2).answer_probability == 0.5
+def test_a_repeated_question_does_not_rise_by_a_second_opinion() -> None:
+    assert judged([0.99], text=QUERY, answered=0.98).answer_probability == 0.75
+    assert judged([0.99], text=QUERY, answered=0.2).answer_probability == 0.5
 
 
 def test_what_is_set_by_hand_moves_the_other_threshold() -> None:
