@@ -20,7 +20,7 @@ from ragbench.views.comparison import change_lines, change_title
 from ragbench.views.document import number_text
 from ragbench.views.gate import after_text, check_cells
 from ragbench_cli.console import data_console
-from ragbench_cli.tables import Cell, draw, fitted_table, paragraph, styled
+from ragbench_cli.tables import draw, fitted_table, paragraph, styled
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -35,6 +35,8 @@ _WORDS = {
     GateOutcome.FAILED: ("failed", "red"),
     GateOutcome.INCONCLUSIVE: ("cannot tell", "yellow"),
 }
+
+    from ragbench_cli.tables import Cell
 
 
 def print_verdict(verdict: GateResult) -> None:
