@@ -15,7 +15,7 @@ from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database
-from ragbench.stores.record import chunk_digest
+from ragbench.stores.record import encode
 from ragbench.stores.words import WordsForm, check_words
 from ragbench.stores.writers import Lease
 from ragbench.workers.pool import Batch, WorkerPool
@@ -77,7 +77,7 @@ class Writing:
     def _new(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         if self._length is not None:
             self._length.see(chunks)
-        digests = [chunk_digest(chunk) for chunk in chunks]
+        digests = [encode(chunk).digest for chunk in chunks]
         self.seen.update({chunk.id: digest for chunk, digest in zip(chunks, digests, strict=True)})
         return [
             chunk

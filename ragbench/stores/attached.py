@@ -125,10 +125,10 @@ class ForeignCollection(OpenCollection[Reader]):
     def _condition(self, filters: Filter | None) -> Any:
         return super()._condition(None if filters is None else renamed(filters, self._path))
 
-    def _score(self, row: Row) -> float | None:
+    def _scored(self, row: Row) -> Row | None:
         """To the seven digits that single precision carries; None where it is not a number."""
         if math.isfinite(row.score):
-            return float(f"{row.score:.7g}") + 0.0
+            return row._replace(score=float(f"{row.score:.7g}") + 0.0)
         self._without_score[row.id] = None
         return None
 

@@ -6,16 +6,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Literal,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
@@ -262,24 +253,6 @@ class WordWriter(Writer, Protocol):
         ...
 
 
-_MadeT = TypeVar("_MadeT")
-
-
-class Translated(Generic[_MadeT]):
-    """What was made of a filter, for as long as the same one is asked for."""
-
-    def __init__(self, make: Callable[[Filter], _MadeT]) -> None:
-        self._make = make
-        self._last: tuple[Filter, _MadeT] | None = None
-
-    def __call__(self, filters: Filter) -> _MadeT:
-        last = self._last
-        # The same, not an equal one: to Python 1 and True are equal.
-        if last is None or last[0] is not filters:
-            last = self._last = (filters, self._make(filters))
-        return last[1]
-
-
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
     """Makes what an engine raises a `StoreError` of one line."""
@@ -288,14 +261,10 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
     except RagbenchError:
         raise
     except failures as error:
-        raise _failure(address, error) from error
-
-
-def _failure(address: str, error: Exception) -> StoreError:
-    problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
-    if _UNREACHABLE.search(problem):
-        problem = f"cannot be reached: is it running, and is the address right? ({problem})"
-    return StoreError(f"{address}: {problem}")
+        problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
+        if _UNREACHABLE.search(problem):
+            problem = f"cannot be reached: is it running, and is the address right? ({problem})"
+        raise StoreError(f"{address}: {problem}") from error
 
 
 def chosen_vector(name: str, wanted: str | None, known: Sequence[str]) -> str:
@@ -348,23 +317,16 @@ def top_k(
     Engines order ties as they like, and cut anywhere within them. So one row more than `k` is
     asked for: when it ties with the last, more are, until the tie is whole.
     """
-    limit = _within(k + 1, most)
+    limit = k + 1 if most is None else min(k + 1, most)
     found = fetch(range(queries), limit)
     for query, rows in enumerate(found):
         rows.sort(key=_order)
         asked = limit
-        while len(rows) >= asked and rows[-1].score == rows[k - 1].score:
-            if asked == most:
-                break
-            asked = _within(4 * asked, most)
-            rows = fetch([query], asked)[0]
-            rows.sort(key=_order)
+        while asked != most and len(rows) >= asked and rows[-1].score == rows[k - 1].score:
+            asked = 4 * asked if most is None else min(4 * asked, most)
+            rows = sorted(fetch([query], asked)[0], key=_order)
         found[query] = rows[:k]
     return found
-
-
-def _within(limit: int, most: int | None) -> int:
-    return limit if most is None else min(limit, most)
 
 
 def _order(row: Row) -> tuple[float, str]:

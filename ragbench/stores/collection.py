@@ -19,7 +19,6 @@ from ragbench.stores.base import (
     Effort,
     Engine,
     Row,
-    Translated,
     Vectors,
     WordWriter,
     Writer,
@@ -62,7 +61,6 @@ class OpenCollection(ABC, Generic[_EngineT]):
         self._engine = engine
         self._failures = failures
         self._on_close: Callable[[], None] | None = on_close
-        self._folded = Translated(folded)
 
     @property
     @abstractmethod
@@ -77,8 +75,8 @@ class OpenCollection(ABC, Generic[_EngineT]):
         return self._engine.condition(filters, self.native_filter)
 
     @abstractmethod
-    def _score(self, row: Row) -> float | None:
-        """A row's score as it is given out; None for one that is skipped."""
+    def _scored(self, row: Row) -> Row | None:
+        """A row with its score as it is given out; None for one that is skipped."""
 
     @abstractmethod
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]: ...
@@ -124,7 +122,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     ) -> list[list[Chunk]]:
         """The first `k` chunks of each query; only those at the places `asked` ask the engine."""
         check_k(k)
-        simple = True if filters is None else self._folded(filters)
+        simple = True if filters is None else folded(filters)
         found: list[list[Chunk]] = [[] for _ in range(queries)]
         if not asked or simple is False:
             return found
@@ -132,14 +130,8 @@ class OpenCollection(ABC, Generic[_EngineT]):
             condition = self._condition(None if simple is True else simple)
 
             def fetch(which: Sequence[int], limit: int) -> list[list[Row]]:
-                return [
-                    [
-                        row._replace(score=score)
-                        for row in hits
-                        if (score := self._score(row)) is not None
-                    ]
-                    for hits in ask([asked[at] for at in which], limit, condition)
-                ]
+                found = ask([asked[at] for at in which], limit, condition)
+                return [[row for row in map(self._scored, hits) if row] for hits in found]
 
             ranked = top_k(fetch, len(asked), k, most=most)
         for at, one in zip(asked, ranked, strict=True):
@@ -264,8 +256,8 @@ class OwnCollection(OpenCollection[Writer]):
         rows = unit_rows(vectors, self._dimension, what="query vector")
         return rows, range(len(rows))
 
-    def _score(self, row: Row) -> float:
-        return similarity(row.score)
+    def _scored(self, row: Row) -> Row:
+        return row._replace(score=similarity(row.score))
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         return [self._engine.read(row.fields, row.score) for row in rows]

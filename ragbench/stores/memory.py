@@ -23,9 +23,9 @@ from ragbench.core.chunk import Chunk, scored_chunk, stored_chunk
 from ragbench.core.filters import Filter, matcher
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Translated, other_form
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, other_form
 from ragbench.stores.database import WritableDatabase
-from ragbench.stores.record import StoredChunk, decode, encode, searched_fields
+from ragbench.stores.record import StoredChunk, encode, searched_fields
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,7 +98,7 @@ class Memory:
         self._digests: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._vectors: NDArray[np.float32] = np.zeros((0, info.dimension), dtype=np.float32)
-        self._filters: Translated[NDArray[np.intp]] | None = None
+        self._passed: tuple[str, NDArray[np.intp]] = ("", np.zeros(0, dtype=np.intp))
         self._unsaved = True
 
     @classmethod
@@ -128,16 +128,23 @@ class Memory:
             self.save()
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+        import numpy as np
+
         with self._lock:
             places: list[int] = []
             for record in chunks:
                 place = self._rows.setdefault(record.id, len(self._chunks))
-                self._chunks[place : place + 1] = [decode(record.body)]
+                self._chunks[place : place + 1] = [stored_chunk(orjson.loads(record.body), None)]
                 self._digests[record.id] = record.digest
                 places.append(place)
-            self._grow(len(self._chunks))
+            size = len(self._chunks)
+            if size > len(self._vectors):
+                shape = (max(size, 2 * len(self._vectors), _FIRST_ROWS), self._info.dimension)
+                room = np.zeros(shape, dtype=np.float32)
+                room[: len(self._vectors)] = self._vectors
+                self._vectors = room
             self._vectors[places] = rows
-            self._filters, self._unsaved = None, True
+            self._passed, self._unsaved = ("", self._passed[1]), True
 
     def remove(self, ids: Sequence[str]) -> None:
         with self._lock:
@@ -147,7 +154,7 @@ class Memory:
             self._chunks = [self._chunks[row] for row in kept]
             self._rows = {chunk.id: row for row, chunk in enumerate(self._chunks)}
             self._digests = {id_: self._digests[id_] for id_ in self._rows}
-            self._filters, self._unsaved = None, True
+            self._passed, self._unsaved = ("", self._passed[1]), True
 
     def kept(self, ids: Sequence[str]) -> list[Chunk]:
         with self._lock:
@@ -190,12 +197,11 @@ class Memory:
     def _passing(self, filters: Filter) -> NDArray[np.intp]:
         import numpy as np
 
-        if self._filters is None:
-            fields = [searched_fields(chunk) for chunk in self._chunks]
-            self._filters = Translated(
-                lambda one: np.flatnonzero(np.fromiter(map(matcher(one), fields), dtype=np.bool_))
-            )
-        return self._filters(filters)
+        # Not the filter itself: to Python 1 and True are equal.
+        if self._passed[0] != repr(filters):
+            found = map(matcher(filters), map(searched_fields, self._chunks))
+            self._passed = repr(filters), np.flatnonzero(np.fromiter(found, dtype=np.bool_))
+        return self._passed[1]
 
     def _best(
         self,
@@ -220,18 +226,6 @@ class Memory:
             places, exact = places[first], exact[first]
         found = zip(places.tolist(), exact.tolist(), strict=True)
         return [Row((one := self._chunks[place]).id, one, score) for place, score in found]
-
-    def _grow(self, size: int) -> None:
-        import numpy as np
-
-        if size <= len(self._vectors):
-            return
-        room = np.zeros(
-            (max(size, 2 * len(self._vectors), _FIRST_ROWS), self._info.dimension),
-            dtype=np.float32,
-        )
-        room[: len(self._vectors)] = self._vectors
-        self._vectors = room
 
 
 class _Folder:
@@ -260,7 +254,10 @@ class _Folder:
         import numpy as np
 
         folder = self._folder(info.name)
-        lines = b"".join(_line(chunk) for chunk in chunks)
+        encoded = map(encode, chunks)
+        lines = b"".join(
+            b'%b,"digest":"%b"}\n' % (one.body[:-1], one.digest.encode()) for one in encoded
+        )
         state = blake2b(lines, digest_size=10)
         state.update(np.ascontiguousarray(vectors).tobytes())
         names = {
@@ -301,7 +298,7 @@ class _Folder:
             if index["version"] != _VERSION:
                 raise other_form(f"memory:{self._path}", name)
             with (folder / index["chunks"]).open("rb") as file:
-                lines = [_values(line) for line in file]
+                lines: list[dict[str, Any]] = [orjson.loads(line) for line in file]
             if not all("chunk_id" in line and "digest" in line for line in lines):
                 raise ValueError("its lines are no chunks")
             with np.load(folder / index["vectors"], allow_pickle=False) as arrays:
@@ -319,14 +316,3 @@ class _Folder:
         # A name may hold characters that a file's name may not; a dot alone is not a folder of
         # ours.
         return self._path / quote(name, safe=" ").replace(".", "%2E")
-
-
-def _line(chunk: Chunk) -> bytes:
-    stored = encode(chunk)
-    return f'{stored.body[:-1]},"digest":"{stored.digest}"}}\n'.encode()
-
-
-def _values(line: bytes) -> dict[str, Any]:
-    # A leading space says that the fast reader would change something.
-    found: dict[str, Any] = json.loads(line) if line[:1] == b" " else orjson.loads(line)
-    return found

@@ -1,17 +1,22 @@
-"""Qdrant on a server, or in a folder of its Python client."""
+"""Qdrant: collections of a server, or of its Python client's local mode.
+
+Qdrant takes whole numbers and UUIDs as ids: a point's id is a UUID of version 5 made of the
+chunk's, which is kept in the payload. The payload is the plain form (`ragbench.stores.record`);
+what is empty of it is left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from ragbench.core.filters import Filter
+from ragbench.core.chunk import stored_chunk
+from ragbench.core.filters import Filter, number
 from ragbench.errors import ForeignCollectionError, StoreError
-from ragbench.masking import mask_text, mask_url
+from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.safe_text import shown_line
 from ragbench.stores.base import (
     NORMAL,
     CollectionInfo,
@@ -27,30 +32,43 @@ from ragbench.stores.base import (
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
+    info_from_json,
     info_to_json,
     name_from_json,
     server_url,
 )
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
-from ragbench.stores.qdrant_filters import PayloadFilters, native_condition
-from ragbench.stores.qdrant_points import (
-    DENSE,
-    KEY,
-    WORDS,
-    OfClient,
-    OwnPoints,
-    qdrant_models,
-    read_mark,
+from ragbench.stores.qdrant_filters import (
+    OwnFilters,
+    PayloadFilters,
+    native_condition,
+    written_path,
 )
-from ragbench.stores.words import fastembed_words
+from ragbench.stores.record import StoredChunk, field_key, plain
+from ragbench.stores.words import WordVector, fastembed_words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+DENSE = "dense"
+WORDS = "words"
+"""The sparse vector of a collection that ranks by words itself; the store weighs them."""
+KEPT = ["chunk_id", "document_id", "text", "start", "end", "metadata"]
+"""What of a payload a chunk is made of."""
+_MOST_INDEXED = 16
+_BATCH = 500
+_PAGE = 2000
+_TIMEOUT = 60
+KEY = "ragbench"
+"""Under which a collection's metadata keep what ragbench says of it."""
+_NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
 _DELETED = 0.05
 """From such a share of removed chunks on a segment with words is rewritten."""
+
+
+def point_id(identifier: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, identifier))
 
 
 class QdrantServerDatabase(WritableDatabase[Any]):
@@ -88,13 +106,23 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             raise StoreError(
                 f"{self.address}: there is a collection '{name}' that ragbench did not make"
             )
+        settings: dict[str, Any] = {}
+        if info.words is not None:
+            sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
+            settings["sparse_vectors_config"] = {WORDS: sparse}
+            # Qdrant counts in how many chunks a word stands in each shard by itself,
+            settings["shard_number"] = 1
+            # and removed ones until their segment is rewritten: by default from a fifth of it on.
+            settings["optimizers_config"] = models.OptimizersConfigDiff(
+                deleted_threshold=_DELETED, vacuum_min_vector_number=100
+            )
         connection.create_collection(
             name,
             vectors_config={
                 DENSE: models.VectorParams(size=info.dimension, distance=models.Distance.DOT)
             },
             metadata={KEY: info_to_json(info)},
-            **({} if info.words is None else _for_words(models)),
+            **settings,
         )
         if read_mark(connection, name) is None:
             connection.delete_collection(name)
@@ -113,13 +141,31 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             return None
         if read_mark(connection, fitted) is None:
             raise ForeignCollectionError(self.address, name)
-        models, exact = qdrant_models(), self._local
-        return OwnPoints(self.address, connection, fitted, models, is_exact=exact)
+        return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the collection, if it has ragbench's mark."""
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
+
+
+class OfClient:
+    """A collection that the client asks for."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def count(self) -> int:
+        return int(self._client.count(self._name, exact=True).count)
+
+    def _answers(self, queries: Sequence[Any], effort: Effort, **asked: Any) -> list[list[Any]]:
+        models = qdrant_models()
+        if effort != NORMAL:
+            asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
+        requests = [models.QueryRequest(query=query, **asked) for query in queries]
+        found = self._client.query_batch_points(self._name, requests)
+        return [answer.points for answer in found]
 
 
 class QdrantPayloads(OfClient):
@@ -185,8 +231,8 @@ class QdrantPayloads(OfClient):
         self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
-        queries = [row.tolist() for row in rows]
-        return self._ask(queries, self.space.vector or None, limit, condition, sign, effort)
+        using = self.space.vector or None
+        return self._ask(rows.tolist(), using, limit, condition, sign, effort)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
@@ -222,62 +268,195 @@ class QdrantPayloads(OfClient):
         ]
 
 
-def _for_words(models: ModuleType) -> dict[str, Any]:
-    """What a collection is made with that ranks by words."""
-    sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
-    return {
-        "sparse_vectors_config": {WORDS: sparse},
-        # Qdrant counts in how many chunks a word stands in each shard by itself,
-        "shard_number": 1,
-        # and removed ones until their segment is rewritten: by default from a fifth of it on.
-        "optimizers_config": models.OptimizersConfigDiff(
-            deleted_threshold=_DELETED, vacuum_min_vector_number=100
-        ),
-    }
+class OwnPoints(OfClient):
+    """A collection that ragbench fills; see `ragbench.stores.base.WordWriter`."""
+
+    read = staticmethod(stored_chunk)
+
+    def __init__(
+        self, address: str, client: Any, name: str, models: ModuleType, *, is_exact: bool
+    ) -> None:
+        super().__init__(client, name)
+        self.is_exact = is_exact
+        self._address = address
+        self._models = models
+        self._indexed: set[str] = set()
+        self._filters = OwnFilters(models)
+
+    def read_info(self) -> CollectionInfo:
+        text = read_mark(self._client, self._name)
+        if text is None:
+            raise StoreError(
+                f"{self._address}: the collection '{self._name}' has lost its metadata"
+            )
+        return info_from_json(text, self._address)
+
+    def write_info(self, info: CollectionInfo) -> None:
+        self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
+
+    def remove(self, ids: Sequence[str]) -> None:
+        points = [point_id(value) for value in ids]
+        self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
+
+    def _index(self, path: str, kind: str) -> None:
+        if not self.is_exact:
+            self._client.create_payload_index(self._name, path, kind)
+
+    def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+        made = [
+            self._models.PointStruct(id=point, vector=vectors, payload=payload)
+            for point, vectors, payload in points
+        ]
+        self._client.upsert(self._name, made, wait=True)
+
+    def _records(
+        self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
+    ) -> Iterable[Any]:
+        for first in range(0, len(points), _PAGE):
+            yield from self._client.retrieve(
+                self._name,
+                list(points[first : first + _PAGE]),
+                with_payload=keys,
+                with_vectors=vectors or False,
+            )
+
+    def _pages(self, keys: list[str]) -> Iterator[Any]:
+        offset = None
+        while True:
+            records, offset = self._client.scroll(
+                self._name, limit=_PAGE, offset=offset, with_payload=keys
+            )
+            yield from records
+            if offset is None:
+                return
+
+    def _nearest(
+        self,
+        queries: Sequence[Any],
+        using: str,
+        limit: int,
+        condition: Any = None,
+        *,
+        effort: Effort = NORMAL,
+        with_vectors: bool = False,
+    ) -> list[list[Any]]:
+        wanted: dict[str, Any] = (
+            {"with_vector": [using]} if with_vectors else {"with_payload": KEPT}
+        )
+        return self._answers(queries, effort, using=using, limit=limit, filter=condition, **wanted)
+
+    def _sparse(self, words: WordVector) -> Any:
+        return self._models.SparseVector(indices=list(words), values=list(words.values()))
+
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+        plains = [plain(chunk) for chunk in chunks]
+        self._index_fields(plains)
+        points: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+        for chunk, fields, row in zip(chunks, plains, rows, strict=True):
+            vectors = {DENSE: row.tolist()}
+            if chunk.words:
+                vectors[WORDS] = self._sparse(chunk.words)
+            payload = {name: value for name, value in fields.items() if value not in (None, {})}
+            if fields["fields"]:
+                payload["spelled"] = list(fields["fields"])
+            points.append((point_id(chunk.id), vectors, payload))
+        for first in range(0, len(points), _BATCH):
+            self._upsert(points[first : first + _BATCH])
+
+    def _index_fields(self, chunks: Sequence[Mapping[str, Any]]) -> None:
+        """Has the first 16 fields that are seen indexed; each index makes writing slower."""
+        found: dict[str, str] = {}
+        for chunk in chunks:
+            for name, value in chunk["metadata"].items():
+                kind = _kind(value)
+                if kind and '"' not in name and "\\" not in name:
+                    found.setdefault(name, kind)
+        dated = {key for chunk in chunks for key in chunk["dates"] or ()}
+        new = sorted(found.keys() - self._indexed)[: _MOST_INDEXED - len(self._indexed)]
+        for name in new:
+            self._index(written_path(["metadata", name]), found[name])
+            if field_key(name) in dated:
+                self._index(written_path(["dates", field_key(name)]), "float")
+        self._indexed.update(new)
+
+    def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        return [one.payload for one in self._records([point_id(at) for at in ids], KEPT)]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        import numpy as np
+
+        found = self._records([point_id(at) for at in ids], ["chunk_id"], [DENSE])
+        return {
+            one.payload["chunk_id"]: np.asarray(one.vector[DENSE], dtype=np.float32)
+            for one in found
+        }
+
+    def digests(self) -> dict[str, str]:
+        found = (one.payload for one in self._pages(["chunk_id", "digest"]))
+        return {kept["chunk_id"]: kept["digest"] for kept in found}
+
+    def condition(self, filters: Filter | None, native: object) -> Any:
+        return None if filters is None else self._filters(filters)
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        found = self._nearest(rows.tolist(), DENSE, limit, condition, effort=effort)
+        return [[_row(point) for point in points] for points in found]
+
+    def best_sums(
+        self, queries: Sequence[WordVector], limit: int, condition: Any
+    ) -> list[list[Row]]:
+        found = self._nearest([self._sparse(one) for one in queries], WORDS, limit, condition)
+        return [[_row(point) for point in points if point.score > 0] for points in found]
+
+    def weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """See `WordWriter`: a score divided by what the chunk has."""
+        queries = [self._sparse({number_: 1.0}) for number_ in numbers]
+        found: list[float | None] = []
+        for number_, best in zip(
+            numbers, self._nearest(queries, WORDS, 1, with_vectors=True), strict=True
+        ):
+            if best and best[0].score > 0:
+                vector = best[0].vector[WORDS]
+                has = vector.values[list(vector.indices).index(number_)]
+                found.append(float(best[0].score) / float(has))
+            else:
+                found.append(None)
+        return found
 
 
-_TIMEOUT = 60
+def _row(point: Any) -> Row:
+    return Row(point.payload["chunk_id"], point.payload, point.score)
 
 
-def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
-    """The database of an address.
+def _kind(value: object) -> str | None:
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        value = items[0] if items else None
+    if isinstance(value, str):
+        return "keyword"
+    if isinstance(value, bool):
+        return "bool"
+    return None if number(value) is None else "float"
 
-    Args:
-        address: ``qdrant:FOLDER``, or ``qdrant+http://HOST:6333`` (or ``https``); a password in
-            it, as in ``qdrant+https://:KEY@HOST:6333``, is the server's API key.
-    """
-    if address.startswith("qdrant:") and len(address) > len("qdrant:"):
-        return QdrantEmbeddedDatabase(Path(address.removeprefix("qdrant:")))
-    forms = "qdrant:FOLDER or qdrant+http://HOST:6333"
-    url, _, key = server_url(address, "Qdrant", forms)
+
+def qdrant_models() -> ModuleType:
+    return require("qdrant_client.models", extra="qdrant")
+
+
+def read_mark(client: Any, name: str) -> str | None:
+    metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
+    text = (metadata or {}).get(KEY)
+    return text if isinstance(text, str) else None
+
+
+def open_server(address: str) -> QdrantServerDatabase:
+    """A server: ``qdrant+http://HOST:6333`` (or ``https``); a password is its API key."""
+    url, _, key = server_url(address, "Qdrant", "qdrant:FOLDER or qdrant+http://HOST:6333")
 
     def open_client() -> Any:
         client = require("qdrant_client", extra="qdrant").QdrantClient
         return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)
 
     return QdrantServerDatabase(mask_url(address), open_client)
-
-
-_MARK = "meta.json"
-"""A file that Qdrant's client writes into its folder, and makes anew where it is not there."""
-
-
-def open_foreign_qdrant(address: str) -> WritableDatabase[Any]:
-    """A server, or a folder that Qdrant's Python client has written in its local mode."""
-    path = Path(address.removeprefix("qdrant:"))
-    if not address.startswith("qdrant:") or path == Path():
-        return open_qdrant(address)
-    if not (path / _MARK).is_file():
-        raise StoreError(
-            f"{address}: this is not a folder of Qdrant's client (QdrantClient(path=...)): of "
-            "embedded collections ragbench reads those and its own"
-        )
-    return QdrantServerDatabase(address, lambda: _local(address, path), local=True)
-
-
-def _local(address: str, path: Path) -> Any:
-    client = require("qdrant_client", extra="qdrant").QdrantClient
-    try:
-        return client(path=str(path))
-    except Exception as error:
-        raise StoreError(f"{address}: {shown_line(mask_text(str(error)), longest=300)}") from error

@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.io.atomic import written_whole
+from ragbench.masking import mask_text
 from ragbench.plugins import require
+from ragbench.safe_text import shown_line
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import (
     WritableDatabase,
@@ -22,11 +24,18 @@ from ragbench.stores.database import (
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.qdrant_points import DENSE, WORDS, OwnPoints, point_id
+from ragbench.stores.qdrant import (
+    DENSE,
+    WORDS,
+    OwnPoints,
+    QdrantServerDatabase,
+    open_server,
+    point_id,
+)
 from ragbench.stores.words import WordVector
 from ragbench.stores.writers import in_use
 
-CLIENT_FOLDER = "collection"
+_CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
 
 _INFO = "collection.json"
@@ -86,7 +95,7 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
         """Loads the shard, once."""
         folder = self._folder(name)
         if not (folder / _INFO).is_file():
-            if (self._path / CLIENT_FOLDER / name).is_dir():
+            if (self._path / _CLIENT_FOLDER / name).is_dir():
                 raise ForeignCollectionError(self.address, name)
             return None
         if name not in self._shards:
@@ -217,3 +226,37 @@ def _check_space(address: str, folder: Path, needed: int) -> None:
 def _write_info(path: Path, info: CollectionInfo) -> None:
     with written_whole(path) as file:
         file.write(info_to_json(info).encode() + b"\n")
+
+
+def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
+    """The database of an address, ``qdrant:FOLDER`` or that of a server."""
+    folder = address.removeprefix("qdrant:")
+    if folder and folder != address:
+        return QdrantEmbeddedDatabase(Path(folder))
+    return open_server(address)
+
+
+_MARK = "meta.json"
+"""A file that Qdrant's client writes into its folder, and makes anew where it is not there."""
+
+
+def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
+    """A server, or a folder that Qdrant's Python client has written in its local mode."""
+    path = Path(address.removeprefix("qdrant:"))
+    if not address.startswith("qdrant:") or path == Path():
+        return open_server(address)
+    if not (path / _MARK).is_file():
+        raise StoreError(
+            f"{address}: this is not a folder of Qdrant's client (QdrantClient(path=...)): of "
+            "embedded collections ragbench reads those and its own"
+        )
+
+    def open_client() -> Any:
+        client = require("qdrant_client", extra="qdrant").QdrantClient
+        try:
+            return client(path=str(path))
+        except Exception as error:
+            said = shown_line(mask_text(str(error)), longest=300)
+            raise StoreError(f"{address}: {said}") from error
+
+    return QdrantServerDatabase(address, open_client, local=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
 from ragbench.errors import ConfigError
-from ragbench.stores.record import field_key, plain_text, straight_path
+from ragbench.stores.record import field_key, straight_path
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -146,37 +146,34 @@ class OwnFilters(PayloadFilters):
     """Folded filters over the plain fields of `ragbench.stores.record`."""
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
-        kept = [plain_text(value) if isinstance(value, str) else value for value in values]
         test = super().equal
-        return self._at(key, lambda path: test(path, kept))
+        return self._at(key, lambda path: test(path, values))
 
     def prefix(self, key: str, prefix: str) -> _Both:
         test = super().prefix
-        return self._at(key, lambda path: test(path, plain_text(prefix)))
+        return self._at(key, lambda path: test(path, prefix))
 
     def exists(self, key: str) -> _Both:
         # An empty list is no value to Qdrant, and one to ragbench.
-        listed = _Both(must=[self._names("lists", plain_text(key))])
+        listed = _Both(must=[self._names("lists", key)])
         test = super().exists
         return self._at(key, lambda path: _any([test(path), listed], self.models))
 
     def within(self, wanted: Range) -> _Both:
-        name = plain_text(wanted.field)
         if wanted.of_dates:
-            return self._between(written_path(["dates", field_key(name)]), wanted)
-        listed = _Both(must_not=[self._names("lists", name)])
-        return self._at(name, lambda key: _all([self._between(key, wanted), listed]))
+            return self._between(written_path(["dates", field_key(wanted.field)]), wanted)
+        listed = _Both(must_not=[self._names("lists", wanted.field)])
+        return self._at(wanted.field, lambda key: _all([self._between(key, wanted), listed]))
 
     def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
         """A test where a path of keys leads to the field, and where it is spelled out."""
-        name = plain_text(field)
-        key, path = field_key(name), straight_path(name)
+        key, path = field_key(field), straight_path(field)
         spelled = test(written_path(["fields", key]))
         if path is None:
             return spelled
-        keys = ["document_id"] if name == "document_id" else ["metadata", *path]
-        straight = test(written_path(keys))
-        if len(path) == 1 and name != "document_id":
+        of_document = field == "document_id"
+        straight = test(written_path([field] if of_document else ["metadata", *path]))
+        if len(path) == 1 and not of_document:
             return straight
         apart = _all([straight, _Both(must_not=[self._names("spelled", key)])])
         return _any([apart, spelled], self.models)
