@@ -212,7 +212,7 @@ def _own(choice: SearchChoice) -> Generator[_Opened]:
 @contextmanager
 def _foreign(choice: SearchChoice) -> Generator[_Opened]:
     from ragbench.errors import ConfigError
-    from ragbench.pipeline.store_retriever import foreign_strategy, vector_problem
+    from ragbench.pipeline.retrieval import foreign_strategy, vector_problem
     from ragbench.stores.attached import attach
     from ragbench.stores.mapping import field_mapping
     from ragbench_cli.options import mapping

@@ -320,8 +320,8 @@ def check_index(
     found = store.search(rows, k=k + 1, effort=effort)
     exact = store.search(rows, k=k + 1, effort=Effort(exact=True))
     pairs = [
-        (_others(some, id_), _others(all_, id_))
-        for id_, some, all_ in zip(drawn, found, exact, strict=True)
+        tuple([chunk for chunk in chunks if chunk.id != id_] for chunks in (some, whole))
+        for id_, some, whole in zip(drawn, found, exact, strict=True)
     ]
     return _result(info.name, len(ids), k, pairs)
 
@@ -332,15 +332,11 @@ def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float
     return len(wanted & {chunk.id for chunk in found[:k]}) / len(wanted) if wanted else 1.0
 
 
-def _others(chunks: list[Chunk], id_: str) -> list[Chunk]:
-    return [chunk for chunk in chunks if chunk.id != id_]
-
-
 def _result(
     name: str,
     chunks: int,
     k: int,
-    pairs: Sequence[tuple[list[Chunk], list[Chunk]]] = (),
+    pairs: Sequence[tuple[list[Chunk], ...]] = (),
     *,
     is_exact: bool = False,
 ) -> IndexCheck:
