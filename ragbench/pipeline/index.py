@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.cosine_scale import measure_calibration
@@ -18,26 +20,32 @@ from ragbench.embedders.embedder import (
     Embedder,
     Windowed,
     open_embedder,
+    readable_text,
     too_long,
 )
-from ragbench.errors import ConfigError, warn
+from ragbench.errors import ConfigError, StoreError, warn
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
-from ragbench.pipeline.writing import Embedding, Writing, words_of
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database
+from ragbench.stores.record import encode
 from ragbench.stores.registry import open_database
-from ragbench.stores.words import WordsForm
+from ragbench.stores.words import WordsForm, check_words
 from ragbench.stores.writers import sole_writer
 from ragbench.text.language import guess_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
-from ragbench.workers.pool import Map, WorkerPool
+from ragbench.workers.pool import Batch, Map, WorkerPool
 
 if TYPE_CHECKING:
     from ragbench.embedders.embedder import Vectors
 
+Embedding = WorkerPool[Sequence[str], "Vectors"]
+"""Gives the vectors of texts, a batch of them at a time."""
 _BATCH = 128
+_MARKED = 20.0
+"""Seconds after which a collection that is written to is marked again, for stores that write to
+the disk only then."""
 _SAMPLED = 200
 """Chunks whose language is looked at."""
 
@@ -211,8 +219,7 @@ def index_documents(
     alone = sole_writer(database.folder, database.address, patience=patience)
     with alone, _opened(database, collection, embedder, identity, head, words) as store:
         here: Embedding = WorkerPool(partial(_passages, embedder), thread_engine())
-        unread = partial(too_long, embedder)
-        writing = Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
+        writing = _Writing(store, pool or here, chunker, embedder)
         reported, every = 0, chain(head, stream)
         batches = iter(lambda: list(islice(every, _BATCH)), [])
         try:
@@ -222,9 +229,15 @@ def index_documents(
                     reported = cut.documents
             removed = writing.finish()
         except BaseException:
-            writing.lease.give_back()
+            writing.leave_incomplete()
             raise
-    _warn_of_cut(writing, embedder, embedder_name)
+    if writing.cut_short and isinstance(embedder, Windowed):
+        warn(
+            f"{writing.cut_short:,} of the {writing.written:,} chunks that were embedded are "
+            f"longer than the {embedder.window:,} tokens that {embedder_name} reads: their ends "
+            "are in no vector. Cut smaller chunks (--chunk-size), or search by words as well "
+            "(hybrid): those read all of it"
+        )
     return IndexResult(
         collection=collection,
         documents=cut.documents,
@@ -236,17 +249,6 @@ def index_documents(
         continued=writing.continued,
         store=database.address,
         cut_short=writing.cut_short,
-    )
-
-
-def _warn_of_cut(writing: Writing, embedder: Embedder, name: str) -> None:
-    """Says that vectors are of the beginnings of chunks."""
-    if not writing.cut_short or not isinstance(embedder, Windowed):
-        return
-    warn(
-        f"{writing.cut_short:,} of the {writing.written:,} chunks that were embedded are longer "
-        f"than the {embedder.window:,} tokens that {name} reads: their ends are in no vector. Cut "
-        "smaller chunks (--chunk-size), or search by words as well (hybrid): those read all of it"
     )
 
 
@@ -264,18 +266,16 @@ class _Cutting:
     def __init__(self, documents: Iterable[Document], chunker: Chunker) -> None:
         self._source = documents
         self._chunker = chunker
-        self._ids: set[str] = set()
+        self.documents = 0
         self.empty = 0
 
-    @property
-    def documents(self) -> int:
-        return len(self._ids)
-
     def __iter__(self) -> Iterator[Chunk]:
+        ids: set[str] = set()
         for document in self._source:
-            if document.id in self._ids:
+            if document.id in ids:
                 raise ConfigError(f"two documents have the id '{document.id}'")
-            self._ids.add(document.id)
+            ids.add(document.id)
+            self.documents += 1
             chunks = document_chunks(document, self._chunker)
             self.empty += not chunks
             yield from chunks
@@ -298,7 +298,9 @@ def _opened(
             store.close()
             raise
         return store
-    calibration = measure_calibration(embedder, _languages(head))
+    spoken = Counter(guess_language(chunk.text[:1000]) for chunk in head)
+    languages = sorted(one for one, times in spoken.items() if times * 10 >= len(head))
+    calibration = measure_calibration(embedder, languages)
     made = replace(identity, calibration=calibration.to_json())
     settings: dict[str, Any] = {"dimension": embedder.dimension, "identity": made.to_json()}
     if words is not None:  # which stores of other packages need not know
@@ -322,6 +324,136 @@ def _named(identity: IndexIdentity) -> str:
     return f"{identity.embedder_name} with {settings}" if settings else identity.embedder_name
 
 
-def _languages(chunks: Sequence[Chunk]) -> list[str]:
-    counts = Counter(guess_language(chunk.text[:1000]) for chunk in chunks)
-    return sorted(language for language, count in counts.items() if count * 10 >= len(chunks))
+class _Writing:
+    """Brings a collection to the state of a corpus, batch by batch."""
+
+    def __init__(
+        self, store: OwnCollection, pool: Embedding, chunker: Chunker, embedder: Embedder
+    ) -> None:
+        info = store.info()
+        self._store = store
+        self._pool = pool
+        self._embedder = embedder
+        known = IndexIdentity.from_json(info.identity, collection=info.name)
+        self._identity = replace(known, chunker=chunker.identity, digest="")
+        self._known = store.digests()
+        self._whole = info.complete and known.chunker == self._identity.chunker
+        self._marked: float | None = None
+        self.continued = not info.complete and bool(self._known)
+        """Whether an earlier indexing had not come to its end."""
+        self.seen: dict[str, str] = {}
+        """The ids of the corpus's chunks so far, with their digests."""
+        self.written = 0
+        """How many were embedded and stored."""
+        self.cut_short = 0
+        """Of those, how many the embedder reads the beginning of."""
+
+    def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
+        """Stores what is not there yet, in order, while the next batches are embedded.
+
+        Gives for each batch its chunks, and how many of them were there.
+        """
+        begun: deque[tuple[int, list[Chunk], Batch[Sequence[str], Vectors]]] = deque()
+        for chunks in batches:
+            digests = {chunk.id: encode(chunk).digest for chunk in chunks}
+            self.seen |= digests
+            new = [chunk for chunk in chunks if self._known.get(chunk.id) != digests[chunk.id]]
+            texts = [_embedded_text(chunk) for chunk in new]
+            self.cut_short += too_long(self._embedder, texts)
+            begun.append((len(chunks), new, self._pool.begin([texts] if new else [])))
+            if len(begun) > self._pool.ahead:
+                yield self._store_new(*begun.popleft())
+        while begun:
+            yield self._store_new(*begun.popleft())
+
+    def _store_new(
+        self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Vectors]
+    ) -> tuple[int, int]:
+        for vectors in self._pool.take(batch):
+            self._begin()
+            self._store.upsert(new, vectors)
+            self.written += len(new)
+        return chunks, chunks - len(new)
+
+    def finish(self) -> int:
+        """Removes what is no part of the corpus, and marks the rest complete; says how many."""
+        stale = [id_ for id_ in self._known if id_ not in self.seen]
+        if stale:
+            self._begin()
+            self._store.delete(stale)
+        if self._whole:
+            return len(stale)
+        self._begin()
+        held = self._store.digests()
+        if held != self.seen:
+            other = sum(self.seen.get(id_) != digest for id_, digest in held.items())
+            missing = len(self.seen.keys() - held.keys())
+            raise StoreError(
+                f"the collection '{self._store.name}' does not hold what was written: "
+                f"{missing:,} chunks are missing, {other:,} are other ones. Another program writes "
+                "to it; run the same 'ragbench index' again when it is done"
+            )
+        whole = blake2b(digest_size=16)
+        for id_ in sorted(self.seen):
+            whole.update(f"{id_}\0{self.seen[id_]}\n".encode())
+        done = replace(self._identity, digest=whole.hexdigest())
+        self._store.mark(complete=True, identity=done.to_json())
+        return len(stale)
+
+    def _begin(self) -> None:
+        """Before each write: from the first on the collection is not complete."""
+        self._whole = False
+        if self._marked is None or time.monotonic() - self._marked >= _MARKED:
+            self._store.mark(complete=False, identity=self._identity.to_json())
+            self._marked = time.monotonic()
+
+    def leave_incomplete(self) -> None:
+        """After a failure: what somebody else has marked in the meantime is not whole, either."""
+        if self._marked is not None:
+            with suppress(StoreError):
+                self._store.mark(complete=False)
+
+
+def _embedded_text(chunk: Chunk) -> str:
+    """What the embedder reads: the title says what a passage from the middle is about."""
+    title = chunk.metadata.get("title")
+    if not isinstance(title, str) or not title.strip() or chunk.text.startswith(title):
+        return readable_text(chunk.text)
+    return readable_text(f"{title}\n{chunk.text}")
+
+
+def words_of(
+    place: WordsPlace | None,
+    database: Database,
+    collection: str,
+    documents: Iterable[Document],
+    chunker: Chunker,
+) -> WordsForm | None:
+    """How a collection keeps words; of a new one the average length is measured.
+
+    None where the store is not to rank by words.
+    """
+    if place is None:
+        return None
+    if place not in get_args(WordsPlace):
+        raise ConfigError(f"words must be one of {', '.join(get_args(WordsPlace))}, not '{place}'")
+    measured = WordsForm(average=0.0)
+    check_words(database, measured if place == "store" else None)
+    if collection in database.collections():
+        with database.open(collection) as store:
+            kept = store.info().words
+        if (place == "store") != (kept is not None):
+            made = "by ragbench" if kept is None else "by the store"
+            raise ConfigError(
+                f"the collection '{collection}' was made to be ranked {made} by words: leave "
+                "--words out, or index the corpus under another name"
+            )
+        return kept
+    if place == "here":
+        return None
+    lengths = [
+        len(measured.tokens(chunk))
+        for document in documents
+        for chunk in document_chunks(document, chunker)
+    ]
+    return replace(measured, average=sum(lengths) / len(lengths) if lengths else 0.0)

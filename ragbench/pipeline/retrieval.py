@@ -19,7 +19,7 @@ from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.pipeline.documents import Documents, Indexing, make_chunker
 from ragbench.pipeline.gold import Gold, SearchVariant
-from ragbench.pipeline.index import index_documents
+from ragbench.pipeline.index import index_documents, words_of
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.search_engine import Collection, check_index
 from ragbench.pipeline.sparse_index import SparseStrategy, StoredWordsStrategy, sparse_cache_folder
@@ -36,7 +36,6 @@ from ragbench.pipeline.strategies import (
     filter_problem,
     hybrid,
 )
-from ragbench.pipeline.writing import words_of
 from ragbench.post.operator import Positive, Weight
 from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.collection import OwnCollection

@@ -96,8 +96,6 @@ class CollectionInfo:
     """What its vectors were made by and of, as JSON: embedder, chunker, digest of the corpus."""
     complete: bool = False
     """Whether indexing came to its end; False from the first write of an indexing to its last."""
-    lease: str = ""
-    """Who writes to it now, as `ragbench.stores.writers` says it; empty for nobody."""
     words: WordsForm | None = None
     """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
 

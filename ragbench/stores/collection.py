@@ -199,17 +199,15 @@ class OwnCollection(OpenCollection[Writer]):
         with self.working() as engine:
             return engine.read_info()
 
-    def mark(
-        self, *, complete: bool, identity: Mapping[str, Any] | None = None, lease: str = ""
-    ) -> None:
-        """Sets whether it is complete, its lease, and where given its identity; kept at once.
+    def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
+        """Sets whether it is complete, and where given its identity; kept at once.
 
         What was written before is on the disk before the mark is.
         """
         with self.working() as engine:
             info = engine.read_info()
             kept = info.identity if identity is None else check_identity(identity)
-            engine.write_info(replace(info, complete=complete, identity=kept, lease=lease))
+            engine.write_info(replace(info, complete=complete, identity=kept))
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
