@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import Reader, Row, Space, Vectors, Words, engine_failures
+from ragbench.stores.base import Reader, Row, Rows, Space, Vectors, Words, engine_failures
 from ragbench.stores.collection import OpenCollection, finite_rows
 from ragbench.stores.database import ReadableDatabase
 from ragbench.stores.mapping import (
@@ -25,10 +25,6 @@ from ragbench.stores.mapping import (
     field_mapping,
 )
 from ragbench.stores.registry import FOREIGN_STORES, check_foreign_address
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _SAMPLE = 64
 """Rows that a mapping is guessed from."""
@@ -99,7 +95,7 @@ class ForeignCollection(OpenCollection[Reader]):
         """The rows that were looked at to read it, as chunks without a meaning in their scores."""
         return self._reader.chunks(self._sample)
 
-    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Those of zeros find nothing: they ask nobody."""
         queries = finite_rows(vectors, self.dimension, what="query vector")
         return queries, [at for at, row in enumerate(queries) if row.any()]

@@ -83,6 +83,8 @@ NORMAL = Effort()
 
 Vectors: TypeAlias = "NDArray[np.floating[Any]]"
 """Rows of floats, shape (number of texts, dimension)."""
+Rows: TypeAlias = "NDArray[np.float32]"
+"""The same as engines take and keep them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,7 +170,7 @@ class Engine(Protocol):
         ...
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         """The rows nearest to each query, at most so many each."""
         ...
@@ -211,7 +213,7 @@ class Writer(Engine, Protocol):
 
     def write_info(self, info: CollectionInfo) -> None: ...
 
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Adds or replaces chunks; each id is there once."""
         ...
 
@@ -228,7 +230,7 @@ class Writer(Engine, Protocol):
         """Makes a chunk of what is kept of one, and of its score."""
         ...
 
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of those that are there."""
         ...
 

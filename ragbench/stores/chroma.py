@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
@@ -16,16 +16,13 @@ from ragbench.stores.base import (
     Effort,
     MetricName,
     Row,
+    Rows,
     Space,
     checked_metric,
     chosen_vector,
 )
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _METRICS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid"}
 _KEPT = ("documents", "metadatas")
@@ -109,7 +106,7 @@ class Chroma:
         return _joined(parts, "$and") if parts else None
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         if effort != NORMAL:
             raise ConfigError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
@@ -19,6 +19,7 @@ from ragbench.stores.base import (
     Effort,
     Engine,
     Row,
+    Rows,
     Vectors,
     WordWriter,
     Writer,
@@ -27,10 +28,6 @@ from ragbench.stores.base import (
 )
 from ragbench.stores.record import StoredChunk, check_id, encode, similarity
 from ragbench.stores.words import WordsForm, WordVector
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _EngineT = TypeVar("_EngineT", bound=Engine)
 _TIED = 1000
@@ -67,7 +64,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def dimension(self) -> int: ...
 
     @abstractmethod
-    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Query vectors as the engine takes them, and the places of those that ask it."""
 
     def _condition(self, filters: Filter | None) -> Any:
@@ -236,7 +233,7 @@ class OwnCollection(OpenCollection[Writer]):
         found = {chunk.id: chunk for chunk in chunks}
         return {value: found[value] for value in wanted if value in found}
 
-    def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of these ids, at unit length."""
         wanted = check_ids(ids)
         if not wanted:
@@ -250,7 +247,7 @@ class OwnCollection(OpenCollection[Writer]):
         with self.working() as engine:
             return engine.digests()
 
-    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         rows = unit_rows(vectors, self._dimension, what="query vector")
         return rows, range(len(rows))
 
@@ -314,7 +311,7 @@ def check_ids(ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
-def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
+def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
     import numpy as np
 
     with np.errstate(over="ignore"):
@@ -323,7 +320,7 @@ def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> ND
     return rows
 
 
-def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
+def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
     """The vectors as float32 at unit length; rows of zeros stay zeros."""
     import numpy as np
 
@@ -336,7 +333,7 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDAr
     return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
 
 
-def _rows(vectors: Vectors, dimension: int, what: str) -> NDArray[np.floating[Any]]:
+def _rows(vectors: Vectors, dimension: int, what: str) -> Vectors:
     import numpy as np
 
     try:
@@ -357,7 +354,7 @@ def _rows(vectors: Vectors, dimension: int, what: str) -> NDArray[np.floating[An
     return rows
 
 
-def _check_finite(rows: NDArray[np.floating[Any]], what: str) -> None:
+def _check_finite(rows: Vectors, what: str) -> None:
     import numpy as np
 
     good = np.isfinite(rows).all(axis=1)
@@ -367,7 +364,7 @@ def _check_finite(rows: NDArray[np.floating[Any]], what: str) -> None:
 
 def prepared(
     chunks: Sequence[Chunk], vectors: Vectors, dimension: int
-) -> tuple[list[StoredChunk], NDArray[np.float32]]:
+) -> tuple[list[StoredChunk], Rows]:
     """Chunks and vectors, ready to be written: checked, each id once, the last of them."""
     rows = unit_rows(vectors, dimension)
     if len(rows) != len(chunks):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
@@ -22,6 +22,7 @@ from ragbench.stores.base import (
     Effort,
     MetricName,
     Row,
+    Rows,
     Space,
     Words,
     checked_metric,
@@ -30,10 +31,6 @@ from ragbench.stores.base import (
 )
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _MOST = 10_000
 """``index.max_result_window``, unless somebody has changed it."""
@@ -171,7 +168,7 @@ class Elasticsearch:
         return kind == "flat"
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         if effort.exact and not self.is_exact:
             raise ConfigError(

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -22,6 +22,7 @@ from ragbench.stores.base import (
     Effort,
     MetricName,
     Row,
+    Rows,
     Space,
     Words,
     checked_metric,
@@ -31,10 +32,6 @@ from ragbench.stores.base import (
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.writers import in_use
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _METRICS: dict[str, MetricName] = {"COSINE": "cosine", "IP": "dot", "L2": "euclid"}
 _TIMEOUT = 60.0
@@ -159,7 +156,7 @@ class Milvus:
         return all(one.get("index_type") == "FLAT" for one in searched)
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: str, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: str, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         # What pymilvus calls the distance is a similarity but for L2, which is squared.
         sign = -1.0 if self.space.metric == "euclid" else 1.0

@@ -8,7 +8,7 @@ vectors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -17,16 +17,12 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import CollectionInfo, Space
+from ragbench.stores.base import CollectionInfo, Rows, Space
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import EVERYTHING, Condition, SqlColumn, own_condition, quoted
 from ragbench.stores.pgvector_table import PgvectorTable, SqlTable, find_table, look_on, table_names
 from ragbench.stores.record import StoredChunk, plain
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _INFOS = "ragbench_collections"
 _TIMEOUT = 15
@@ -176,7 +172,7 @@ class OwnTable(PgvectorTable):
     def condition(self, filters: Filter | None, native: object) -> Condition:
         return EVERYTHING if filters is None else own_condition(filters)
 
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """See `Writer`; all of it or nothing."""
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
@@ -207,7 +203,7 @@ class OwnTable(PgvectorTable):
         found = self._connection.execute(asked, (list(ids),), binary=True).fetchall()
         return [self._row(row).fields for row in found]
 
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         import numpy as np
 
         asked = f"SELECT chunk_id, embedding FROM {self._table} WHERE chunk_id = ANY(%s)"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError
@@ -15,6 +15,7 @@ from ragbench.stores.base import (
     Effort,
     MetricName,
     Row,
+    Rows,
     Space,
     Words,
     chosen_vector,
@@ -31,10 +32,6 @@ from ragbench.stores.pgvector_filters import (
     native_condition,
     quoted,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _OPERATORS: dict[MetricName, str] = {
     "cosine": "<=>",
@@ -144,7 +141,7 @@ class PgvectorTable:
         return not has_approximate_index(self._connection, self._table)
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Condition, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Condition, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         where, values = self._where(condition)
         compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from ragbench.core.chunk import stored_chunk
 from ragbench.core.filters import Filter, number
@@ -23,6 +23,7 @@ from ragbench.stores.base import (
     Effort,
     MetricName,
     Row,
+    Rows,
     Space,
     Words,
     checked_metric,
@@ -46,10 +47,6 @@ from ragbench.stores.qdrant_filters import (
 )
 from ragbench.stores.record import StoredChunk, field_key, plain
 from ragbench.stores.words import WordVector, fastembed_words
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 DENSE = "dense"
 WORDS = "words"
@@ -228,7 +225,7 @@ class QdrantPayloads(OfClient):
         return isinstance(self._client._client, local)
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
         using = self.space.vector or None
@@ -348,7 +345,7 @@ class OwnPoints(OfClient):
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         plains = [plain(chunk) for chunk in chunks]
         self._index_fields(plains)
         points: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
@@ -382,7 +379,7 @@ class OwnPoints(OfClient):
     def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
         return [one.payload for one in self._records([point_id(at) for at in ids], KEPT)]
 
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         import numpy as np
 
         found = self._records([point_id(at) for at in ids], ["chunk_id"], [DENSE])
@@ -399,7 +396,7 @@ class OwnPoints(OfClient):
         return None if filters is None else self._filters(filters)
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         found = self._nearest(rows.tolist(), DENSE, limit, condition, effort=effort)
         return [[_row(point) for point in points] for points in found]
