@@ -127,10 +127,6 @@ EMBEDDERS = Registry(
 )
 """Name to a `ModelEmbedder` with settings, or to a function ``(model, settings)``: what stands
 behind the colon, and the settings."""
-_SERVICES = ("cohere", "voyage", "jina")
-"""Built in once."""
-
-
 _OF_USERS = "ragbench.embedders.loaded:embedder_of_target"
 """What makes an embedder of an object of the user's; reached by name, as embedders are."""
 
@@ -155,12 +151,6 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
     """
     kind, _, model = name.partition(":")
     known = EMBEDDERS.targets()
-    if kind in _SERVICES and kind not in known:
-        raise ConfigError(
-            f"the embedder '{kind}' is no longer built in: put the service's embedding object of "
-            "LangChain or LlamaIndex into a file and name it, as in file.py:embedder; or, where it "
-            "has an endpoint like OpenAI's, take openai:MODEL with the setting base_url=URL"
-        )
     if model and kind not in known and "." in kind:
         return cast("Embedder", load_target(_OF_USERS)(name, settings))
     make: Any = EMBEDDERS.load(kind)

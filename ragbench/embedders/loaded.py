@@ -200,6 +200,12 @@ def _digest(path: Path) -> str:
 
 
 _PROBE = "dimension"
+_OWN = ("embed_queries", "embed_passages")
+_FORMS = (
+    ("embed_query", "embed_documents"),
+    ("get_query_embedding", "get_text_embedding_batch"),
+)
+"""How LangChain and LlamaIndex embed a question, and passages."""
 _MODEL = ("model", "model_name", "model_id", "deployment")
 """Attributes by which such objects name their model."""
 
@@ -213,15 +219,12 @@ def embedder_of_target(
 
 
 def as_embedder(thing: object, name: str) -> Embedder:
-    if _has(thing, "embed_queries", "embed_passages"):
+    if _has(thing, *_OWN):
         return cast("Embedder", thing)
-    found = cast("Any", thing)
-    if _has(thing, "embed_query", "embed_documents"):
-        methods = found.embed_query, found.embed_documents
-        return cast("Embedder", _Adapted(name, found, *methods))
-    if _has(thing, "get_query_embedding", "get_text_embedding_batch"):
-        methods = found.get_query_embedding, found.get_text_embedding_batch
-        return cast("Embedder", _Adapted(name, found, *methods))
+    for query, passages in _FORMS:
+        if _has(thing, query, passages):
+            methods = getattr(thing, query), getattr(thing, passages)
+            return cast("Embedder", _Adapted(name, thing, *methods))
     raise ConfigError(
         f"'{name}' is not an embedder: it has neither embed_queries and embed_passages, nor the "
         "methods of an embedding object of LangChain (embed_query, embed_documents) or LlamaIndex "
@@ -234,11 +237,7 @@ def _has(thing: object, *methods: str) -> bool:
 
 
 def _offers(thing: object) -> bool:
-    return (
-        _has(thing, "embed_queries")
-        or _has(thing, "embed_query")
-        or _has(thing, "get_query_embedding")
-    )
+    return any(_has(thing, one) for one, _ in (_OWN, *_FORMS))
 
 
 @dataclass(frozen=True)

@@ -136,24 +136,20 @@ class PreRetrieval(Checked):
 
     def _applied(self, transform: QueryTransform, query: SearchQuery) -> Transformed:
         try:
-            return _checked(transform.transform(query), transform)
+            found: object = transform.transform(query)
         except _UNUSABLE as error:
             if self.on_error == "raise":
                 raise
             failure = Failure.of(error, stage=transform.name)
             # Without the traceback: it is stored with every result, and names only ragbench's code.
             return Transformed(queries=(query,), failures=(replace(failure, traceback=None),))
-
-
-def _checked(output: object, transform: QueryTransform) -> Transformed:
-    """A transform's output; texts alone are taken for queries."""
-    if isinstance(output, Transformed) and output.queries:
-        return output
-    raise InterfaceError(
-        f"{transform.name}.transform returned "
-        f"{'no query' if isinstance(output, Transformed) else type(output).__name__}: it must be a "
-        "Transformed with at least one query"
-    )
+        if isinstance(found, Transformed) and found.queries:
+            return found
+        given = "no query" if isinstance(found, Transformed) else type(found).__name__
+        raise InterfaceError(
+            f"{transform.name}.transform returned {given}: it must be a Transformed with at least "
+            "one query"
+        )
 
 
 def _merged(queries: Iterable[SearchQuery]) -> tuple[SearchQuery, ...]:
@@ -183,11 +179,8 @@ def pre_retrieved(result: RetrievalResult[Any]) -> PreRetrieved:
     """What was searched for; nothing where a result does not say."""
     try:
         return msgspec.convert(record_of(result, PRE_RETRIEVE), PreRetrieved)
-    except (
-        msgspec.ValidationError,
-        ConfigError,
-    ):  # a RAG of a user's may have a key of this name, too
-        return PreRetrieved(queries=())
+    except (msgspec.ValidationError, ConfigError):
+        return PreRetrieved(queries=())  # a RAG of a user's may have a key of this name, too
 
 
 QUERY_TRANSFORMS = Registry(

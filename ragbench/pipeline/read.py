@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
-from ragbench.core.chat import ChatModel, Message, Reply
+from ragbench.core.chat import ChatModel
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
@@ -179,7 +180,7 @@ class PipelineModels:
             # What is wrong with a section is noted already.
             if self.reading.at((*chosen.place, "llm") if own else ("llm",)) is None:
                 self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
-            return _NoModel()
+            return _NO_MODEL
 
         return {ChatModel: make}
 
@@ -207,18 +208,11 @@ class PipelineModels:
         return found
 
 
-class _NoModel:
-    """Stands in for a model that is not there, so that the other settings are looked at too."""
-
-    name = "none"
-    temperature: float | None = None
-
-    def complete(self, messages: Sequence[Message]) -> str:
-        """Is never called: a file with problems is never opened."""
-        raise ConfigError(_HOW)
-
-    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
-        raise ConfigError(_HOW)
+_NO_MODEL = cast(
+    "ChatModel", SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
+)
+"""Stands in for a model that is not there, so that the other settings are looked at, too. Nobody
+calls it: a file with problems is never opened."""
 
 
 def load_pipeline(

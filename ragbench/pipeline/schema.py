@@ -54,22 +54,12 @@ def _llm() -> dict[str, Any]:
 def _indexing() -> dict[str, Any]:
     schema = schema_of_settings(IndexingSettings)
     size = schema_of_settings(ChunkSize, WRITTEN)["properties"]
+    text = {"type": "string"}
     named = {"type": "object", "required": ["name"]}
-    schema["properties"]["chunker"] |= {
-        "anyOf": [
-            {"enum": list(CHUNKERS.targets())},
-            {"type": "string", "pattern": _OWN},
-            {**named, "properties": {"name": {"type": "string"}, **size}},
-            {"type": "null"},
-        ]
-    }
-    schema["properties"]["embedder"] |= {
-        "anyOf": [
-            {"type": "string"},
-            {**named, "properties": {"name": {"type": "string"}}},
-            {"type": "null"},
-        ]
-    }
+    chunkers = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": _OWN}]
+    for key, names, settings in (("chunker", chunkers, size), ("embedder", [text], {})):
+        whole = {**named, "properties": {"name": text, **settings}}
+        schema["properties"][key] |= {"anyOf": [*names, whole, {"type": "null"}]}
     return schema
 
 

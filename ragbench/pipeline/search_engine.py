@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any, Self
 
 from ragbench.core.chunk import Chunk
@@ -104,10 +103,9 @@ class Collection:
                 f"the collection '{self.store.info().name}' was indexed with no embedder: search "
                 "it by words (sparse), or index the corpus with an embedder under another name"
             )
-        embedder = self._embedder
         return DenseStrategy(
             store=self.store,
-            embedder=embedder,
+            embedder=self._embedder,
             calibration=CosineScale.from_json(self.identity.calibration),
             effort=self.settings.effort,
         )
@@ -117,19 +115,14 @@ class Collection:
         if self.store.words is not None:
             self.store.words.check(self.store.info().name)
             return StoredWordsStrategy(store=self.store, words=self.store.words)
-        return SparseStrategy(store=self.store, index=self._index())
-
-    def _index(self) -> SparseIndex:
-        info = self.store.info()
-        digest = self.identity.digest
-        count = self.store.count()
-        worth = count >= _WORTH_KEEPING and bool(digest) and info.complete
-        if self.sparse_folder is None or not worth:
-            return SparseIndex.build(self.store)
+        info, count, digest = self.store.info(), self.store.count(), self.identity.digest
+        if not self.sparse_folder or count < _WORTH_KEEPING or not digest or not info.complete:
+            return SparseStrategy(store=self.store, index=SparseIndex.build(self.store))
         # Named by what it is made of alone: the same chunks in another store are the same words.
         key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
         folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
-        return kept_index(folder, lambda: SparseIndex.build(self.store))
+        index = kept_index(folder, lambda: SparseIndex.build(self.store))
+        return SparseStrategy(store=self.store, index=index)
 
 
 @dataclass(eq=False)
@@ -213,12 +206,7 @@ class RetrievalEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _search(
@@ -306,46 +294,30 @@ def check_index(
     """Searches for some of a collection's chunks by the store's index and exactly."""
     if k < 1 or queries < 1:
         raise ConfigError(f"k and queries must be at least 1, found {k} and {queries}")
-    info = store.info()
-    if store.is_exact:
-        return _result(info.name, store.count(), k, is_exact=True)
-    ids = sorted(store.digests())
-    if len(ids) < 2:
-        raise StoreError(f"the collection '{info.name}' has fewer than two chunks: nothing to find")
-    drawn = sorted(Random(seed).sample(ids, min(queries, len(ids))))
-    vectors = store.vectors(drawn)
-    import numpy as np
+    pairs: list[tuple[list[Chunk], ...]] = []
+    if not store.is_exact:
+        import numpy as np
 
-    rows = np.stack([vectors[id_] for id_ in drawn])
-    found = store.search(rows, k=k + 1, effort=effort)
-    exact = store.search(rows, k=k + 1, effort=Effort(exact=True))
-    pairs = [
-        tuple([chunk for chunk in chunks if chunk.id != id_] for chunks in (some, whole))
-        for id_, some, whole in zip(drawn, found, exact, strict=True)
-    ]
-    return _result(info.name, len(ids), k, pairs)
-
-
-def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
-    """How much of the exact first `k` a search finds among its own first `k`."""
-    wanted = {chunk.id for chunk in exact[:k]}
-    return len(wanted & {chunk.id for chunk in found[:k]}) / len(wanted) if wanted else 1.0
-
-
-def _result(
-    name: str,
-    chunks: int,
-    k: int,
-    pairs: Sequence[tuple[list[Chunk], ...]] = (),
-    *,
-    is_exact: bool = False,
-) -> IndexCheck:
+        ids = sorted(store.digests())
+        if len(ids) < 2:
+            raise StoreError(
+                f"the collection '{store.name}' has fewer than two chunks: nothing to find"
+            )
+        drawn = sorted(Random(seed).sample(ids, min(queries, len(ids))))
+        vectors = store.vectors(drawn)
+        rows = np.stack([vectors[id_] for id_ in drawn])
+        found = store.search(rows, k=k + 1, effort=effort)
+        exact = store.search(rows, k=k + 1, effort=Effort(exact=True))
+        pairs = [
+            tuple([chunk for chunk in chunks if chunk.id != id_] for chunks in (some, whole))
+            for id_, some, whole in zip(drawn, found, exact, strict=True)
+        ]
     shares = [share_found(some, wanted, k) for some, wanted in pairs]
     interval = mean_interval(shares, bounds=(0.0, 1.0))
     return IndexCheck(
-        collection=name,
-        chunks=chunks,
-        is_exact=is_exact,
+        collection=store.name,
+        chunks=store.count(),
+        is_exact=store.is_exact,
         k=k,
         queries=len(pairs),
         overlap=1.0 if interval.mean is None else interval.mean,
@@ -354,3 +326,9 @@ def _result(
         differing=sum(share < 1 for share in shares),
         first_lost=sum(share_found(some, wanted, 1) < 1 for some, wanted in pairs),
     )
+
+
+def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
+    """How much of the exact first `k` a search finds among its own first `k`."""
+    wanted = {chunk.id for chunk in exact[:k]}
+    return len(wanted & {chunk.id for chunk in found[:k]}) / len(wanted) if wanted else 1.0

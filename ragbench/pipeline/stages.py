@@ -207,24 +207,20 @@ class Searching:
 
     def results(self, questions: Sequence[str], top_k: int) -> list[RetrievalResult | Exception]:
         """For each question its chunks, or what its pre-retrieval raised."""
-        asked = [self._asked(question) for question in questions]
+        asked: list[PreRetrieved | Exception] = []
+        for question in questions:
+            try:
+                asked.append(self.pre_retrieval.run(question))
+            except LLMStoppedError:
+                raise  # no other question would fare better
+            except Exception as error:  # noqa: BLE001  # it is that question's outcome
+                asked.append(error)
         known = [one for one in asked if isinstance(one, PreRetrieved)]
         rankings = iter(self.rankings(self.retriever, known, top_k))
-        found: list[RetrievalResult | Exception] = []
-        for question, one in zip(questions, asked, strict=True):
-            if isinstance(one, Exception):
-                found.append(one)
-            else:
-                found.append(self._result(question, one, next(rankings)))
-        return found
-
-    def _asked(self, question: str) -> PreRetrieved | Exception:
-        try:
-            return self.pre_retrieval.run(question)
-        except LLMStoppedError:
-            raise  # no other question would fare better
-        except Exception as error:  # noqa: BLE001  # a question's failure is that question's outcome
-            return error
+        return [
+            one if isinstance(one, Exception) else self._result(question, one, next(rankings))
+            for question, one in zip(questions, asked, strict=True)
+        ]
 
     def rankings(
         self, retriever: Retriever, asked: Sequence[PreRetrieved], top_k: int

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
@@ -26,8 +25,8 @@ from ragbench.stores.base import (
     engine_failures,
     top_k,
 )
-from ragbench.stores.record import StoredChunk, check_id, encode, similarity
-from ragbench.stores.words import WordsForm, WordVector
+from ragbench.stores.record import check_id, encode, similarity
+from ragbench.stores.words import WordVector
 
 _EngineT = TypeVar("_EngineT", bound=Engine)
 _TIED = 1000
@@ -144,12 +143,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager
@@ -164,6 +158,9 @@ class OpenCollection(ABC, Generic[_EngineT]):
 class OwnCollection(OpenCollection[Writer]):
     """One that ragbench fills; what it promises says `ragbench.stores.record`."""
 
+    has_documents = True
+    """Whether its chunks name their documents."""
+
     def __init__(
         self,
         engine: Writer,
@@ -175,16 +172,12 @@ class OwnCollection(OpenCollection[Writer]):
     ) -> None:
         super().__init__(engine, info.name, address=address, failures=failures, on_close=on_close)
         self._dimension = info.dimension
-        self._words = info.words
+        self.words = info.words
+        """How its store ranks by words; None where ragbench does."""
 
     @property
     def dimension(self) -> int:
         return self._dimension
-
-    @property
-    def has_documents(self) -> bool:
-        """Whether its chunks name their documents."""
-        return True
 
     def unfiltered(self) -> OwnCollection:
         return self
@@ -208,14 +201,19 @@ class OwnCollection(OpenCollection[Writer]):
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
-        records, rows = prepared(chunks, vectors, self._dimension)
-        if self._words is not None:  # made here, so that no chunk lacks them
-            self._words.check(self.name)
-            form = self._words
+        rows = unit_rows(vectors, self._dimension)
+        if len(rows) != len(chunks):
+            raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
+        last = [*{chunk.id: at for at, chunk in enumerate(chunks)}.values()]
+        encoded = [encode(chunk) for chunk in chunks]
+        records = [encoded[at] for at in last]
+        form = self.words
+        if form is not None:  # made here, so that no chunk lacks them
+            form.check(self.name)
             records = [replace(one, words=form.vector(one.chunk)) for one in records]
         if records:
             with self.working() as engine:
-                engine.write(records, rows)
+                engine.write(records, rows[last])
 
     def delete(self, ids: Sequence[str]) -> None:
         gone = check_ids(ids)
@@ -256,11 +254,6 @@ class OwnCollection(OpenCollection[Writer]):
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         return [self._engine.read(row.fields, row.score) for row in rows]
-
-    @property
-    def words(self) -> WordsForm | None:
-        """How its store ranks by words; None where ragbench does."""
-        return self._words
 
     def search_words(
         self, queries: Sequence[WordVector], *, k: int, filters: Filter | None = None
@@ -360,18 +353,3 @@ def _check_finite(rows: Vectors, what: str) -> None:
     good = np.isfinite(rows).all(axis=1)
     if not good.all():
         raise StoreError(f"{what} {int(np.flatnonzero(~good)[0])} holds NaN or infinity")
-
-
-def prepared(
-    chunks: Sequence[Chunk], vectors: Vectors, dimension: int
-) -> tuple[list[StoredChunk], Rows]:
-    """Chunks and vectors, ready to be written: checked, each id once, the last of them."""
-    rows = unit_rows(vectors, dimension)
-    if len(rows) != len(chunks):
-        raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
-    last = {chunk.id: position for position, chunk in enumerate(chunks)}
-    kept = list(last.values())
-    records = [encode(chunk) for chunk in chunks]
-    if len(kept) < len(records):
-        return [records[position] for position in kept], rows[kept]
-    return records, rows

@@ -155,12 +155,10 @@ class OwnTable(PgvectorTable):
         look_on(connection)
 
     def read_info(self) -> CollectionInfo:
-        row = self._connection.execute(
-            f"SELECT info FROM {_INFOS} WHERE name = %s", (self._name,)
-        ).fetchone()
-        if row is None:
+        rows = self._asked(f"SELECT info FROM {_INFOS} WHERE name = %s", self._name)
+        if not rows:
             raise StoreError(f"{self._address}: the collection '{self._name}' was removed")
-        return info_from_json(row[0], self._address)
+        return info_from_json(rows[0][0], self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
         if info.complete:
@@ -206,17 +204,12 @@ class OwnTable(PgvectorTable):
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         import numpy as np
 
-        asked = f"SELECT chunk_id, embedding FROM {self._table} WHERE chunk_id = ANY(%s)"
+        asked = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         found = self._connection.execute(asked, (list(ids),), binary=True)
-        return {
-            id_: np.asarray(getattr(vector, "to_numpy", lambda at=vector: at)(), dtype=np.float32)
-            for id_, vector in found
-        }
+        return {id_: np.asarray(vector, dtype=np.float32) for id_, vector in found}
 
     def digests(self) -> dict[str, str]:
-        return dict(
-            self._connection.execute(f"SELECT chunk_id, digest FROM {self._table}").fetchall()
-        )
+        return dict(self._asked(f"SELECT chunk_id, digest FROM {self._table}"))
 
 
 def _has_infos(connection: Any) -> bool:

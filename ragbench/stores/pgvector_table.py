@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError
@@ -83,7 +83,7 @@ class PgvectorTable:
         self._connection = connection
         self._table = _escaped(table.sql)
         self._part = table.part
-        self._columns = [one.name for one in table.columns if one.kind not in _LEFT_OUT]
+        self._columns = [one.name for one in self._readable]
         vector = next(one for one in table.columns if one.name == space.vector)
         self._vector = quoted(vector.name)
         self._kind = vector.kind
@@ -118,14 +118,13 @@ class PgvectorTable:
 
     def count(self) -> int:
         where, values = self._where(EVERYTHING)
-        asked = f"SELECT count(*) FROM {self._table} WHERE {where}"
-        return int(self._connection.execute(asked, values).fetchone()[0])
+        [(count,)] = self._asked(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
+        return int(count)
 
     def sample(self, limit: int) -> list[Row]:
         where, values = self._where(EVERYTHING)
         asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
-        rows = self._connection.execute(asked, (*values, limit)).fetchall()
-        return [self._row(row) for row in rows]
+        return [self._row(row) for row in self._asked(asked, *values, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Condition:
         """See `Reader`; a native one is SQL, which the connection lets only read."""
@@ -138,7 +137,12 @@ class PgvectorTable:
 
     @property
     def is_exact(self) -> bool:
-        return not has_approximate_index(self._connection, self._table)
+        """See `Engine`: whether no index may miss a nearest vector."""
+        asked = (
+            "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a "
+            "ON a.oid = c.relam WHERE i.indrelid = %s::regclass AND a.amname = ANY(%s)"
+        )
+        return not self._asked(asked, self._table, ["hnsw", "ivfflat"])
 
     def nearest(
         self, rows: Rows, limit: int, condition: Condition, effort: Effort = NORMAL
@@ -149,11 +153,14 @@ class PgvectorTable:
             f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
         )
         found: list[list[Row]] = []
-        with searching(self._connection, effort):
+        with nullcontext() if effort == NORMAL else self._connection.transaction():
+            if effort.exact:
+                self._connection.execute("SET LOCAL enable_indexscan = off")
+            elif effort.ef is not None:
+                self._connection.execute(f"SET LOCAL hnsw.ef_search = {effort.ef}")
             for row in rows:
                 query = f"[{','.join(map(repr, row.tolist()))}]"
-                hits = self._connection.execute(asked, (query, *values, limit)).fetchall()
-                found.append([self._row(hit) for hit in hits])
+                found.append([self._row(hit) for hit in self._asked(asked, query, *values, limit)])
         return found
 
     def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> list[list[Row]]:
@@ -171,9 +178,12 @@ class PgvectorTable:
         found: list[list[Row]] = []
         for text in texts:
             given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
-            hits = self._connection.execute(asked, given).fetchall()
+            hits = self._asked(asked, *given)
             found.append([self._row(hit)._replace(score=float(hit[0])) for hit in hits])
         return found
+
+    def _asked(self, sql: str, *values: object) -> list[Any]:
+        return _rows(self._connection, sql, *values)
 
     def _listed(self, first: str) -> str:
         return ", ".join([first, *map(quoted, self._columns)])
@@ -192,13 +202,17 @@ class PgvectorTable:
         return Row(own, fields, float(score))
 
 
+def _rows(connection: Any, sql: str, *values: object) -> list[Any]:
+    found: list[Any] = connection.execute(sql, values).fetchall()
+    return found
+
+
 def look_on(connection: Any) -> None:
     """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
 
     Without, it gives 40 rows at most, however many are asked for.
     """
-    there = "SELECT to_regtype('vector') IS NOT NULL"
-    if not connection.execute(there).fetchone()[0]:
+    if _rows(connection, "SELECT to_regtype('vector')") == [(None,)]:
         return
     connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
     connection.execute(
@@ -209,35 +223,35 @@ def look_on(connection: Any) -> None:
 
 def _key(connection: Any, table: SqlTable) -> str | None:
     """The primary key, where it is one column that can be read."""
-    rows = connection.execute(
+    rows = _rows(
+        connection,
         "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
         "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
         "WHERE i.indrelid = %s::regclass AND i.indisprimary",
-        (table.sql,),
-    ).fetchall()
+        table.sql,
+    )
     return rows[0][0] if len(rows) == 1 else None
 
 
 def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
-    rows = connection.execute(
+    rows = _rows(
+        connection,
         "SELECT DISTINCT o.opcname::text FROM pg_index i "
         "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
         "JOIN pg_opclass o ON o.oid = i.indclass[0] "
         "WHERE i.indrelid = %s::regclass AND a.attname = %s ORDER BY 1",
-        (table.sql, vector.name),
-    ).fetchall()
+        *(table.sql, vector.name),
+    )
     parts = [str(row[0]).split("_") for row in rows]
     return [_CLASSES[part[1]] for part in parts if len(part) == 3 and part[1] in _CLASSES]
 
 
 def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:
     """Of a column without a length, that of one row."""
-    name = quoted(vector.name)
-    row = connection.execute(
-        f"SELECT vector_dims({name}) FROM {_escaped(table.sql)} WHERE {name} IS NOT NULL LIMIT 1",
-        (),
-    ).fetchone()
-    return None if row is None else int(row[0])
+    name, sql = quoted(vector.name), _escaped(table.sql)
+    asked = f"SELECT vector_dims({name}) FROM {sql} WHERE {name} IS NOT NULL LIMIT 1"
+    rows = _rows(connection, asked)
+    return int(rows[0][0]) if rows else None
 
 
 def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping) -> _Lexemes | None:
@@ -253,7 +267,15 @@ def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping)
     field = chosen_words(name, wanted, [*vectors, *texts] if wanted else known)
     assert field is not None
     if field in vectors:
-        definition = _generated(connection, table, field)
+        # The expression of a generated column; none where it is none.
+        rows = _rows(
+            connection,
+            "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d JOIN pg_attribute a "
+            "ON a.attrelid = d.adrelid AND a.attnum = d.adnum "
+            "WHERE d.adrelid = %s::regclass AND a.attname = %s",
+            *(table.sql, field),
+        )
+        definition = str(rows[0][0]) if rows else ""
         expression = quoted(field)
     else:
         expression = next((one for one in indexed if _quotes(field) in one), "")
@@ -261,7 +283,8 @@ def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping)
     found = _CONFIGURED.search(definition)
     configuration = mapping.language or (found.group(1) if found else "simple")
     if not expression or (mapping.language and field not in vectors):
-        expression = f"to_tsvector('{_word(configuration)}', {quoted(field)})"
+        word = configuration.replace("'", "''")
+        expression = f"to_tsvector('{word}', {quoted(field)})"
     how = f"ts_rank_cd, {configuration}" + ("" if found or mapping.language else " assumed")
     return _Lexemes(Words(field=field, how=how), _escaped(expression), configuration)
 
@@ -271,29 +294,14 @@ def _quotes(name: str) -> str:
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
-def _word(configuration: str) -> str:
-    return configuration.replace("'", "''")
-
-
 def _text_indexes(connection: Any, table: SqlTable) -> list[str]:
     """Expressions of to_tsvector that indexes are made of."""
-    rows = connection.execute(
+    asked = (
         "SELECT pg_get_indexdef(indexrelid, 1, true) FROM pg_index "
-        "WHERE indrelid = %s::regclass AND indexprs IS NOT NULL",
-        (table.sql,),
-    ).fetchall()
-    return [row[0] for row in rows if row[0].startswith("to_tsvector(")]
-
-
-def _generated(connection: Any, table: SqlTable, column: str) -> str:
-    """The expression of a generated column; empty where it is none."""
-    row = connection.execute(
-        "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d JOIN pg_attribute a "
-        "ON a.attrelid = d.adrelid AND a.attnum = d.adnum "
-        "WHERE d.adrelid = %s::regclass AND a.attname = %s",
-        (table.sql, column),
-    ).fetchone()
-    return "" if row is None else str(row[0])
+        "WHERE indrelid = %s::regclass AND indexprs IS NOT NULL"
+    )
+    found = [str(row[0]) for row in _rows(connection, asked, table.sql)]
+    return [one for one in found if one.startswith("to_tsvector(")]
 
 
 def _escaped(sql: str) -> str:
@@ -325,36 +333,10 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
     names = _found(connection, "langchain_pg_collection")
     if shared is None or names is None:
         return None
-    asked = f"SELECT uuid FROM {names} WHERE name = %s"
-    row = connection.execute(asked, (name,)).fetchone()
-    if row is None:
+    rows = _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name)
+    if not rows:
         return None
-    return SqlTable(sql=shared, columns=_columns(connection, shared), part=row[0])
-
-
-def has_approximate_index(connection: Any, table: str) -> bool:
-    """Whether a table, by its quoted name, has an index that may miss a nearest vector."""
-    row = connection.execute(
-        "SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-        "JOIN pg_am a ON a.oid = c.relam WHERE i.indrelid = %s::regclass "
-        "AND a.amname = ANY(%s)",
-        (table, ["hnsw", "ivfflat"]),
-    ).fetchone()
-    return bool(row[0])
-
-
-@contextmanager
-def searching(connection: Any, effort: Effort) -> Generator[None]:
-    """How hard the vectors' index looks, for the length of a block."""
-    if effort == NORMAL:
-        yield
-        return
-    with connection.transaction():
-        if effort.exact:
-            connection.execute("SET LOCAL enable_indexscan = off")
-        else:
-            connection.execute(f"SET LOCAL hnsw.ef_search = {effort.ef}")
-        yield
+    return SqlTable(sql=shared, columns=_columns(connection, shared), part=rows[0][0])
 
 
 def table_names(connection: Any) -> list[str]:
@@ -362,34 +344,34 @@ def table_names(connection: Any) -> list[str]:
 
     In the place of LangChain's shared table stand its collections.
     """
-    rows = connection.execute(
+    asked = (
         "SELECT DISTINCT c.relname::text FROM pg_class c "
         "JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid "
         "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND t.typname = ANY(%s) "
-        "AND NOT starts_with(c.relname, 'ragbench_') AND pg_table_is_visible(c.oid)",
-        (VECTORS,),
+        "AND NOT starts_with(c.relname, 'ragbench_') AND pg_table_is_visible(c.oid)"
     )
-    found = [row[0] for row in rows.fetchall()]
+    found = [row[0] for row in _rows(connection, asked, VECTORS)]
     shared = _found(connection, "langchain_pg_collection")
     if shared is not None and "langchain_pg_embedding" in found:
         found.remove("langchain_pg_embedding")
-        found += [row[0] for row in connection.execute(f"SELECT name FROM {shared}").fetchall()]
+        found += [row[0] for row in _rows(connection, f"SELECT name FROM {shared}")]
     return found
 
 
 def _found(connection: Any, *parts: str) -> str | None:
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
-    found: str | None = connection.execute("SELECT to_regclass(%s)::text", (quoted,)).fetchone()[0]
-    return found
+    [(found,)] = _rows(connection, "SELECT to_regclass(%s)::text", quoted)
+    return cast("str | None", found)
 
 
 def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
-    rows = connection.execute(
+    rows = _rows(
+        connection,
         "SELECT a.attname::text, t.typname::text, a.atttypmod FROM pg_attribute a "
         "JOIN pg_type t ON t.oid = a.atttypid "
         "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-        (sql,),
-    ).fetchall()
+        sql,
+    )
     return tuple(
         SqlColumn(name=name, kind=kind, dimension=size if kind in VECTORS and size > 0 else None)
         for name, kind, size in rows

@@ -100,9 +100,6 @@ def test_an_object_of_another_framework_indexes_and_searches(
         ("objects.py:Zeros", "a vector of zeros for 'rent'"),
         ("objects.py:nothing", r"is not an embedder: .* LangChain"),
         ("objects.py:mde", "Did you mean made"),
-        ("cohere:embed-v4.0", r"no longer built in.*file\.py:embedder.*base_url"),
-        ("voyage:voyage-3.5", "no longer built in"),
-        ("jina:jina-embeddings-v3", "no longer built in"),
     ],
 )
 def test_what_is_no_embedder_or_gives_no_vectors_is_refused(name: str, message: str) -> None:
