@@ -237,17 +237,11 @@ _SEARCH = "Represent this sentence for searching relevant passages: "
 _KNOWN = (
     (r"(multilingual-)?e5-(small|base|large)(-v2)?", Prefixes("query: ", "passage: ")),
     (r"bge-(small|base|large)-en(-v1\.5)?", Prefixes(_SEARCH, "")),
-    (
-        r"bge-(small|base|large)-zh(-v1\.5)?",
-        Prefixes("为这个句子生成表示以用于检索相关文章：", ""),
-    ),
+    (r"bge-(small|base|large)-zh(-v1\.5)?", Prefixes("为这个句子生成表示以用于检索相关文章：", "")),
     (r"nomic-embed-text(-v\d+(\.\d+)?)?", Prefixes("search_query: ", "search_document: ")),
     (r"mxbai-embed-(large|xsmall)(-v1)?", Prefixes(_SEARCH, "")),
     (r"snowflake-arctic-embed(-xs|-s|-m|-l)?(-v1\.5)?", Prefixes(_SEARCH, "")),
-    (
-        r"embeddinggemma(-300m)?",
-        Prefixes("task: search result | query: ", "title: none | text: "),
-    ),
+    (r"embeddinggemma(-300m)?", Prefixes("task: search result | query: ", "title: none | text: ")),
 )
 
 

@@ -201,10 +201,7 @@ def _digest(path: Path) -> str:
 
 _PROBE = "dimension"
 _OWN = ("embed_queries", "embed_passages")
-_FORMS = (
-    ("embed_query", "embed_documents"),
-    ("get_query_embedding", "get_text_embedding_batch"),
-)
+_FORMS = (("embed_query", "embed_documents"), ("get_query_embedding", "get_text_embedding_batch"))
 """How LangChain and LlamaIndex embed a question, and passages."""
 _MODEL = ("model", "model_name", "model_id", "deployment")
 """Attributes by which such objects name their model."""

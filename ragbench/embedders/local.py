@@ -11,13 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embedders.embedder import (
-    NO_EMBEDDER,
-    Kind,
-    ModelEmbedder,
-    Prefixes,
-    prefixes_of,
-)
+from ragbench.embedders.embedder import NO_EMBEDDER, Kind, ModelEmbedder, Prefixes, prefixes_of
 from ragbench.errors import ConfigError
 from ragbench.plugins import require
 from ragbench.text.onnx_model import (
@@ -53,11 +47,7 @@ class HashingEmbedder(ModelEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        return {
-            "embedder": "hashing",
-            "dimension": self.dimension,
-            "tokeniser": TOKENISER_VERSION,
-        }
+        return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         import numpy as np

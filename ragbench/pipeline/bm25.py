@@ -104,12 +104,7 @@ class Bm25Index:
     """
 
     def __init__(
-        self,
-        chunks: Iterable[Chunk],
-        *,
-        k1: float = 1.2,
-        b: float = 0.75,
-        title_weight: int = 2,
+        self, chunks: Iterable[Chunk], *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
     ) -> None:
         self.k1 = k1
         self.b = b

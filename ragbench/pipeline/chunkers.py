@@ -138,10 +138,7 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
             continue
         first, last = token.map
         # What the parser leaves out, such as link definitions, is text as well.
-        for start, end, heading in (
-            (done, first, None),
-            (first, last, _heading(tokens, at)),
-        ):
+        for start, end, heading in ((done, first, None), (first, last, _heading(tokens, at))):
             span = _stripped(text, starts[start], min(starts[max(start, end)], len(text)))
             if span is not None:
                 yield span, heading

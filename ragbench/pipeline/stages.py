@@ -174,8 +174,7 @@ GENERATIONS = Registry(
 )
 
 ORCHESTRATIONS = Registry(
-    kind="orchestrations",
-    builtin={"sequential": "ragbench.pipeline.stages:Orchestration"},
+    kind="orchestrations", builtin={"sequential": "ragbench.pipeline.stages:Orchestration"}
 )
 
 

@@ -124,12 +124,7 @@ class Searchable(Protocol):
         ...
 
     def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
     ) -> list[list[Chunk]]:
         """The chunks most similar to each query."""
         ...

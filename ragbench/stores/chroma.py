@@ -114,10 +114,7 @@ class Chroma:
                 "search can be asked for"
             )
         found = self._collection.query(
-            query_embeddings=rows,
-            n_results=limit,
-            where=condition,
-            include=[*_KEPT, "distances"],
+            query_embeddings=rows, n_results=limit, where=condition, include=[*_KEPT, "distances"]
         )
         columns = (found[name] for name in ("ids", "documents", "metadatas", "distances"))
         return [

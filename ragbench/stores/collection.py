@@ -89,12 +89,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
             return engine.is_exact
 
     def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
     ) -> list[list[Chunk]]:
         """The chunks nearest to each query, best first; those of ragbench's own by cosine."""
         queries, places = self._queries(vectors)

@@ -246,11 +246,7 @@ class Memory:
         return filters
 
     def nearest(
-        self,
-        rows: Rows,
-        limit: int,
-        condition: Filter | None,
-        effort: Effort = NORMAL,
+        self, rows: Rows, limit: int, condition: Filter | None, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         with self._lock:
             passing = None if condition is None else self._passing(condition)
@@ -274,11 +270,7 @@ class Memory:
         return self._passed[1]
 
     def _best(
-        self,
-        query: Rows,
-        rough: Rows,
-        rows: NDArray[np.intp] | None,
-        limit: int,
+        self, query: Rows, rough: Rows, rows: NDArray[np.intp] | None, limit: int
     ) -> list[Row]:
         import numpy as np
 

@@ -172,12 +172,7 @@ class Milvus:
         return [[row._replace(score=abs(row.score)) for row in hits if row.score] for hits in found]
 
     def _ask(
-        self,
-        asked: list[Any],
-        field: str,
-        limit: int,
-        condition: str,
-        effort: Effort = NORMAL,
+        self, asked: list[Any], field: str, limit: int, condition: str, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         with quiet():
             answers = self.client.search(

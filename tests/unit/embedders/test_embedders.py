@@ -160,9 +160,7 @@ def test_onnx_files_that_are_not_there_or_no_encoder_are_reported(tmp_path: Path
 @pytest.mark.models
 def test_a_real_model_shows_what_belongs_together() -> None:
     embedder = OnnxEmbedder(
-        model=str(model_folder("bge_small_en")),
-        pooling="cls",
-        query_prefix=BGE_PREFIX,
+        model=str(model_folder("bge_small_en")), pooling="cls", query_prefix=BGE_PREFIX
     )
     scale = measure_calibration(cast("Embedder", embedder))
     assert 0.4 < scale.background < 0.65

@@ -152,10 +152,7 @@ def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
     questions = ["When do I pay for the flat?", "Which animal is loud?"]
     ours = FastembedEmbedder(model=MODEL, path=str(folder), threads=1)
     theirs = open_embedder(
-        f"onnx:{source}",
-        pooling="cls",
-        query_prefix=BGE_PREFIX,
-        passage_prefix="",
+        f"onnx:{source}", pooling="cls", query_prefix=BGE_PREFIX, passage_prefix=""
     )
     assert ours.dimension == theirs.dimension == 384
     passages = ours.embed_passages(texts)
