@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, cast
 
@@ -146,25 +147,36 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             connection.delete_collection(fitted_name(name))
 
 
+@dataclass
 class OfClient:
     """A collection that the client asks for."""
 
-    def __init__(self, client: Any, name: str) -> None:
-        self._client = client
-        self._name = name
+    _client: Any
+    _name: str
 
     def count(self) -> int:
         return int(self._client.count(self._name, exact=True).count)
 
-    def _answers(self, queries: Sequence[Any], effort: Effort, **asked: Any) -> list[list[Any]]:
+    def _answers(
+        self,
+        queries: Sequence[Any],
+        using: str | None,
+        limit: int,
+        condition: Any,
+        effort: Effort = NORMAL,
+        *,
+        with_payload: object = KEPT,
+    ) -> list[list[Any]]:
         models = qdrant_models()
+        asked = {"using": using, "limit": limit, "filter": condition, "with_payload": with_payload}
         if effort != NORMAL:
             asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
         requests = [models.QueryRequest(query=query, **asked) for query in queries]
-        found = self._client.query_batch_points(self._name, requests)
+        found = self._client.query_batch_points(self._name, requests) if requests else []
         return [answer.points for answer in found]
 
 
+@dataclass
 class QdrantPayloads(OfClient):
     """One collection of another program; see `ragbench.stores.base.Reader`.
 
@@ -173,14 +185,9 @@ class QdrantPayloads(OfClient):
 
     most = None
     key = None
-
-    def __init__(
-        self, client: Any, name: str, space: Space, *, words: Words | None, language: str
-    ) -> None:
-        super().__init__(client, name)
-        self.space = space
-        self.words = words
-        self._language = language
+    space: Space
+    words: Words | None
+    _language: str
 
     @classmethod
     def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
@@ -194,17 +201,12 @@ class QdrantPayloads(OfClient):
         vector = chosen_vector(name, mapping.vector, list(dense))
         found = cast("MetricName", dense[vector].distance.value.lower())
         metric = checked_metric(name, mapping.metric, found)
-        dimension = int(dense[vector].size)
+        space = Space(vector=vector, dimension=int(dense[vector].size), metric=metric)
         sparse = chosen_words(name, mapping.words, list(params.sparse_vectors or ()))
         language = mapping.language or "english"
         how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
-        return cls(
-            connection,
-            name,
-            Space(vector=vector, dimension=dimension, metric=metric),
-            words=None if sparse is None else Words(field=sparse, how=how),
-            language=language,
-        )
+        words = None if sparse is None else Words(field=sparse, how=how)
+        return cls(connection, name, space, words, language)
 
     def sample(self, limit: int) -> list[Row]:
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
@@ -227,41 +229,22 @@ class QdrantPayloads(OfClient):
     def nearest(
         self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
-        sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
         using = self.space.vector or None
-        return self._ask(rows.tolist(), using, limit, condition, sign, effort)
+        found = self._answers(rows.tolist(), using, limit, condition, effort, with_payload=True)
+        sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
+        return [[_foreign_row(point, sign) for point in points] for points in found]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
         assert self.words is not None
         numbers = [fastembed_words(text, self._language) for text in texts]
-        asked = [at for at, one in enumerate(numbers) if one]
-        queries = [
-            qdrant_models().SparseVector(indices=numbers[at], values=[1.0] * len(numbers[at]))
-            for at in asked
-        ]
-        found: list[list[Row]] = [[] for _ in texts]
-        if asked:
-            answers = self._ask(queries, self.words.field, limit, condition, 1.0)
-            for at, rows in zip(asked, answers, strict=True):
-                found[at] = [row for row in rows if row.score > 0]
-        return found
-
-    def _ask(
-        self,
-        queries: Sequence[Any],
-        using: str | None,
-        limit: int,
-        condition: Any,
-        sign: float,
-        effort: Effort = NORMAL,
-    ) -> list[list[Row]]:
-        answers = self._answers(
-            queries, effort, using=using, limit=limit, filter=condition, with_payload=True
-        )
+        vector = qdrant_models().SparseVector
+        queries = [vector(indices=one, values=[1.0] * len(one)) for one in numbers if one]
+        using = self.words.field
+        answers = iter(self._answers(queries, using, limit, condition, with_payload=True))
         return [
-            [Row(str(one.id), one.payload or {}, sign * float(one.score)) for one in points]
-            for points in answers
+            [_foreign_row(one) for one in next(answers) if one.score > 0] if words else []
+            for words in numbers
         ]
 
 
@@ -300,10 +283,8 @@ class OwnPoints(OfClient):
             self._client.create_payload_index(self._name, path, kind)
 
     def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
-        made = [
-            self._models.PointStruct(id=point, vector=vectors, payload=payload)
-            for point, vectors, payload in points
-        ]
+        kind = self._models.PointStruct
+        made = [kind(id=point, vector=vectors, payload=kept) for point, vectors, kept in points]
         self._client.upsert(self._name, made, wait=True)
 
     def _records(
@@ -326,21 +307,6 @@ class OwnPoints(OfClient):
             yield from records
             if offset is None:
                 return
-
-    def _nearest(
-        self,
-        queries: Sequence[Any],
-        using: str,
-        limit: int,
-        condition: Any = None,
-        *,
-        effort: Effort = NORMAL,
-        with_vectors: bool = False,
-    ) -> list[list[Any]]:
-        wanted: dict[str, Any] = (
-            {"with_vector": [using]} if with_vectors else {"with_payload": KEPT}
-        )
-        return self._answers(queries, effort, using=using, limit=limit, filter=condition, **wanted)
 
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
@@ -398,29 +364,32 @@ class OwnPoints(OfClient):
     def nearest(
         self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
-        found = self._nearest(rows.tolist(), DENSE, limit, condition, effort=effort)
+        found = self._answers(rows.tolist(), DENSE, limit, condition, effort)
         return [[_row(point) for point in points] for points in found]
 
     def best_sums(
         self, queries: Sequence[WordVector], limit: int, condition: Any
     ) -> list[list[Row]]:
-        found = self._nearest([self._sparse(one) for one in queries], WORDS, limit, condition)
+        found = self._answers([self._sparse(one) for one in queries], WORDS, limit, condition)
         return [[_row(point) for point in points if point.score > 0] for points in found]
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
         """See `WordWriter`: a score divided by what the chunk has."""
         queries = [self._sparse({number_: 1.0}) for number_ in numbers]
+        best = [hits and hits[0] for hits in self._answers(queries, WORDS, 1, None)]
+        held = {one.payload["chunk_id"] for one in best if one and one.score > 0}
+        records = self._records([*map(point_id, held)], ["chunk_id"], [WORDS])
+        vectors = {one.payload["chunk_id"]: one.vector[WORDS] for one in records}
         found: list[float | None] = []
-        for number_, best in zip(
-            numbers, self._nearest(queries, WORDS, 1, with_vectors=True), strict=True
-        ):
-            if best and best[0].score > 0:
-                vector = best[0].vector[WORDS]
-                has = vector.values[list(vector.indices).index(number_)]
-                found.append(float(best[0].score) / float(has))
-            else:
-                found.append(None)
+        for number_, one in zip(numbers, best, strict=True):
+            vector = vectors[one.payload["chunk_id"]] if one and one.score > 0 else None
+            has = vector and vector.values[list(vector.indices).index(number_)]
+            found.append(float(one.score) / float(has) if has else None)
         return found
+
+
+def _foreign_row(point: Any, sign: float = 1.0) -> Row:
+    return Row(str(point.id), point.payload or {}, sign * float(point.score))
 
 
 def _row(point: Any) -> Row:

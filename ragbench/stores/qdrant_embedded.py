@@ -180,29 +180,21 @@ class QdrantEmbedded(OwnPoints):
             if offset is None:
                 return
 
-    def _nearest(
+    def _answers(
         self,
         queries: Sequence[Any],
-        using: str,
+        using: str | None,
         limit: int,
-        condition: Any = None,
-        *,
+        condition: Any,
         effort: Effort = NORMAL,
-        with_vectors: bool = False,
+        *,
+        with_payload: object = True,
     ) -> list[list[Any]]:
         package: Any = self._models
         # All of the payload: to choose costs the engine more than what is left out.
-        wanted = (
-            {"with_vector": [using], "with_payload": False}
-            if with_vectors
-            else {"filter": condition, "with_payload": True}
-        )
-        requests = [
-            package.QueryRequest(
-                limit=limit, query=package.Query.Nearest(query, using=using), **wanted
-            )
-            for query in queries
-        ]
+        asked = {"limit": limit, "filter": condition, "with_payload": True}
+        nearest = [package.Query.Nearest(query, using=using) for query in queries]
+        requests = [package.QueryRequest(query=query, **asked) for query in nearest]
         if len(requests) == 1:
             return [self._shard.query(requests[0])]
         found: list[list[Any]] = self._shard.query_batch(package.QueryBatchRequest(requests))
