@@ -293,7 +293,14 @@ def _opened(
     if collection in database.collections():
         store = database.open(collection)
         try:
-            _check_fit(store, identity)
+            info = store.info()
+            known = IndexIdentity.from_json(info.identity, collection=info.name)
+            if dict(known.embedder) != dict(identity.embedder):
+                raise ConfigError(
+                    f"the collection '{info.name}' was built with another embedder "
+                    f"({_named(known)}, {info.dimension} dimensions) than {_named(identity)}. Use "
+                    "that one, or index under another name"
+                )
         except BaseException:
             store.close()
             raise
@@ -306,17 +313,6 @@ def _opened(
     if words is not None:  # which stores of other packages need not know
         settings["words"] = words
     return database.create(collection, **settings)
-
-
-def _check_fit(store: OwnCollection, identity: IndexIdentity) -> None:
-    info = store.info()
-    known = IndexIdentity.from_json(info.identity, collection=info.name)
-    if dict(known.embedder) != dict(identity.embedder):
-        raise ConfigError(
-            f"the collection '{info.name}' was built with another embedder "
-            f"({_named(known)}, {info.dimension} dimensions) than {_named(identity)}. Use that "
-            "one, or index under another name"
-        )
 
 
 def _named(identity: IndexIdentity) -> str:
