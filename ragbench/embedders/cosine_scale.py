@@ -99,15 +99,16 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
 def _fitted(related: NDArray[np.float32], unrelated: NDArray[np.float32]) -> CosineScale:
     import numpy as np
 
-    background = _rounded(min(float(np.quantile(unrelated, _QUANTILE)), 0.999))
     slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
-    return CosineScale(
-        background=background,
-        unrelated=_rounded(float(unrelated.mean())),
-        related=_rounded(float(related.mean())),
-        slope=_rounded(slope),
-        midpoint=_rounded(midpoint),
-    )
+    found = {
+        "background": min(float(np.quantile(unrelated, _QUANTILE)), 0.999),
+        "unrelated": float(unrelated.mean()),
+        "related": float(related.mean()),
+        "slope": slope,
+        "midpoint": midpoint,
+    }
+    # Six decimals: more would differ between processors.
+    return CosineScale(**{name: round(value, 6) for name, value in found.items()})
 
 
 def _logistic(related: NDArray[np.float64], unrelated: NDArray[np.float64]) -> tuple[float, float]:
@@ -138,11 +139,6 @@ def _logistic(related: NDArray[np.float64], unrelated: NDArray[np.float64]) -> t
             break
     slope, shift = float(found[0]), float(found[1])
     return (slope, -shift / slope) if slope > 1e-3 else (0.0, 0.0)
-
-
-def _rounded(value: float) -> float:
-    """Six decimals: more would differ between processors."""
-    return round(value, 6)
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,6 @@ An object is one of LangChain or LlamaIndex, or has the methods of `Embedder`.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,21 +63,6 @@ class FastembedEmbedder(ModelEmbedder):
     @cached_property
     def dimension(self) -> int:
         return int(self._model.embedding_size)
-
-    @property
-    def window(self) -> int | None:
-        known = getattr(self._tokenizer, "truncation", None)
-        return None if known is None else int(known["max_length"])
-
-    def passage_tokens(self, texts: Sequence[str]) -> Sequence[int]:
-        """See `ragbench.embedders.embedder.Windowed`."""
-        asked = [self._prefixes.passage + text for text in texts]
-        return [_whole_length(found) for found in self._tokenizer.encode_batch(asked)]
-
-    @property
-    def _tokenizer(self) -> Any:
-        """What the model reads texts by; None where it has another kind of reader."""
-        return getattr(self._model.model, "tokenizer", None)
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         import numpy as np
@@ -139,19 +123,6 @@ class SentenceTransformersEmbedder(ModelEmbedder):
     def dimension(self) -> int:
         return int(self._rows(["dimension"], "query").shape[1])
 
-    @property
-    def window(self) -> int | None:
-        most: Any = getattr(self._model, "max_seq_length", None)
-        if most is None or math.isinf(most) or not callable(self._model.tokenizer):
-            return None
-        return int(most)
-
-    def passage_tokens(self, texts: Sequence[str]) -> Sequence[int]:
-        """See `ragbench.embedders.embedder.Windowed`."""
-        asked = [self._prompt("passage") + text for text in texts]
-        found = self._model.tokenizer(asked, truncation=False, verbose=False)
-        return [len(ids) for ids in found["input_ids"]]
-
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
         return self._model.encode(
             list(texts),
@@ -183,15 +154,6 @@ class SentenceTransformersEmbedder(ModelEmbedder):
                 f"sentence-transformers cannot load the model '{self.model}': "
                 f"{' '.join(str(error).split())[:300]}"
             ) from error
-
-
-def _whole_length(encoding: Any) -> int:
-    """Tokens of a text of which a tokenizer cut off what is in ``overflowing``."""
-    read: int = sum(encoding.attention_mask)
-    for part in encoding.overflowing:  # each with special tokens and filling of its own
-        masks = zip(part.attention_mask, part.special_tokens_mask, strict=True)
-        read += sum(1 for counts, is_special in masks if counts and not is_special)
-    return read
 
 
 def _digest(path: Path) -> str:

@@ -18,12 +18,10 @@ from ragbench.embedders.cosine_scale import measure_calibration
 from ragbench.embedders.embedder import (
     DEFAULT_EMBEDDER,
     Embedder,
-    Windowed,
     open_embedder,
     readable_text,
-    too_long,
 )
-from ragbench.errors import ConfigError, StoreError, warn
+from ragbench.errors import ConfigError, StoreError
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
 from ragbench.stores.base import IndexIdentity
@@ -81,8 +79,6 @@ class IndexResult:
     """The address of the store, without a password."""
     skipped: tuple[str, ...] = ()
     """Files of a folder that are not read, for what they hold is not known."""
-    cut_short: int = 0
-    """Of the chunks written, those whose ends the embedder does not read, as far as is known."""
 
 
 def index(
@@ -219,7 +215,7 @@ def index_documents(
     alone = sole_writer(database.folder, database.address, patience=patience)
     with alone, _opened(database, collection, embedder, identity, head, words) as store:
         here: Embedding = WorkerPool(partial(_passages, embedder), thread_engine())
-        writing = _Writing(store, pool or here, chunker, embedder)
+        writing = _Writing(store, pool or here, chunker)
         reported, every = 0, chain(head, stream)
         batches = iter(lambda: list(islice(every, _BATCH)), [])
         try:
@@ -231,13 +227,6 @@ def index_documents(
         except BaseException:
             writing.leave_incomplete()
             raise
-    if writing.cut_short and isinstance(embedder, Windowed):
-        warn(
-            f"{writing.cut_short:,} of the {writing.written:,} chunks that were embedded are "
-            f"longer than the {embedder.window:,} tokens that {embedder_name} reads: their ends "
-            "are in no vector. Cut smaller chunks (--chunk-size), or search by words as well "
-            "(hybrid): those read all of it"
-        )
     return IndexResult(
         collection=collection,
         documents=cut.documents,
@@ -248,7 +237,6 @@ def index_documents(
         removed=removed,
         continued=writing.continued,
         store=database.address,
-        cut_short=writing.cut_short,
     )
 
 
@@ -323,13 +311,10 @@ def _named(identity: IndexIdentity) -> str:
 class _Writing:
     """Brings a collection to the state of a corpus, batch by batch."""
 
-    def __init__(
-        self, store: OwnCollection, pool: Embedding, chunker: Chunker, embedder: Embedder
-    ) -> None:
+    def __init__(self, store: OwnCollection, pool: Embedding, chunker: Chunker) -> None:
         info = store.info()
         self._store = store
         self._pool = pool
-        self._embedder = embedder
         known = IndexIdentity.from_json(info.identity, collection=info.name)
         self._identity = replace(known, chunker=chunker.identity, digest="")
         self._known = store.digests()
@@ -341,8 +326,6 @@ class _Writing:
         """The ids of the corpus's chunks so far, with their digests."""
         self.written = 0
         """How many were embedded and stored."""
-        self.cut_short = 0
-        """Of those, how many the embedder reads the beginning of."""
 
     def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
         """Stores what is not there yet, in order, while the next batches are embedded.
@@ -355,7 +338,6 @@ class _Writing:
             self.seen |= digests
             new = [chunk for chunk in chunks if self._known.get(chunk.id) != digests[chunk.id]]
             texts = [_embedded_text(chunk) for chunk in new]
-            self.cut_short += too_long(self._embedder, texts)
             begun.append((len(chunks), new, self._pool.begin([texts] if new else [])))
             if len(begun) > self._pool.ahead:
                 yield self._store_new(*begun.popleft())

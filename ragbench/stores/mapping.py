@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -198,14 +197,14 @@ def _written(value: object) -> object:
     return str(value)
 
 
-class _Trouble(StrEnum):
-    """What a row can lack."""
-
-    TEXT = "no text under '{text}': kept with an empty one"
-    ID = "no id under '{id}': the store's own id is used"
-    DOCUMENT_ID = "what is not a document id under '{document_id}': skipped"
-    DUPLICATE = "an id that a better row of the same result has: a number was added"
-    METADATA = "metadata that no JSON can hold, or nested too deep: skipped"
+_TROUBLES = {
+    "text": "no text under '{text}': kept with an empty one",
+    "id": "no id under '{id}': the store's own id is used",
+    "document_id": "what is not a document id under '{document_id}': skipped",
+    "duplicate": "an id that a better row of the same result has: a number was added",
+    "metadata": "metadata that no JSON can hold, or nested too deep: skipped",
+}
+"""What a row can lack."""
 
 
 class AttachedRows:
@@ -218,7 +217,7 @@ class AttachedRows:
         self._getters = {
             name: getter(path) for name, (path, *_) in self._places.items() if name != "metadata"
         }
-        self._troubled: dict[_Trouble, dict[str, None]] = {}
+        self._troubled: dict[str, dict[str, None]] = {}
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of one result, best first, each as a chunk with an id of its own."""
@@ -229,19 +228,18 @@ class AttachedRows:
         """What was wrong with how many rows so far, a line each."""
         named: dict[str, str | None] = asdict(self.mapping)
         names = {name: shortened_line(path or "") for name, path in named.items()}
-        return [
-            counted(ids, trouble.value.format(**names)) for trouble, ids in self._troubled.items()
-        ]
+        troubled = self._troubled.items()
+        return [counted(ids, _TROUBLES[trouble].format(**names)) for trouble, ids in troubled]
 
     def _chunk(self, row: Row, place: int, used: set[str]) -> Chunk:
         own = row.id or f"#{place}"
         text, document = self._value(row, "text"), self._value(row, "document_id")
         if not isinstance(text, str):
-            self._note(_Trouble.TEXT, own)
+            self._note("text", own)
             text = ""
         document_id = _identifier(document)
         if document_id is None and not is_missing(document):
-            self._note(_Trouble.DOCUMENT_ID, own)
+            self._note("document_id", own)
         return Chunk(
             id=self._id(row, own, used),
             text=text.encode("utf-8", "replace").decode(),  # a lone surrogate, no file can hold
@@ -255,10 +253,10 @@ class AttachedRows:
         if self.mapping.id is not None:
             named = _identifier(self._value(row, "id"))
             if named is None:
-                self._note(_Trouble.ID, own)
+                self._note("id", own)
             found = named or own
         if found in used:
-            self._note(_Trouble.DUPLICATE, found)
+            self._note("duplicate", found)
             number = 2
             while f"{found}#{number}" in used:
                 number += 1
@@ -285,14 +283,14 @@ class AttachedRows:
         try:
             return cast("dict[str, Any]", json_value(found))
         except ValueProblem:
-            self._note(_Trouble.METADATA, own)
+            self._note("metadata", own)
             return {}
 
     def _value(self, row: Row, name: str) -> object:
         find = self._getters.get(name)
         return None if find is None else find(row.fields)
 
-    def _note(self, trouble: _Trouble, id: str) -> None:
+    def _note(self, trouble: str, id: str) -> None:
         self._troubled.setdefault(trouble, {})[id] = None
 
 

@@ -39,6 +39,21 @@ _MOST = 16384
 """The most hits that Milvus gives for one query."""
 
 
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keeps the packages' logs off the screen."""
+    # Both packages log each failure with its whole traceback; it is raised all the same.
+    loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
 def open_milvus(address: str) -> MilvusDatabase:
     """The database of an address.
 
@@ -69,34 +84,29 @@ class MilvusDatabase(ReadableDatabase[Any]):
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
 
+    @quiet()
     def connect(self) -> Any:
-        with quiet():
-            return super().connect()
+        return super().connect()
 
+    @quiet()
     def listed(self, connection: Any) -> list[str]:
-        with quiet():
-            return list(connection.list_collections())
+        return list(connection.list_collections())
 
+    @quiet()
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Milvus | None:
-        with quiet():
-            if not connection.has_collection(name):
-                return None
-            # What another process has filled is on the disk only, until it is loaded.
-            connection.load_collection(name)
-            description = connection.describe_collection(name)
-            fields = description["fields"]
-            kinds = {one["name"]: one["type"].name for one in fields}
-            dense = [at for at, kind in kinds.items() if kind == "FLOAT_VECTOR"]
-            vector = chosen_vector(name, mapping.vector, dense)
-            found = _metric(connection, name, vector)
+        if not connection.has_collection(name):
+            return None
+        # What another process has filled is on the disk only, until it is loaded.
+        connection.load_collection(name)
+        description = connection.describe_collection(name)
+        fields = description["fields"]
+        kinds = {one["name"]: one["type"].name for one in fields}
+        dense = [at for at, kind in kinds.items() if kind == "FLOAT_VECTOR"]
+        vector = chosen_vector(name, mapping.vector, dense)
+        found = _metric(connection, name, vector)
         functions = description.get("functions") or ()
-        outputs = [
-            at
-            for one in functions
-            if one["type"].name == "BM25"
-            for at in one["output_field_names"]
-        ]
-        sparse = chosen_words(name, mapping.words, outputs)
+        bm25 = [one["output_field_names"] for one in functions if one["type"].name == "BM25"]
+        sparse = chosen_words(name, mapping.words, [at for outputs in bm25 for at in outputs])
         chosen = next(one for one in fields if one["name"] == vector)
         return Milvus(
             client=connection,
@@ -125,14 +135,14 @@ class Milvus:
     kinds: Mapping[str, str]
     """The fields of the schema with their types."""
 
+    @quiet()
     def count(self) -> int:
-        with quiet():
-            answer = self.client.query(self.name, filter="", output_fields=["count(*)"])
+        answer = self.client.query(self.name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
+    @quiet()
     def sample(self, limit: int) -> list[Row]:
-        with quiet():
-            rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
+        rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
         return [self._row(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
@@ -148,10 +158,10 @@ class Milvus:
         return " and ".join(parts)
 
     @property
+    @quiet()
     def is_exact(self) -> bool:
-        with quiet():
-            indexes = self.client.list_indexes(self.name)
-            kinds = [self.client.describe_index(self.name, at) for at in indexes]
+        indexes = self.client.list_indexes(self.name)
+        kinds = [self.client.describe_index(self.name, at) for at in indexes]
         searched = [one for one in kinds if one["field_name"] == self.space.vector]
         return all(one.get("index_type") == "FLAT" for one in searched)
 
@@ -171,29 +181,26 @@ class Milvus:
         # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
         return [[row._replace(score=abs(row.score)) for row in hits if row.score] for hits in found]
 
+    @quiet()
     def _ask(
         self, asked: list[Any], field: str, limit: int, condition: str, effort: Effort = NORMAL
     ) -> list[list[Row]]:
-        with quiet():
-            answers = self.client.search(
-                self.name,
-                asked,
-                filter=condition,
-                anns_field=field,
-                limit=limit,
-                output_fields=["*"],
-                search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
-            )
+        answers = self.client.search(
+            self.name,
+            asked,
+            filter=condition,
+            anns_field=field,
+            limit=limit,
+            output_fields=["*"],
+            search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
+        )
         return [
             [self._row(hit["entity"], float(hit["distance"])) for hit in hits] for hits in answers
         ]
 
     def _row(self, entity: Mapping[str, Any], score: float) -> Row:
-        fields = {
-            at: value
-            for at, value in entity.items()
-            if not self.kinds.get(at, "").endswith("VECTOR")
-        }
+        vectors = {at for at, kind in self.kinds.items() if kind.endswith("VECTOR")}
+        fields = {at: value for at, value in entity.items() if at not in vectors}
         return Row(str(fields[self.key]), fields, score)
 
 
@@ -282,18 +289,3 @@ def _lite(path: str, address: str) -> Any:
 
 def _pymilvus() -> Any:
     return require("pymilvus", extra="milvus")
-
-
-@contextmanager
-def quiet() -> Generator[None]:
-    """Keeps the packages' logs off the screen."""
-    # Both packages log each failure with its whole traceback; it is raised all the same.
-    loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)

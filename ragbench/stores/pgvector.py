@@ -1,4 +1,4 @@
-"""The store ``postgresql``: PostgreSQL with the extension pgvector.
+"""The store ``postgresql``: PostgreSQL with the extension pgvector; tables of others are read.
 
 A collection is a table ``ragbench_NAME`` of the schema that the connection comes to; what is kept
 with collections stands in ``ragbench_collections``. Search is exact: ragbench makes no index of
@@ -7,21 +7,44 @@ vectors.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, cast
 
 import orjson
 
 from ragbench.core.chunk import stored_chunk
 from ragbench.core.filters import Filter
-from ragbench.errors import ForeignCollectionError, StoreError
+from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import CollectionInfo, Rows, Space
+from ragbench.stores.base import (
+    NORMAL,
+    CollectionInfo,
+    Effort,
+    MetricName,
+    Row,
+    Rows,
+    Space,
+    Words,
+    chosen_vector,
+    chosen_words,
+)
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.pgvector_filters import EVERYTHING, Condition, SqlColumn, own_condition, quoted
-from ragbench.stores.pgvector_table import PgvectorTable, SqlTable, find_table, look_on, table_names
+from ragbench.stores.pgvector_filters import (
+    EVERYTHING,
+    VECTORS,
+    Condition,
+    SqlColumn,
+    column_condition,
+    joined,
+    native_condition,
+    own_condition,
+    quoted,
+)
 from ragbench.stores.record import StoredChunk, plain
 
 _INFOS = "ragbench_collections"
@@ -41,6 +64,34 @@ _COLUMNS = {
 """And their types."""
 _READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "embedding")
 """What a chunk is made of, and what is searched."""
+
+
+_OPERATORS: dict[MetricName, str] = {
+    "cosine": "<=>",
+    "dot": "<#>",
+    "euclid": "<->",
+    "manhattan": "<+>",
+}
+_CLASSES: dict[str, MetricName] = {
+    "cosine": "cosine",
+    "ip": "dot",
+    "l2": "euclid",
+    "l1": "manhattan",
+}
+"""What the names of index operator classes say, such as ``vector_cosine_ops``."""
+_LEFT_OUT = ("vector", "halfvec", "sparsevec", "tsvector")
+"""Types of columns that are for searching, not for reading."""
+
+_CONFIGURED = re.compile(r"to_tsvector\('(?:\w+\.)?\"?(\w+)\"?'::regconfig")
+
+
+class _Lexemes(NamedTuple):
+    """How a table is searched by words."""
+
+    words: Words
+    vector: str
+    """The tsvector: a column, or an expression over one, as an index has it."""
+    configuration: str
 
 
 class PgvectorDatabase(WritableDatabase[Any]):
@@ -133,6 +184,147 @@ class PgvectorDatabase(WritableDatabase[Any]):
                 connection.execute(f"DROP TABLE {_table(name)}")
 
 
+class PgvectorTable:
+    """See `ragbench.stores.base.Reader`. A row's fields are its columns."""
+
+    most = None
+
+    def __init__(
+        self,
+        connection: Any,
+        table: SqlTable,
+        space: Space,
+        *,
+        key: str | None,
+        lexemes: _Lexemes | None = None,
+    ) -> None:
+        self.space = space
+        self.words = None if lexemes is None else lexemes.words
+        self._lexemes = lexemes
+        self._readable = [one for one in table.columns if one.kind not in _LEFT_OUT]
+        self.key = key
+        self._connection = connection
+        self._table = _escaped(table.sql)
+        self._part = table.part
+        self._columns = [one.name for one in self._readable]
+        vector = next(one for one in table.columns if one.name == space.vector)
+        self._vector = quoted(vector.name)
+        self._kind = vector.kind
+
+    @classmethod
+    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
+        """The table, or None; from here on the server refuses every write of the connection."""
+        connection.execute("SET default_transaction_read_only = on")
+        connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
+        look_on(connection)
+        table = find_table(connection, name)
+        if table is None:
+            return None
+        columns = {one.name: one for one in table.columns if one.is_vector}
+        vector = columns[chosen_vector(name, mapping.vector, list(columns))]
+        key = _key(connection, table)
+        if key is None and mapping.id is None:
+            raise ConfigError(
+                f"the table '{name}' has no primary key of one column: name its id with "
+                "--map id=COLUMN"
+            )
+        metrics = _indexed(connection, table, vector)
+        metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)
+        space = Space(
+            vector=vector.name,
+            dimension=vector.dimension or _dimension(connection, table, vector),
+            metric=metric or "cosine",
+            metric_known=metric is not None,
+        )
+        lexemes = _lexemes(connection, name, table, mapping)
+        return cls(connection, table, space, key=key, lexemes=lexemes)
+
+    def count(self) -> int:
+        where, values = self._where(EVERYTHING)
+        [(count,)] = self._asked(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
+        return int(count)
+
+    def sample(self, limit: int) -> list[Row]:
+        where, values = self._where(EVERYTHING)
+        asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
+        return [self._row(row) for row in self._asked(asked, *values, limit)]
+
+    def condition(self, filters: Filter | None, native: object) -> Condition:
+        """See `Reader`; a native one is SQL, which the connection lets only read."""
+        parts = [EVERYTHING]
+        if filters is not None:
+            parts.append(column_condition(filters, self._readable))
+        if native is not None:
+            parts.append(native_condition(native))
+        return joined(parts)
+
+    @property
+    def is_exact(self) -> bool:
+        """See `Engine`: whether no index may miss a nearest vector."""
+        asked = (
+            "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a "
+            "ON a.oid = c.relam WHERE i.indrelid = %s::regclass AND a.amname = ANY(%s)"
+        )
+        return not self._asked(asked, self._table, ["hnsw", "ivfflat"])
+
+    def nearest(
+        self, rows: Rows, limit: int, condition: Condition, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        where, values = self._where(condition)
+        compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
+        asked = (
+            f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
+        )
+        found: list[list[Row]] = []
+        with nullcontext() if effort == NORMAL else self._connection.transaction():
+            if effort.exact:
+                self._connection.execute("SET LOCAL enable_indexscan = off")
+            elif effort.ef is not None:
+                self._connection.execute(f"SET LOCAL hnsw.ef_search = {effort.ef}")
+            for row in rows:
+                query = f"[{','.join(map(repr, row.tolist()))}]"
+                found.append([self._row(hit) for hit in self._asked(asked, query, *values, limit)])
+        return found
+
+    def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> list[list[Row]]:
+        """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
+        assert self._lexemes is not None
+        where, values = self._where(condition)
+        vector = self._lexemes.vector
+        # Of the words any, not all, as BM25 has it: few passages hold all words of a question.
+        words = "replace(plainto_tsquery(%s::regconfig, %s)::text, '&', '|')::tsquery"
+        asked = (
+            f"SELECT {self._listed(f'ts_rank_cd({vector}, asked, 1)')} FROM {self._table}, "
+            f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
+            "ORDER BY 1 DESC LIMIT %s"
+        )
+        found: list[list[Row]] = []
+        for text in texts:
+            given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
+            hits = self._asked(asked, *given)
+            found.append([self._row(hit)._replace(score=float(hit[0])) for hit in hits])
+        return found
+
+    def _asked(self, sql: str, *values: object) -> list[Any]:
+        return _rows(self._connection, sql, *values)
+
+    def _listed(self, first: str) -> str:
+        return ", ".join([first, *map(quoted, self._columns)])
+
+    def _where(self, condition: Condition) -> tuple[str, tuple[object, ...]]:
+        there = f"{self._vector} IS NOT NULL AND {condition.sql}"
+        if self._part is None:
+            return there, condition.values
+        return f"{there} AND collection_id = %s", (*condition.values, self._part)
+
+    def _row(self, row: Sequence[Any]) -> Row:
+        fields = dict(zip(self._columns, row[1:], strict=True))
+        own = "" if self.key is None else str(fields[self.key])
+        # A cosine distance is one minus the cosine; the inner product comes as its negative.
+        score = 1.0 - row[0] if self.space.metric == "cosine" else -row[0]
+        return Row(own, fields, float(score))
+
+
 class OwnTable(PgvectorTable):
     """One that ragbench fills; see `ragbench.stores.base.Writer`."""
 
@@ -218,3 +410,179 @@ def _has_infos(connection: Any) -> bool:
 
 def _table(name: str) -> str:
     return f'"ragbench_{fitted_name(name)}"'
+
+
+def _rows(connection: Any, sql: str, *values: object) -> list[Any]:
+    found: list[Any] = connection.execute(sql, values).fetchall()
+    return found
+
+
+def look_on(connection: Any) -> None:
+    """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
+
+    Without, it gives 40 rows at most, however many are asked for.
+    """
+    if _rows(connection, "SELECT to_regtype('vector')") == [(None,)]:
+        return
+    connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
+    connection.execute(
+        "SELECT set_config(name, 'strict_order', false) FROM pg_settings "
+        "WHERE name = 'hnsw.iterative_scan'"
+    )
+
+
+def _key(connection: Any, table: SqlTable) -> str | None:
+    """The primary key, where it is one column that can be read."""
+    rows = _rows(
+        connection,
+        "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
+        "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
+        "WHERE i.indrelid = %s::regclass AND i.indisprimary",
+        table.sql,
+    )
+    return rows[0][0] if len(rows) == 1 else None
+
+
+def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
+    rows = _rows(
+        connection,
+        "SELECT DISTINCT o.opcname::text FROM pg_index i "
+        "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
+        "JOIN pg_opclass o ON o.oid = i.indclass[0] "
+        "WHERE i.indrelid = %s::regclass AND a.attname = %s ORDER BY 1",
+        *(table.sql, vector.name),
+    )
+    parts = [str(row[0]).split("_") for row in rows]
+    return [_CLASSES[part[1]] for part in parts if len(part) == 3 and part[1] in _CLASSES]
+
+
+def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:
+    """Of a column without a length, that of one row."""
+    name, sql = quoted(vector.name), _escaped(table.sql)
+    asked = f"SELECT vector_dims({name}) FROM {sql} WHERE {name} IS NOT NULL LIMIT 1"
+    rows = _rows(connection, asked)
+    return int(rows[0][0]) if rows else None
+
+
+def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping) -> _Lexemes | None:
+    """The column of a full-text search and its configuration; None where there is none."""
+    kinds = {one.name: one.kind for one in table.columns}
+    vectors = [at for at, kind in kinds.items() if kind == "tsvector"]
+    texts = [at for at, kind in kinds.items() if kind in ("text", "varchar")]
+    indexed = _text_indexes(connection, table)
+    known = vectors or [at for at in texts if _quotes(at) in " ".join(indexed)]
+    wanted = mapping.words
+    if wanted is None and len(known) != 1:
+        return None
+    field = chosen_words(name, wanted, [*vectors, *texts] if wanted else known)
+    assert field is not None
+    if field in vectors:
+        # The expression of a generated column; none where it is none.
+        rows = _rows(
+            connection,
+            "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d JOIN pg_attribute a "
+            "ON a.attrelid = d.adrelid AND a.attnum = d.adnum "
+            "WHERE d.adrelid = %s::regclass AND a.attname = %s",
+            *(table.sql, field),
+        )
+        definition = str(rows[0][0]) if rows else ""
+        expression = quoted(field)
+    else:
+        expression = next((one for one in indexed if _quotes(field) in one), "")
+        definition = expression
+    found = _CONFIGURED.search(definition)
+    configuration = mapping.language or (found.group(1) if found else "simple")
+    if not expression or (mapping.language and field not in vectors):
+        word = configuration.replace("'", "''")
+        expression = f"to_tsvector('{word}', {quoted(field)})"
+    how = f"ts_rank_cd, {configuration}" + ("" if found or mapping.language else " assumed")
+    return _Lexemes(Words(field=field, how=how), _escaped(expression), configuration)
+
+
+def _quotes(name: str) -> str:
+    """How an index's definition names a column in a call."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def _text_indexes(connection: Any, table: SqlTable) -> list[str]:
+    """Expressions of to_tsvector that indexes are made of."""
+    asked = (
+        "SELECT pg_get_indexdef(indexrelid, 1, true) FROM pg_index "
+        "WHERE indrelid = %s::regclass AND indexprs IS NOT NULL"
+    )
+    found = [str(row[0]) for row in _rows(connection, asked, table.sql)]
+    return [one for one in found if one.startswith("to_tsvector(")]
+
+
+def _escaped(sql: str) -> str:
+    """A name in a statement with placeholders: a percent sign is none."""
+    return sql.replace("%", "%%")
+
+
+# --- tables with vectors, and how hard their index looks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlTable:
+    """A table with vectors, or the part of one that is a collection of LangChain's."""
+
+    sql: str
+    """Its name, quoted."""
+    columns: tuple[SqlColumn, ...]
+    part: object = None
+    """The ``collection_id`` of its rows; None for all rows."""
+
+
+def find_table(connection: Any, name: str) -> SqlTable | None:
+    """The table of a name that has a column of vectors."""
+    sql = _found(connection, name) or ("." in name and _found(connection, *name.split(".", 1)))
+    if sql:
+        columns = _columns(connection, sql)
+        return SqlTable(sql=sql, columns=columns) if any(one.is_vector for one in columns) else None
+    shared = _found(connection, "langchain_pg_embedding")
+    names = _found(connection, "langchain_pg_collection")
+    if shared is None or names is None:
+        return None
+    rows = _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name)
+    if not rows:
+        return None
+    return SqlTable(sql=shared, columns=_columns(connection, shared), part=rows[0][0])
+
+
+def table_names(connection: Any) -> list[str]:
+    """The tables with vectors that are on the search path, but for ragbench's own.
+
+    In the place of LangChain's shared table stand its collections.
+    """
+    asked = (
+        "SELECT DISTINCT c.relname::text FROM pg_class c "
+        "JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid "
+        "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND t.typname = ANY(%s) "
+        "AND NOT starts_with(c.relname, 'ragbench_') AND pg_table_is_visible(c.oid)"
+    )
+    found = [row[0] for row in _rows(connection, asked, VECTORS)]
+    shared = _found(connection, "langchain_pg_collection")
+    if shared is not None and "langchain_pg_embedding" in found:
+        found.remove("langchain_pg_embedding")
+        found += [row[0] for row in _rows(connection, f"SELECT name FROM {shared}")]
+    return found
+
+
+def _found(connection: Any, *parts: str) -> str | None:
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+    [(found,)] = _rows(connection, "SELECT to_regclass(%s)::text", quoted)
+    return cast("str | None", found)
+
+
+def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
+    rows = _rows(
+        connection,
+        "SELECT a.attname::text, t.typname::text, a.atttypmod FROM pg_attribute a "
+        "JOIN pg_type t ON t.oid = a.atttypid "
+        "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+        sql,
+    )
+    return tuple(
+        SqlColumn(name=name, kind=kind, dimension=size if kind in VECTORS and size > 0 else None)
+        for name, kind, size in rows
+    )

@@ -40,9 +40,10 @@ _CLIENT_FOLDER = "collection"
 
 _INFO = "collection.json"
 _SHARD = "shard"
-_SPARE = 64 * 2**20
-"""Bytes that stay free. The engine writes through mapped files, some of them 32 MiB with holes: on
-a full disk the system ends the process (SIGBUS), and no error can be caught."""
+_SPARE = 128 * 2**20
+"""Bytes that stay free, of which a batch of 500 chunks may take half. The engine writes through
+mapped files, some of them 32 MiB with holes: on a full disk the system ends the process (SIGBUS),
+and no error can be caught."""
 _PAGE = 5000
 
 
@@ -78,7 +79,7 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
         folder = self._folder(info.name)
         shutil.rmtree(folder, ignore_errors=True)
         (folder / _SHARD).mkdir(parents=True)
-        _check_space(self.address, folder, 0)
+        _check_space(self.address, folder)
         dense = connection.EdgeVectorParams(size=info.dimension, distance=connection.Distance.Dot)
         words = connection.EdgeSparseVectorParams(modifier=connection.Modifier.Idf)
         sparse = None if info.words is None else {WORDS: words}
@@ -137,7 +138,7 @@ class QdrantEmbedded(OwnPoints):
         return info_from_json(self._info.read_text(encoding="utf-8"), self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        _check_space(self._address, self._info.parent, 0)
+        _check_space(self._address, self._info.parent)
         # What is marked complete is on the disk before the mark is.
         self._shard.flush()
         _write_info(self._info, info)
@@ -154,12 +155,7 @@ class QdrantEmbedded(OwnPoints):
         self._shard.update(self._models.UpdateOperation.create_field_index(path, made))
 
     def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
-        # Once into the log, once into the segment, and room for what is kept of each.
-        size = sum(
-            4 * len(vectors[DENSE]) + sum(len(str(value)) for value in payload.values()) + 512
-            for _, vectors, payload in points
-        )
-        _check_space(self._address, self._info.parent, 4 * size)
+        _check_space(self._address, self._info.parent)
         made = [self._models.Point(*point) for point in points]
         self._shard.update(self._models.UpdateOperation.upsert_points(made))
 
@@ -204,14 +200,14 @@ class QdrantEmbedded(OwnPoints):
         return self._models.SparseVector(list(words), list(words.values()))
 
 
-def _check_space(address: str, folder: Path, needed: int) -> None:
+def _check_space(address: str, folder: Path) -> None:
     """Stops before the disk is full."""
     free = shutil.disk_usage(folder).free
-    if free < needed + _SPARE:
+    if free < _SPARE:
         raise StoreError(
             f"{address}: the disk is nearly full: {free / 2**20:,.0f} MiB are free, and the engine "
-            f"needs {(needed + _SPARE) / 2**20:,.0f} MiB to write safely. Make room, and run the "
-            "same command again"
+            f"needs {_SPARE / 2**20:,.0f} MiB to write safely. Make room, and run the same command "
+            "again"
         )
 
 
