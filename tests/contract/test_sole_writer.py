@@ -69,17 +69,6 @@ def test_what_is_being_written_is_not_dropped(
     assert main(["index", "--drop", "kb", "--store", address]) == 0
 
 
-def test_the_writers_name_is_gone_when_it_is_through(address: str) -> None:
-    indexed(address)
-    folder = folder_of(address)
-    assert not (folder / ".ragbench.writer").exists()
-    with pytest.raises(ZeroDivisionError), sole_writer(folder, address):
-        assert (folder / ".ragbench.writer").read_text("utf-8").startswith("process ")
-        raise ZeroDivisionError
-    with sole_writer(folder, address):
-        pass
-
-
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("A file where a folder should be.", encoding="utf-8")
     with pytest.raises(StoreError, match="cannot be written"):

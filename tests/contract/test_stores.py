@@ -268,27 +268,6 @@ def test_filters_agree_with_the_reference(filled: OwnCollection, filters: Filter
     assert sorted(ids(found)) == expected
 
 
-def test_flags_numbers_and_texts_are_three_kinds(subject: Subject) -> None:
-    values: list[Any] = [True, False, 1, 0, 1.0, "true", "false", "1", [True], [0], None]
-    chunks = [
-        Chunk(id=f"{number:02}", text="", metadata={"v": value})
-        for number, value in enumerate(values)
-    ]
-    store = subject.fresh()
-    store.upsert(chunks, VECTORS[: len(chunks)])
-    for marked in (False, True):
-        store.mark(complete=marked)
-        for value in values[:8]:
-            filters = Equals(field="v", value=value)
-            wanted = [chunk.id for chunk in chunks if matches(filters, chunk.metadata)]
-            assert wanted
-            for asked in (filters, In(field="v", values=(value, "never"))):
-                found = store.search(QUERIES[:1], k=99, filters=asked)[0]
-                assert sorted(ids(found)) == wanted, (value, marked)
-            others = store.search(QUERIES[:1], k=99, filters=Not(filter=filters))[0]
-            assert len(others) == len(chunks) - len(wanted), (value, marked)
-
-
 # --- collections
 
 

@@ -197,14 +197,3 @@ def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
         warnings = [line for line in opened.notes if line.startswith("Warning")]
     assert len(warnings) == bool(wanted)
     assert wanted in "".join(warnings)
-
-
-@pytest.mark.parametrize("wrong", [True, False])
-def test_search_says_it_before_the_hits(
-    place: Path, wrong: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    payloads = [{"text": text} for text in TEXTS]
-    fill(HashingEmbedder(dimension=128), foreign(TEXTS) if wrong else TEXTS, payloads)
-    asked = ["search", "item 3", "--store", "qdrant:mine", "--collection", "docs"]
-    assert main([*asked, "--map", "text=text", "--embedder", "hashing:128"]) == 0
-    assert ("hardly made the vectors of 'docs'" in capsys.readouterr().err) is wrong
