@@ -254,7 +254,7 @@ def _show_filter_problem(store: OwnCollection | ForeignCollection, filters: Filt
     """Says what is wrong with a filter that nothing passes."""
     from ragbench.pipeline.strategies import filter_problem
 
-    problem = filter_problem(store, store.dimension, filters)
+    problem = filter_problem(store, filters)
     if problem is not None:
         console.say(f"Warning: {problem}")
 

@@ -227,7 +227,9 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     found: list[Chunk] = []
     for chunk in result.to_chunks():
         stored = {name: chunk.metadata.get(name) for name in ("start", "end")}
-        spans = {name: at if isinstance(at, int) else None for name, at in stored.items()}
+        spans: dict[str, Any] = {
+            name: at if isinstance(at, int) else None for name, at in stored.items()
+        }
         document = _document_of(chunk)
         found.append(Chunk(id=chunk.id, text=chunk.text, document_id=document, **spans))
     return found

@@ -435,12 +435,12 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
     chosen = reading.chosen(place, ORCHESTRATIONS, "orchestration", default="sequential")
     if chosen is None:
         return Orchestration(), None
-    own, rest = None, dict(chosen.settings)
+    own, rest, name = None, dict(chosen.settings), chosen.name
     if chosen.own:
         names = {one.name for one in fields(Orchestration)}
         shared = {key: rest.pop(key) for key in chosen.settings if key in names}
         own = reading.built(
-            place, None, lambda: own_orchestration(chosen.name, rest, folder=reading.folder)
+            place, None, lambda: own_orchestration(name, rest, folder=reading.folder)
         )
         chosen = replace(chosen, settings=shared, target=Orchestration)
     return reading.made(chosen) or Orchestration(), own

@@ -142,7 +142,7 @@ class StoreRetrieval(RetrievalStage):
 
     def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
         """What a report says of the search: a filter that nothing passes, what an index misses."""
-        problem = filter_problem(store, store.dimension, self.parsed_filters())
+        problem = filter_problem(store, self.parsed_filters())
         notes = [] if problem is None else [f"Warning: {problem}"]
         dense = dense_of(strategy)
         if dense is not None and exactly(dense) is not None and store.count() > 1:
@@ -168,7 +168,7 @@ class StoreRetrieval(RetrievalStage):
                 settings=self.engine_settings(),
             )
             problems = (
-                filter_problem(collection, collection.dimension, filters),
+                filter_problem(collection, filters),
                 vector_problem(collection, strategy, embedder_name=indexing.embedder_name),
             )
             used = embedder is not None and self.strategy != "sparse"

@@ -16,7 +16,8 @@ from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.post.operator import Checked, Positive, Weight
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import NORMAL, Effort, Vectors
+from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.collection import OpenCollection
 from ragbench.stores.record import searched_fields
 
 LEGS = "ranked_by"
@@ -115,21 +116,6 @@ class Strategy(Protocol):
         ...
 
 
-class Searchable(Protocol):
-    """What finds chunks by vectors; see `ragbench.stores.collection.OwnCollection.search`."""
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether a search compares every vector."""
-        ...
-
-    def search(
-        self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
-    ) -> list[list[Chunk]]:
-        """The chunks most similar to each query."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DenseStrategy:
     """The chunks whose vectors are most similar to the query's.
@@ -137,7 +123,7 @@ class DenseStrategy:
     A score is the cosine on the embedder's own scale: see `CosineScale`.
     """
 
-    store: Searchable
+    store: OpenCollection[Any]
     embedder: Embedder
     """The one that the collection was built with."""
     calibration: CosineScale | None
@@ -184,13 +170,13 @@ def exactly(strategy: Strategy) -> Strategy | None:
     return replace(strategy, dense=exact) if isinstance(strategy, HybridStrategy) else exact
 
 
-def filter_problem(store: Searchable, dimension: int, filters: Filter | None) -> str | None:
+def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | None:
     """What is wrong with a filter that lets no chunk of a collection pass; None where some do."""
     import numpy as np
 
     if filters is None:
         return None
-    anything = np.ones((1, dimension), dtype=np.float32)
+    anything = np.ones((1, store.dimension), dtype=np.float32)
     if store.search(anything, k=1, filters=filters)[0]:
         return None
     looked_at = store.search(anything, k=_LOOKED_AT)[0]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
-from ragbench.core.filters import Dialect, Filter, Range, Scalar
+from ragbench.core.filters import Dialect, Filter, Range
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
 from ragbench.masking import mask_url
@@ -163,9 +163,8 @@ class Elasticsearch:
     @property
     def is_exact(self) -> bool:
         """See `Reader`: whether the vectors stand in no graph; k-NN searches have one, or lists."""
-        settings = self.fields[self.space.vector]
-        kind = str(cast("Mapping[str, Any]", settings.get("index_options") or {}).get("type", ""))
-        return kind == "flat"
+        options = self.fields[self.space.vector].get("index_options") or {}
+        return bool(options.get("type") == "flat")
 
     def nearest(
         self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
@@ -218,24 +217,18 @@ class Elasticsearch:
         ]
 
     def _query(self, filters: Filter) -> dict[str, Any]:
-        def prefix(field: str, text: str) -> dict[str, Any]:
-            return {"prefix": {self._exact(field, (text,)): {"value": text}}}
-
-        def equal(field: str, values: Sequence[Scalar]) -> dict[str, Any]:
-            return {"terms": {self._exact(field, values): list(values)}}
-
         dialect: Dialect[dict[str, Any]] = Dialect(
             both=lambda parts: {"bool": {"filter": parts}},
             either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
             denied=lambda part: {"bool": {"must_not": [part]}},
-            equal=equal,
+            equal=lambda field, values: {"terms": {self._exact(field): list(values)}},
             within=_within,
             exists=lambda field: {"exists": {"field": field}},
-            prefix=prefix,
+            prefix=lambda field, text: {"prefix": {self._exact(field): {"value": text}}},
         )
         return dialect(filters)
 
-    def _exact(self, name: str, values: Sequence[Scalar]) -> str:
+    def _exact(self, name: str) -> str:
         """The field that keeps whole values: of an analysed text its part that does."""
         found = self.fields.get(name)
         if found is None or found["type"] not in _TEXTS:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,7 @@ class Milvus:
         return Row(str(fields[self.key]), fields, score)
 
 
+_quoted = partial(json.dumps, ensure_ascii=False)
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -220,7 +222,7 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
         return f"({name} is not null)" if name in fields else f"(exists {name})"
 
     def equal(field: str, values: Sequence[Scalar]) -> str:
-        return f"({' or '.join(f'{at(field)} == {_literal(value)}' for value in values)})"
+        return f"({' or '.join(f'{at(field)} == {_quoted(value)}' for value in values)})"
 
     return Dialect(
         both=lambda parts: f"({' and '.join(parts)})",
@@ -249,11 +251,7 @@ def _prefix(name: str, field: str, prefix: str) -> str:
             f"filter on '{field}': Milvus takes %, _ and \\ in a prefix for signs; give its own "
             "expression as the native filter"
         )
-    return f"({name} like {_literal(prefix + '%')})"
-
-
-def _literal(value: Scalar) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return f"({name} like {_quoted(prefix + '%')})"
 
 
 def _metric(client: Any, name: str, vector: str) -> MetricName:

@@ -242,11 +242,6 @@ def _own_equal(field: str, values: Sequence[Scalar]) -> Condition:
     return _own(field, lambda held: _either(held.equal(one) for one in values), document)
 
 
-def _own_prefix(field: str, prefix: str) -> Condition:
-    document = Condition(sql="starts_with(document_id, %s)", values=(prefix,))
-    return _own(field, lambda held: held.prefix(prefix), document)
-
-
 def _own_range(wanted: Range) -> Condition:
     if not wanted.of_dates:
         return _own(wanted.field, lambda held: held.within(wanted), None)
@@ -261,7 +256,11 @@ own_condition: Dialect[Condition] = Dialect(
     equal=_own_equal,
     within=_own_range,
     exists=lambda field: _own(field, _Json.exists, Condition(sql="document_id IS NOT NULL")),
-    prefix=_own_prefix,
+    prefix=lambda field, prefix: _own(
+        field,
+        lambda held: held.prefix(prefix),
+        Condition(sql="starts_with(document_id, %s)", values=(prefix,)),
+    ),
 )
 """A folded filter over the columns that ragbench writes."""
 

@@ -376,7 +376,7 @@ class OwnPoints(OfClient):
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
         """See `WordWriter`: a score divided by what the chunk has."""
         queries = [self._sparse({number_: 1.0}) for number_ in numbers]
-        best = [hits and hits[0] for hits in self._answers(queries, WORDS, 1, None)]
+        best: list[Any] = [hits and hits[0] for hits in self._answers(queries, WORDS, 1, None)]
         held = {one.payload["chunk_id"] for one in best if one and one.score > 0}
         records = self._records([*map(point_id, held)], ["chunk_id"], [WORDS])
         vectors = {one.payload["chunk_id"]: one.vector[WORDS] for one in records}

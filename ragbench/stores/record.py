@@ -92,7 +92,7 @@ def encode(chunk: Chunk) -> StoredChunk:
     _check_text(chunk.text, f"{where}: the text")
     _check_text(chunk.document_id or "", f"{where}: the document's id")
     known = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
-    values = {"chunk_id": chunk.id, "text": chunk.text}
+    values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text}
     values |= {name: value for name, value in known.items() if value is not None}
     if chunk.metadata:
         values["metadata"] = dict(chunk.metadata)

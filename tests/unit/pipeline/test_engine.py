@@ -102,9 +102,8 @@ def test_function_words_alone_are_no_match() -> None:
 )
 def test_a_filter_that_nothing_passes_says_why(given: dict[str, Any], why: str) -> None:
     with database(CHUNKS).open("kb") as store:
-        dimension = store.info().dimension
-        assert filter_problem(store, dimension, parse_filters({"year": 2023})) is None
-        assert str(filter_problem(store, dimension, parse_filters(given))).endswith(why)
+        assert filter_problem(store, parse_filters({"year": 2023})) is None
+        assert str(filter_problem(store, parse_filters(given))).endswith(why)
 
 
 def test_a_hybrid_search_keeps_what_each_leg_says() -> None:
