@@ -239,24 +239,22 @@ class LlmTransform(Checked):
     def transform(self, query: SearchQuery) -> Transformed:
         if not query.text.strip():
             return Transformed(queries=(query,))
-        weight = query.weight * self.weight
-        found = [
-            replace(query, text=text, kind=self.kind, weight=weight)
-            for text in self._written(query.text)[: self.count]
-        ]
-        kept = [query] if self.keep_original or not found else []
-        return Transformed(queries=(*kept, *found))
-
-    def _written(self, query: str) -> list[str]:
         task = self.task.format(count=self.count)
-        data = json.dumps({"query": query}, ensure_ascii=False)
+        data = json.dumps({"query": query.text}, ensure_ascii=False)
         text = {"type": "string"}
         form = text if self.key == "query" else {"type": "array", "items": text}
-        return ask_structure(
+        written = ask_structure(
             self.chat,
             [Message(role="system", content=f"{task} {_DATA}"), Message(role="user", content=data)],
             field_schema(self.key, form, _texts),
         )
+        weight = query.weight * self.weight
+        found = [
+            replace(query, text=text, kind=self.kind, weight=weight)
+            for text in [text for text in written if text != query.text][: self.count]
+        ]
+        kept = [query] if self.keep_original or not found else []
+        return Transformed(queries=(*kept, *found))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -307,10 +305,6 @@ class MultiQuery(LlmTransform):
     writes fewer gives fewer."""
     weight: AboveZero = 1.0
     """What each of them counts beside the query itself, which counts 1; above 0."""
-
-    def _written(self, query: str) -> list[str]:
-        # Without super(): a class with slots is made anew by its decorator.
-        return [text for text in LlmTransform._written(self, query) if text != query]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

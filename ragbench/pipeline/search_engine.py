@@ -173,9 +173,13 @@ class RetrievalEngine:
         strategy: StrategyName | None = None,
     ) -> list[list[Chunk]]:
         """`search` for several questions, in their order."""
-        search = self._search(top_k, score_threshold, filters)
-        collection = self.collection(dataset_id)
-        retrieve = collection.strategy(strategy or self.settings.strategy).retrieve
+        given = {"top_k": top_k, "score_threshold": score_threshold}
+        asked: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        settings = replace(self.settings, **asked)
+        if isinstance(filters, Mapping):
+            filters = parse_filters(filters) if filters else None
+        search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
+        retrieve = self.collection(dataset_id).strategy(strategy or settings.strategy).retrieve
         return retrieve(query_texts, search) if query_texts else []
 
     def collection(self, dataset_id: str) -> Collection:
@@ -208,19 +212,6 @@ class RetrievalEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _search(
-        self,
-        top_k: int | None,
-        score_threshold: float | None,
-        filters: Mapping[str, Any] | Filter | None,
-    ) -> Search:
-        given = {"top_k": top_k, "score_threshold": score_threshold}
-        asked: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
-        settings = replace(self.settings, **asked)
-        if isinstance(filters, Mapping):
-            filters = parse_filters(filters) if filters else None
-        return Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
 
 
 def open_engine(

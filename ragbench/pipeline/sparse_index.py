@@ -100,7 +100,7 @@ class SparseIndex:
     ) -> None:
         self._ids = ids
         self._metadata = metadata
-        self._scores = scores
+        self.scores = scores
         self._passing: tuple[str, Any] = ("", None)
 
     @classmethod
@@ -137,7 +137,7 @@ class SparseIndex:
         draft = folder.with_name(f".{folder.name}.{os.getpid()}.{uuid4().hex}")
         try:
             draft.mkdir(parents=True)
-            self._scores.save(draft)
+            self.scores.save(draft)
             (draft / _METADATA).write_bytes(orjson.dumps(self._metadata()))
             (draft / _IDS).write_bytes(orjson.dumps(self._ids))
             # A folder of that name was written by another process in the meantime: the same one.
@@ -156,16 +156,12 @@ class SparseIndex:
             return None
         return cls(ids, lambda: orjson.loads((folder / _METADATA).read_bytes()), scores)
 
-    def idf(self, token: str) -> float:
-        """The inverse document frequency of a token among the chunks; highest if unknown."""
-        return self._scores.idf(token)
-
     def search(
         self, query: str, *, k: int, threshold: float = 0.0, filters: Filter | None = None
     ) -> list[tuple[str, float]]:
         """The ids of the chunks that share a word with the query, and their scores, best first."""
         tokens = tokenise(query)
-        scores = self._scores.scores(tokens)
+        scores = self.scores.scores(tokens)
         if scores is None:
             return []
         if filters is not None:
@@ -176,25 +172,21 @@ class SparseIndex:
                 passes = map(matcher(filters), self._metadata())
                 self._passing = repr(filters), np.fromiter(passes, dtype=np.bool_)
             scores = scores * self._passing[1]
-        idle = function_tokens(query)
+        idle = function_tokens(guess_language(query))
         telling = [token for token in tokens if token not in idle]
         if telling:
-            matched = self._scores.scores(telling)
+            matched = self.scores.scores(telling)
             if matched is None:
                 return []
             scores = scores * (matched > 0)
-        whole = sum(self._scores.idf(token) for token in tokens)
+        whole = sum(self.scores.idf(token) for token in tokens)
         found = [(self._ids[at], value / whole) for at, value in Bm25Scores.best(scores, k)]
         return [(id_, value) for id_, value in found if value >= threshold]
 
 
-def function_tokens(query: str) -> frozenset[str]:
-    """The tokens of words such as "the" and "is" in the language of a question."""
-    return _function_tokens(guess_language(query))
-
-
 @lru_cache(maxsize=16)
-def _function_tokens(language: str) -> frozenset[str]:
+def function_tokens(language: str) -> frozenset[str]:
+    """The tokens of words such as "the" and "is" in a language."""
     return frozenset(tokenise(function_words().get(language, "")))
 
 
@@ -220,7 +212,7 @@ class SparseStrategy:
         ]
 
     def idf(self, token: str) -> float:
-        return self.index.idf(token)
+        return self.index.scores.idf(token)
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -302,7 +294,7 @@ class StoredWordsStrategy:
 
     def _asked(self, query: str, tokens: Sequence[str]) -> _Asked | None:
         """The question in numbers; None where no chunk can match."""
-        idle = function_tokens(query)
+        idle = function_tokens(guess_language(query))
         telling = {word_number(token) for token in tokens if token not in idle}
         times = Counter(map(word_number, tokens))
         held = times.keys() & self._held
