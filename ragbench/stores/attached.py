@@ -21,7 +21,6 @@ from ragbench.stores.mapping import (
     AttachedRows,
     FieldMapping,
     complete_mapping,
-    counted,
     field_mapping,
 )
 from ragbench.stores.registry import FOREIGN_STORES, check_foreign_address
@@ -66,7 +65,6 @@ class ForeignCollection(OpenCollection[Reader]):
         self.native_filter = native
         self._unknown: dict[str, None] = {}
         engine.condition(None, native)
-        self._without_score: dict[str, None] = {}
 
     @property
     def space(self) -> Space:
@@ -88,7 +86,7 @@ class ForeignCollection(OpenCollection[Reader]):
     def on_trial(self) -> ForeignCollection:
         """The same collection without its native filter, for searches that are not reported."""
         view = self.unfiltered()
-        view._reader, view._unknown, view._without_score = AttachedRows(self.mapping), {}, {}
+        view._reader, view._unknown = AttachedRows(self.mapping), {}
         return view
 
     def sampled(self) -> list[Chunk]:
@@ -125,7 +123,7 @@ class ForeignCollection(OpenCollection[Reader]):
         """To the seven digits that single precision carries; None where it is not a number."""
         if math.isfinite(row.score):
             return row._replace(score=float(f"{row.score:.7g}") + 0.0)
-        self._without_score[row.id] = None
+        self._reader.note("score", row.id)
         return None
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
@@ -184,14 +182,11 @@ class ForeignCollection(OpenCollection[Reader]):
 
     def warnings(self) -> list[str]:
         """What was wrong with how many of the rows that were found so far, a line each."""
-        found = self._reader.warnings()
-        found += [
+        unknown = [
             f"filter: no row that was looked at has a field '{shortened_line(name)}'"
             for name in self._unknown
         ]
-        if self._without_score:
-            found.append(counted(self._without_score, "a score that is not a number: skipped"))
-        return found
+        return [*self._reader.warnings(), *unknown]
 
 
 def attach(
@@ -242,7 +237,13 @@ def read_foreign(
     wanted = mapping or FieldMapping()
     try:
         with database.connected() as connection:
-            name = collection or _only_name(database, database.listed(connection))
+            names = [] if collection else sorted(database.listed(connection))
+            if not collection and len(names) != 1:
+                found = f"has {listed(names)}" if names else "holds none"
+                raise ConfigError(
+                    f"name the collection with --collection: {database.address} {found}"
+                )
+            name = collection or names[0]
             engine = database.read(connection, name, wanted)
             if database.is_own(connection, name):
                 raise ConfigError(
@@ -259,10 +260,3 @@ def read_foreign(
     except BaseException:
         database.close()
         raise
-
-
-def _only_name(database: ReadableDatabase[Any], names: list[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    found = f"has {listed(sorted(names))}" if names else "holds none"
-    raise ConfigError(f"name the collection with --collection: {database.address} {found}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
@@ -202,6 +202,7 @@ _TROUBLES = {
     "id": "no id under '{id}': the store's own id is used",
     "document_id": "what is not a document id under '{document_id}': skipped",
     "duplicate": "an id that a better row of the same result has: a number was added",
+    "score": "a score that is not a number: skipped",
     "metadata": "metadata that no JSON can hold, or nested too deep: skipped",
 }
 """What a row can lack."""
@@ -228,18 +229,22 @@ class AttachedRows:
         """What was wrong with how many rows so far, a line each."""
         named: dict[str, str | None] = asdict(self.mapping)
         names = {name: shortened_line(path or "") for name, path in named.items()}
-        troubled = self._troubled.items()
-        return [counted(ids, _TROUBLES[trouble].format(**names)) for trouble, ids in troubled]
+        found: list[str] = []
+        for trouble, ids in self._troubled.items():
+            rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
+            such = shortened_line(next(iter(ids)))
+            found.append(f"{rows} {_TROUBLES[trouble].format(**names)} (such as '{such}')")
+        return found
 
     def _chunk(self, row: Row, place: int, used: set[str]) -> Chunk:
         own = row.id or f"#{place}"
         text, document = self._value(row, "text"), self._value(row, "document_id")
         if not isinstance(text, str):
-            self._note("text", own)
+            self.note("text", own)
             text = ""
         document_id = _identifier(document)
         if document_id is None and not is_missing(document):
-            self._note("document_id", own)
+            self.note("document_id", own)
         return Chunk(
             id=self._id(row, own, used),
             text=text.encode("utf-8", "replace").decode(),  # a lone surrogate, no file can hold
@@ -253,10 +258,10 @@ class AttachedRows:
         if self.mapping.id is not None:
             named = _identifier(self._value(row, "id"))
             if named is None:
-                self._note("id", own)
+                self.note("id", own)
             found = named or own
         if found in used:
-            self._note("duplicate", found)
+            self.note("duplicate", found)
             number = 2
             while f"{found}#{number}" in used:
                 number += 1
@@ -283,21 +288,15 @@ class AttachedRows:
         try:
             return cast("dict[str, Any]", json_value(found))
         except ValueProblem:
-            self._note("metadata", own)
+            self.note("metadata", own)
             return {}
 
     def _value(self, row: Row, name: str) -> object:
         find = self._getters.get(name)
         return None if find is None else find(row.fields)
 
-    def _note(self, trouble: str, id: str) -> None:
+    def note(self, trouble: str, id: str) -> None:
         self._troubled.setdefault(trouble, {})[id] = None
-
-
-def counted(ids: Collection[str], what: str) -> str:
-    """A warning: how many rows have what, and one of them."""
-    rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
-    return f"{rows} {what} (such as '{shortened_line(next(iter(ids)))}')"
 
 
 def _identifier(value: object) -> str | None:

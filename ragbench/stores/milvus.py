@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
@@ -32,7 +30,6 @@ from ragbench.stores.base import (
 )
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.writers import in_use
 
 _METRICS: dict[str, MetricName] = {"COSINE": "cosine", "IP": "dot", "L2": "euclid"}
 _TIMEOUT = 60.0
@@ -267,22 +264,16 @@ def _metric(client: Any, name: str, vector: str) -> MetricName:
 
 def _lite(path: str, address: str) -> Any:
     require("milvus_lite", extra="milvus")
-    folder = Path(path)
-    if folder.is_file():
+    if Path(path).is_file():
         raise StoreError(f"{address}: is a file; Milvus Lite 3 keeps a folder: name another path")
     failed = require("pymilvus.exceptions", extra="milvus").ConnectionConfigException
     try:
         return _pymilvus().MilvusClient(path)
-    except failed as error:
-        # It keeps its reason to itself; the most frequent one is another process.
-        try:
-            with FileLock(folder / "LOCK", timeout=0):
-                raise StoreError(
-                    f"{address}: Milvus Lite cannot open it: may it be written, and did Milvus "
-                    "Lite 3 make it?"
-                ) from error
-        except Timeout:
-            raise in_use(address, folder) from error
+    except failed as error:  # it keeps its reason to itself
+        raise StoreError(
+            f"{address}: Milvus Lite cannot open it: is it in use by another process, may it be "
+            "written, and did Milvus Lite 3 make it?"
+        ) from error
 
 
 def _pymilvus() -> Any:

@@ -469,49 +469,28 @@ def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping)
     kinds = {one.name: one.kind for one in table.columns}
     vectors = [at for at, kind in kinds.items() if kind == "tsvector"]
     texts = [at for at, kind in kinds.items() if kind in ("text", "varchar")]
-    indexed = _text_indexes(connection, table)
-    known = vectors or [at for at in texts if _quotes(at) in " ".join(indexed)]
     wanted = mapping.words
-    if wanted is None and len(known) != 1:
+    if wanted is None and len(vectors) != 1:
         return None
-    field = chosen_words(name, wanted, [*vectors, *texts] if wanted else known)
+    field = chosen_words(name, wanted, [*vectors, *texts] if wanted else vectors)
     assert field is not None
-    if field in vectors:
-        # The expression of a generated column; none where it is none.
-        rows = _rows(
-            connection,
-            "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d JOIN pg_attribute a "
-            "ON a.attrelid = d.adrelid AND a.attnum = d.adnum "
-            "WHERE d.adrelid = %s::regclass AND a.attname = %s",
-            *(table.sql, field),
-        )
-        definition = str(rows[0][0]) if rows else ""
-        expression = quoted(field)
-    else:
-        expression = next((one for one in indexed if _quotes(field) in one), "")
-        definition = expression
+    # The expression of a generated column; none where it is none.
+    rows = _rows(
+        connection,
+        "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d JOIN pg_attribute a "
+        "ON a.attrelid = d.adrelid AND a.attnum = d.adnum "
+        "WHERE d.adrelid = %s::regclass AND a.attname = %s",
+        *(table.sql, field),
+    )
+    definition = str(rows[0][0]) if rows else ""
     found = _CONFIGURED.search(definition)
     configuration = mapping.language or (found.group(1) if found else "simple")
-    if not expression or (mapping.language and field not in vectors):
+    expression = quoted(field)
+    if field not in vectors:
         word = configuration.replace("'", "''")
-        expression = f"to_tsvector('{word}', {quoted(field)})"
+        expression = f"to_tsvector('{word}', {expression})"
     how = f"ts_rank_cd, {configuration}" + ("" if found or mapping.language else " assumed")
     return _Lexemes(Words(field=field, how=how), _escaped(expression), configuration)
-
-
-def _quotes(name: str) -> str:
-    """How an index's definition names a column in a call."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
-
-
-def _text_indexes(connection: Any, table: SqlTable) -> list[str]:
-    """Expressions of to_tsvector that indexes are made of."""
-    asked = (
-        "SELECT pg_get_indexdef(indexrelid, 1, true) FROM pg_index "
-        "WHERE indrelid = %s::regclass AND indexprs IS NOT NULL"
-    )
-    found = [str(row[0]) for row in _rows(connection, asked, table.sql)]
-    return [one for one in found if one.startswith("to_tsvector(")]
 
 
 def _escaped(sql: str) -> str:
