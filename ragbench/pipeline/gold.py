@@ -148,10 +148,6 @@ class _Sought:
                     gold=gold.name, cause=cause, rank=ranks[0], chunk_ids=held
                 )
 
-    @property
-    def is_open(self) -> bool:
-        return len(self.fates) < len(self.golds)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoldLocator:
@@ -189,22 +185,17 @@ class GoldLocator:
             (SearchVariant.UNLIMITED, GoldCause.LOST_BY_THRESHOLD, depth),
             (SearchVariant.UNFILTERED, GoldCause.LOST_BY_FILTER, depth),
         ):
-            self._search(variant, [one for one in sought if one.is_open], cause, limit)
+            lacking = [one for one in sought if len(one.fates) < len(one.golds)]
+            varied = cast("Searched", self.retriever).variant(variant) if lacking else None
+            if varied is not None:
+                rankings = self.rankings(varied, [one.queries for one in lacking], limit)
+                for one, ranking in zip(lacking, rankings, strict=True):
+                    one.take(ranking, cause)
         found: list[GoldSearch] = []
         for one, (_, result) in zip(sought, inputs, strict=True):
             fates = [one.fates.get(at) or self._looked_up(g) for at, g in enumerate(one.golds)]
             found.append(GoldSearch(golds=tuple(fates), retrieved=len(result), depth=depth))
         return found
-
-    def _search(
-        self, variant: SearchVariant, sought: Sequence[_Sought], cause: GoldCause, limit: int
-    ) -> None:
-        varied = cast("Searched", self.retriever).variant(variant) if sought else None
-        if varied is None:
-            return
-        rankings = self.rankings(varied, [one.queries for one in sought], limit)
-        for one, ranking in zip(sought, rankings, strict=True):
-            one.take(ranking, cause)
 
     def _looked_up(self, gold: Gold) -> SearchedGold:
         searched = cast("Searched", self.retriever)

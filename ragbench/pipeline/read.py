@@ -249,8 +249,13 @@ def load_pipeline(
     service = LateSearch()
     pre_retrieval = _pre_retrieval(reading, models)
     indexing = _indexing(reading)
-    retrieval = _retrieval(reading)
-    post_retrieval = _post_retrieval(reading, models, service)
+    retrieval: RetrievalStage | None = reading.stage(
+        ("retrieval",), RETRIEVALS, "retrieval", _own_retrieval, default="bm25"
+    )
+    post_retrieval = None
+    if reading.at(("post_retrieval",)) is not None:
+        resources = Resources(service=service, chat=models.shared(), folder=reading.folder)
+        post_retrieval = read_stage(reading, ("post_retrieval",), resources)
     generation = reading.stage(
         ("generation",),
         GENERATIONS,
@@ -395,17 +400,6 @@ def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
     return made
 
 
-def _retrieval(reading: PipelineFile) -> RetrievalStage | None:
-    """The settings of stage 3; None when they are wrong."""
-    place: Place = ("retrieval",)
-    found = reading.stage(place, RETRIEVALS, "retrieval", _own_retrieval, default="bm25")
-    if found is None or isinstance(found, RetrievalStage):
-        return found
-    name = f"{RetrievalStage.__module__}.{RetrievalStage.__name__}"
-    reading.wrong(place, f"'{type(found).__name__}' does not inherit {name}")
-    return None
-
-
 def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
     settings = dict(chosen.settings)
     top_k = converted(settings.pop("top_k", 5), int, "top_k")
@@ -418,15 +412,6 @@ def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
 def _own_generator(chosen: Chosen, folder: Path) -> OwnGenerator:
     rag = own_rag(chosen.name, chosen.settings, folder=folder, family="generation")
     return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
-
-
-def _post_retrieval(
-    reading: PipelineFile, models: PipelineModels, service: LateSearch
-) -> PostRetrieval | None:
-    if reading.at(("post_retrieval",)) is None:
-        return None
-    resources = Resources(service=service, chat=models.shared(), folder=reading.folder)
-    return read_stage(reading, ("post_retrieval",), resources)
 
 
 def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:

@@ -65,7 +65,7 @@ class Collection:
         """Refuses a collection whose indexing did not come to its end."""
         if not self.store.info().complete:
             raise StoreError(
-                f"the collection '{self.store.info().name}' is not complete: its indexing was "
+                f"the collection '{self.store.name}' is not complete: its indexing was "
                 "interrupted or is still going on. Run the same 'ragbench index' again to continue "
                 "it, or allow incomplete collections"
             )
@@ -82,31 +82,26 @@ class Collection:
         return IndexIdentity.from_json(info.identity, collection=info.name)
 
     @cached_property
-    def _embedder(self) -> Embedder:
-        embedder = self.given
-        if embedder is None:
-            settings = self.identity.embedder_settings
-            embedder = open_embedder(self.identity.embedder_name, **settings)
-            self._own.append(embedder)
-        if dict(embedder.identity) != dict(self.identity.embedder):
-            raise ConfigError(
-                f"the collection '{self.store.info().name}' was built with another embedder than "
-                f"the one at hand: built with {self.identity.embedder}, at hand is "
-                f"{embedder.identity}. Use that one, or index the corpus anew under another name"
-            )
-        return embedder
-
-    @cached_property
     def _dense(self) -> DenseStrategy:
-        if self.identity.embedder_name == NO_EMBEDDER:
+        made, embedder = self.identity, self.given
+        if made.embedder_name == NO_EMBEDDER:
             raise ConfigError(
-                f"the collection '{self.store.info().name}' was indexed with no embedder: search "
-                "it by words (sparse), or index the corpus with an embedder under another name"
+                f"the collection '{self.store.name}' was indexed with no embedder: search it by "
+                "words (sparse), or index the corpus with an embedder under another name"
+            )
+        if embedder is None:
+            embedder = open_embedder(made.embedder_name, **made.embedder_settings)
+            self._own.append(embedder)
+        if dict(embedder.identity) != dict(made.embedder):
+            raise ConfigError(
+                f"the collection '{self.store.name}' was built with another embedder than the one "
+                f"at hand: built with {made.embedder}, at hand is {embedder.identity}. Use that "
+                "one, or index the corpus anew under another name"
             )
         return DenseStrategy(
             store=self.store,
-            embedder=self._embedder,
-            calibration=CosineScale.from_json(self.identity.calibration),
+            embedder=embedder,
+            calibration=CosineScale.from_json(made.calibration),
             effort=self.settings.effort,
         )
 

@@ -337,10 +337,17 @@ class PipelineRAG(RAGInterface):
         post = self.stages.post_retrieval
         if post is None:
             return found
-        return [
-            result if isinstance(result, Exception) else _processed(post, query, result)
-            for query, result in zip(queries, found, strict=True)
-        ]
+        for at, (query, result) in enumerate(zip(queries, found, strict=True)):
+            if not isinstance(result, Exception):
+                known = dict(result.metadata or {})
+                known.pop("query_embedding", None)
+                done = post_retrieved(post, query, result)
+                done = replace(done, metadata=known | dict(done.metadata or {}))
+                text = written_text(done)
+                found[at] = (
+                    RetrievalResult([text], metadata=done.metadata) if text is not None else done
+                )
+        return found
 
 
 class BatchRetrieval(PipelineRAG):
@@ -357,15 +364,3 @@ def pipeline_rag(stages: Stages) -> PipelineRAG:
     """The RAG of some stages; it takes batches where its retrieval gains by them."""
     kind = BatchRetrieval if stages.searching.takes_batches else PipelineRAG
     return kind(stages)
-
-
-def _processed(stage: PostRetrieval, query: str, result: RetrievalResult) -> RetrievalResult:
-    done = post_retrieved(stage, query, result)
-    metadata = {
-        key: value for key, value in (result.metadata or {}).items() if key != "query_embedding"
-    }
-    metadata |= done.metadata or {}
-    written = written_text(done)
-    if written is not None:
-        return RetrievalResult([written], metadata=metadata)
-    return replace(done, metadata=metadata)

@@ -118,6 +118,9 @@ class Elasticsearch:
         wanted = mapping.words or named
         found = chosen_words(name, wanted, texts)
         settings = fields[vector]
+        kind = cls._space_type(settings)
+        if kind not in cls.metrics:
+            raise ConfigError(f"vectors that are compared by '{kind}' are not read")
         size = settings.get("dims", settings.get("dimension"))
         return cls(
             client=connection,
@@ -125,18 +128,11 @@ class Elasticsearch:
             space=Space(
                 vector=vector,
                 dimension=None if size is None else int(size),
-                metric=checked_metric(name, mapping.metric, cls._metric(settings)),
+                metric=checked_metric(name, mapping.metric, cls.metrics[kind]),
             ),
             words=None if found is None else Words(field=found, how="BM25 of the index"),
             fields=fields,
         )
-
-    @classmethod
-    def _metric(cls, settings: Mapping[str, Any]) -> MetricName:
-        space = cls._space_type(settings)
-        if space not in cls.metrics:
-            raise ConfigError(f"vectors that are compared by '{space}' are not read")
-        return cls.metrics[space]
 
     @staticmethod
     def _space_type(settings: Mapping[str, Any]) -> str:
@@ -150,7 +146,16 @@ class Elasticsearch:
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is an object of the query language."""
-        parts = [] if filters is None else [self._query(filters)]
+        dialect: Dialect[dict[str, Any]] = Dialect(
+            both=lambda parts: {"bool": {"filter": parts}},
+            either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
+            denied=lambda part: {"bool": {"must_not": [part]}},
+            equal=lambda field, values: {"terms": {self._exact(field): list(values)}},
+            within=_within,
+            exists=lambda field: {"exists": {"field": field}},
+            prefix=lambda field, text: {"prefix": {self._exact(field): {"value": text}}},
+        )
+        parts = [] if filters is None else [dialect(filters)]
         if native is not None:
             if not isinstance(native, Mapping) or len(cast("Mapping[str, Any]", native)) != 1:
                 raise ConfigError(
@@ -215,18 +220,6 @@ class Elasticsearch:
             Row(str(hit["_id"]), hit.get("_source") or {}, float(hit.get("_score") or 0.0))
             for hit in answer["hits"]["hits"]
         ]
-
-    def _query(self, filters: Filter) -> dict[str, Any]:
-        dialect: Dialect[dict[str, Any]] = Dialect(
-            both=lambda parts: {"bool": {"filter": parts}},
-            either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
-            denied=lambda part: {"bool": {"must_not": [part]}},
-            equal=lambda field, values: {"terms": {self._exact(field): list(values)}},
-            within=_within,
-            exists=lambda field: {"exists": {"field": field}},
-            prefix=lambda field, text: {"prefix": {self._exact(field): {"value": text}}},
-        )
-        return dialect(filters)
 
     def _exact(self, name: str) -> str:
         """The field that keeps whole values: of an analysed text its part that does."""

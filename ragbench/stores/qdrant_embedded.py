@@ -33,7 +33,6 @@ from ragbench.stores.qdrant import (
     point_id,
 )
 from ragbench.stores.words import WordVector
-from ragbench.stores.writers import in_use
 
 _CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
@@ -105,7 +104,10 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
             except Exception as error:
                 if "WouldBlock" not in str(error):
                     raise
-                raise in_use(self.address, self._path) from error
+                raise StoreError(
+                    f"{self.address}: in use by another process. Such a folder is open to one "
+                    "process at a time: wait until that one is done, close it, or use a server"
+                ) from error
         return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
 
     def detach(self, connection: Any, name: str) -> None:

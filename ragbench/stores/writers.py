@@ -8,8 +8,6 @@ of an indexing tells: it compares what the collection holds with what was writte
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +17,6 @@ from filelock import FileLock, Timeout
 from ragbench.errors import StoreError
 
 _LOCK = ".ragbench.lock"
-_HOLDER = ".ragbench.writer"
 
 
 @contextmanager
@@ -36,11 +33,10 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=patience)
-        (folder / _HOLDER).write_text(_self(), "utf-8")
     except Timeout as error:
         raise StoreError(
-            f"{address}: another 'ragbench index' is writing there{_holder(folder)}: wait until it "
-            "is done, and run the same command again"
+            f"{address}: another 'ragbench index' is writing there: wait until it is done, and run "
+            "the same command again"
         ) from error
     except OSError as error:
         lock.release()
@@ -48,30 +44,4 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
     try:
         yield
     finally:
-        (folder / _HOLDER).unlink(missing_ok=True)
         lock.release()
-
-
-def in_use(address: str, folder: Path) -> StoreError:
-    """What to raise where an engine finds its folder opened by another process."""
-    holder = _holder(folder, but=_self())
-    return StoreError(
-        f"{address}: in use by another process{holder}. Such a folder is open to one process at a "
-        "time: wait until that one is done, close it, or use a server"
-    )
-
-
-def _self() -> str:
-    return f"process {os.getpid()} on {platform.node()}"
-
-
-def _holder(folder: Path, *, but: str = "") -> str:
-    """Who writes there now. One that was killed has left its name, and no lock."""
-    try:
-        with FileLock(folder / _LOCK, timeout=0):
-            return ""
-    except Timeout:
-        name = (folder / _HOLDER).read_text("utf-8") if (folder / _HOLDER).is_file() else ""
-    except OSError:
-        return ""
-    return f" ({name})" if name not in ("", but) else ""

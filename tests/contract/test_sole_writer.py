@@ -48,7 +48,7 @@ def test_a_second_indexing_is_refused_and_writes_nothing(address: str, there: bo
     if there:
         indexed(address)
     with sole_writer(folder_of(address), address):
-        with pytest.raises(StoreError, match=r"another 'ragbench index' is writing .*process \d+"):
+        with pytest.raises(StoreError, match="another 'ragbench index' is writing there"):
             indexed(address, [Document(id="other", text="Of another corpus.")])
         with pytest.raises(StoreError, match="wait until it is done"):
             indexed(address)
@@ -94,11 +94,3 @@ def test_a_folder_that_another_process_has_open_is_one_line(
         open_store(address, "kb")
     with pytest.raises(StoreError, match=unknown):
         indexed(address)
-    folder = folder_of(address)
-    (folder / ".ragbench.writer").write_text("process 7 on there", "utf-8")
-    with pytest.raises(StoreError, match=unknown):  # That one was killed: it has no lock.
-        open_store(address, "kb")
-    with sole_writer(folder, address):
-        (folder / ".ragbench.writer").write_text("process 7 on there", "utf-8")
-        with pytest.raises(StoreError, match=r"another process \(process 7 on there\)\. Such"):
-            open_store(address, "kb")
