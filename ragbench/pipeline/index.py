@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import (
-    DEFAULT_EMBEDDER,
-    Embedder,
-    open_embedder,
-    readable_text,
-)
+from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder, readable_text
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker

@@ -344,9 +344,9 @@ class PipelineRAG(RAGInterface):
                 done = post_retrieved(post, query, result)
                 done = replace(done, metadata=known | dict(done.metadata or {}))
                 text = written_text(done)
-                found[at] = (
-                    RetrievalResult([text], metadata=done.metadata) if text is not None else done
-                )
+                if text is not None:
+                    done = RetrievalResult([text], metadata=done.metadata)
+                found[at] = done
         return found
 
 

@@ -12,7 +12,6 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
-from ragbench.safe_text import listed
 from ragbench.stores.record import StoredChunk
 from ragbench.stores.words import WordsForm, WordVector
 
@@ -265,44 +264,6 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
         if _UNREACHABLE.search(problem):
             problem = f"cannot be reached: is it running, and is the address right? ({problem})"
         raise StoreError(f"{address}: {problem}") from error
-
-
-def chosen_vector(name: str, wanted: str | None, known: Sequence[str]) -> str:
-    names = listed(known)
-    if wanted is not None:
-        if wanted in known:
-            return wanted
-        has = f"it has {names}" if any(known) else "its vector has no name: leave the name out"
-        if not known:
-            has = "it keeps no dense vectors"
-        raise ConfigError(f"the collection '{name}' has no vector '{wanted}'; {has}")
-    if len(known) == 1:
-        return known[0]
-    if not known:
-        raise ConfigError(f"the collection '{name}' keeps no dense vectors: nothing to search by")
-    raise ConfigError(
-        f"the collection '{name}' has several vectors ({names}): say which one is searched with "
-        f"--map vector={known[0]}"
-    )
-
-
-def chosen_words(name: str, wanted: str | None, known: Sequence[str]) -> str | None:
-    """What is searched by words; None where there is nothing, or several and none is named."""
-    if wanted is not None and wanted not in known:
-        has = f"there are: {listed(known)}" if known else "it keeps nothing for such a search"
-        raise ConfigError(f"the collection '{name}' has no words '{wanted}'; {has}")
-    if wanted is not None:
-        return wanted
-    return known[0] if len(known) == 1 else None
-
-
-def checked_metric(name: str, wanted: MetricName | None, found: MetricName) -> MetricName:
-    if wanted is not None and wanted != found:
-        raise ConfigError(
-            f"the collection '{name}' compares vectors by {found}, not by {wanted}: leave the "
-            "metric out"
-        )
-    return found
 
 
 def top_k(

@@ -11,16 +11,7 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    Effort,
-    MetricName,
-    Row,
-    Rows,
-    Space,
-    checked_metric,
-    chosen_vector,
-)
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
@@ -64,7 +55,7 @@ class ChromaDatabase(ReadableDatabase[Any]):
             collection = connection.get_collection(name, embedding_function=None)
         except not_found:
             return None
-        chosen_vector(name, mapping.vector, [""])
+        mapping.chosen_vector(name, [""])
         kept: Mapping[str, Any] = collection.configuration_json or {}
         index: Mapping[str, Any] = kept.get("hnsw") or kept.get("spann") or {}
         found = _METRICS[str(index.get("space") or "l2")]
@@ -72,7 +63,7 @@ class ChromaDatabase(ReadableDatabase[Any]):
         space = Space(
             vector="",
             dimension=len(rows[0]) if len(rows) else None,
-            metric=checked_metric(name, mapping.metric, found),
+            metric=mapping.checked_metric(name, found),
         )
         return Chroma(collection, space)
 

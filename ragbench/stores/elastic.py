@@ -17,18 +17,7 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    Effort,
-    MetricName,
-    Row,
-    Rows,
-    Space,
-    Words,
-    checked_metric,
-    chosen_vector,
-    chosen_words,
-)
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
@@ -111,12 +100,11 @@ class Elasticsearch:
         )
         fields = dict(_flat(properties, ""))
         dense = [at for at, one in fields.items() if one["type"] == cls.kind]
-        vector = chosen_vector(name, mapping.vector, dense)
+        vector = mapping.chosen_vector(name, dense)
         texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
         usual = [at for at in texts if at.rpartition(".")[2] in TEXT_NAMES]
         named = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
-        wanted = mapping.words or named
-        found = chosen_words(name, wanted, texts)
+        found = mapping.chosen_words(name, texts, usual=named)
         settings = fields[vector]
         kind = cls._space_type(settings)
         if kind not in cls.metrics:
@@ -128,7 +116,7 @@ class Elasticsearch:
             space=Space(
                 vector=vector,
                 dimension=None if size is None else int(size),
-                metric=checked_metric(name, mapping.metric, cls.metrics[kind]),
+                metric=mapping.checked_metric(name, cls.metrics[kind]),
             ),
             words=None if found is None else Words(field=found, how="BM25 of the index"),
             fields=fields,

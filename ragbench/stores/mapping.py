@@ -69,6 +69,45 @@ class FieldMapping:
             found["metadata"] = tuple(path for path in listed if path)
         return found
 
+    def chosen_vector(self, name: str, known: Sequence[str]) -> str:
+        """The vector of a collection that is searched."""
+        wanted, names = self.vector, listed(known)
+        if wanted in known:
+            return str(wanted)
+        if wanted is not None:
+            has = f"it has {names}" if any(known) else "its vector has no name: leave the name out"
+            has = has if known else "it keeps no dense vectors"
+            raise ConfigError(f"the collection '{name}' has no vector '{wanted}'; {has}")
+        if not known:
+            raise ConfigError(
+                f"the collection '{name}' keeps no dense vectors: nothing to search by"
+            )
+        if len(known) > 1:
+            raise ConfigError(
+                f"the collection '{name}' has several vectors ({names}): say which one is "
+                f"searched with --map vector={known[0]}"
+            )
+        return known[0]
+
+    def chosen_words(self, name: str, known: Sequence[str], usual: str | None = None) -> str | None:
+        """What is searched by words; None where there is nothing, or several and none is named."""
+        wanted = self.words or usual
+        if wanted is not None and wanted not in known:
+            has = f"there are: {listed(known)}" if known else "it keeps nothing for such a search"
+            raise ConfigError(f"the collection '{name}' has no words '{wanted}'; {has}")
+        if wanted is not None:
+            return wanted
+        return known[0] if len(known) == 1 else None
+
+    def checked_metric(self, name: str, found: MetricName) -> MetricName:
+        wanted = self.metric
+        if wanted is not None and wanted != found:
+            raise ConfigError(
+                f"the collection '{name}' compares vectors by {found}, not by {wanted}: leave the "
+                "metric out"
+            )
+        return found
+
 
 def field_mapping(given: Mapping[str, str], *, where: str = "--map") -> FieldMapping:
     return cast("FieldMapping", from_settings(FieldMapping, given, where=where))

@@ -16,18 +16,7 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    Effort,
-    MetricName,
-    Row,
-    Rows,
-    Space,
-    Words,
-    checked_metric,
-    chosen_vector,
-    chosen_words,
-)
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
 
@@ -100,11 +89,11 @@ class MilvusDatabase(ReadableDatabase[Any]):
         fields = description["fields"]
         kinds = {one["name"]: one["type"].name for one in fields}
         dense = [at for at, kind in kinds.items() if kind == "FLOAT_VECTOR"]
-        vector = chosen_vector(name, mapping.vector, dense)
+        vector = mapping.chosen_vector(name, dense)
         found = _metric(connection, name, vector)
         functions = description.get("functions") or ()
         bm25 = [one["output_field_names"] for one in functions if one["type"].name == "BM25"]
-        sparse = chosen_words(name, mapping.words, [at for outputs in bm25 for at in outputs])
+        sparse = mapping.chosen_words(name, [at for outputs in bm25 for at in outputs])
         chosen = next(one for one in fields if one["name"] == vector)
         return Milvus(
             client=connection,
@@ -112,7 +101,7 @@ class MilvusDatabase(ReadableDatabase[Any]):
             space=Space(
                 vector=vector,
                 dimension=int(chosen["params"]["dim"]),
-                metric=checked_metric(name, mapping.metric, found),
+                metric=mapping.checked_metric(name, found),
             ),
             key=next(one["name"] for one in fields if one.get("is_primary")),
             words=None if sparse is None else Words(field=sparse, how="BM25 of Milvus"),

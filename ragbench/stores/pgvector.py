@@ -20,18 +20,7 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    CollectionInfo,
-    Effort,
-    MetricName,
-    Row,
-    Rows,
-    Space,
-    Words,
-    chosen_vector,
-    chosen_words,
-)
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.pgvector_filters import (
@@ -221,7 +210,7 @@ class PgvectorTable:
         if table is None:
             return None
         columns = {one.name: one for one in table.columns if one.is_vector}
-        vector = columns[chosen_vector(name, mapping.vector, list(columns))]
+        vector = columns[mapping.chosen_vector(name, list(columns))]
         key = _key(connection, table)
         if key is None and mapping.id is None:
             raise ConfigError(
@@ -472,7 +461,7 @@ def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping)
     wanted = mapping.words
     if wanted is None and len(vectors) != 1:
         return None
-    field = chosen_words(name, wanted, [*vectors, *texts] if wanted else vectors)
+    field = mapping.chosen_words(name, [*vectors, *texts] if wanted else vectors)
     assert field is not None
     # The expression of a generated column; none where it is none.
     rows = _rows(

@@ -18,19 +18,7 @@ from ragbench.core.filters import Filter, number
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    CollectionInfo,
-    Effort,
-    MetricName,
-    Row,
-    Rows,
-    Space,
-    Words,
-    checked_metric,
-    chosen_vector,
-    chosen_words,
-)
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
@@ -198,11 +186,11 @@ class QdrantPayloads(OfClient):
         named = cast("Mapping[str, Any]", kept if isinstance(kept, Mapping) else {"": kept})
         # A query has one vector: those with many a point compare otherwise.
         dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
-        vector = chosen_vector(name, mapping.vector, list(dense))
+        vector = mapping.chosen_vector(name, list(dense))
         found = cast("MetricName", dense[vector].distance.value.lower())
-        metric = checked_metric(name, mapping.metric, found)
+        metric = mapping.checked_metric(name, found)
         space = Space(vector=vector, dimension=int(dense[vector].size), metric=metric)
-        sparse = chosen_words(name, mapping.words, list(params.sparse_vectors or ()))
+        sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
         language = mapping.language or "english"
         how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
         words = None if sparse is None else Words(field=sparse, how=how)
