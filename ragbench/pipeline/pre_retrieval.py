@@ -136,7 +136,7 @@ class PreRetrieval(Checked):
 
     def _applied(self, transform: QueryTransform, query: SearchQuery) -> Transformed:
         try:
-            found: object = transform.transform(query)
+            found = cast("object", transform.transform(query))
         except _UNUSABLE as error:
             if self.on_error == "raise":
                 raise

@@ -57,7 +57,9 @@ def _indexing() -> dict[str, Any]:
     text = {"type": "string"}
     named = {"type": "object", "required": ["name"]}
     chunkers = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": _OWN}]
-    for key, names, settings in (("chunker", chunkers, size), ("embedder", [text], {})):
+    forms: dict[str, tuple[list[Any], dict[str, Any]]]
+    forms = {"chunker": (chunkers, size), "embedder": ([text], {})}
+    for key, (names, settings) in forms.items():
         whole = {**named, "properties": {"name": text, **settings}}
         schema["properties"][key] |= {"anyOf": [*names, whole, {"type": "null"}]}
     return schema

@@ -156,8 +156,8 @@ class Elasticsearch:
     @property
     def is_exact(self) -> bool:
         """See `Reader`: whether the vectors stand in no graph; k-NN searches have one, or lists."""
-        options = self.fields[self.space.vector].get("index_options") or {}
-        return bool(options.get("type") == "flat")
+        options: Any = self.fields[self.space.vector].get("index_options")
+        return bool(options) and options.get("type") == "flat"
 
     def nearest(
         self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL

@@ -28,12 +28,7 @@ from ragbench.stores.database import (
     server_url,
 )
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.qdrant_filters import (
-    OwnFilters,
-    PayloadFilters,
-    native_condition,
-    written_path,
-)
+from ragbench.stores.qdrant_filters import OwnFilters, PayloadFilters, written_path
 from ragbench.stores.record import StoredChunk, field_key, plain
 from ragbench.stores.words import WordVector, fastembed_words
 
@@ -160,7 +155,7 @@ class OfClient:
         if effort != NORMAL:
             asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
         requests = [models.QueryRequest(query=query, **asked) for query in queries]
-        found = self._client.query_batch_points(self._name, requests) if requests else []
+        found: Any = self._client.query_batch_points(self._name, requests) if requests else ()
         return [answer.points for answer in found]
 
 
@@ -203,9 +198,10 @@ class QdrantPayloads(OfClient):
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is Qdrant's JSON object."""
         models = qdrant_models()
-        parts = [] if filters is None else [PayloadFilters(models)(filters)]
+        said = PayloadFilters(models)
+        parts = [] if filters is None else [said(filters)]
         if native is not None:
-            parts.append(native_condition(native, models))
+            parts.append(said.native(native))
         return models.Filter(must=parts) if parts else None
 
     @property

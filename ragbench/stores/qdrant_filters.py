@@ -29,16 +29,6 @@ class _Both:
     must_not: list[Any] = field(default_factory=list[Any])
 
 
-def native_condition(given: object, models: ModuleType) -> Any:
-    try:
-        return models.Filter.model_validate(given)
-    except ValueError as error:
-        problem = " ".join(str(error).split())[:200]
-        raise ConfigError(
-            f'the native filter of Qdrant is a JSON object, such as {{"must": [...]}}: {problem}'
-        ) from error
-
-
 def written_path(keys: Sequence[str]) -> str:
     """A path into payloads: quoted where a key holds more than letters and digits."""
     return ".".join(key if _BARE.fullmatch(key) else f'"{key}"' for key in keys)
@@ -89,6 +79,17 @@ class PayloadFilters:
             prefix=self.prefix,
         )
         return _filter(dialect(filters), self.models)
+
+    def native(self, given: object) -> Any:
+        """What the user says in Qdrant's own JSON."""
+        try:
+            return self.models.Filter.model_validate(given)
+        except ValueError as error:
+            problem = " ".join(str(error).split())[:200]
+            raise ConfigError(
+                "the native filter of Qdrant is a JSON object, such as "
+                f'{{"must": [...]}}: {problem}'
+            ) from error
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
         models = self.models

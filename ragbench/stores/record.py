@@ -173,10 +173,10 @@ def plain(stored: StoredChunk) -> dict[str, Any]:
         moment = instant(value)
         if moment is not None:
             dates[field_key(name)] = moment
-        if isinstance(value, list | tuple):
-            lists.append(name)
         if name == "document_id" or not _leads_to(chunk.metadata, name, value):
             fields[field_key(name)] = value
+        if isinstance(value, list | tuple):
+            lists.append(name)
     moment = instant(chunk.document_id)
     if moment is not None and "document_id" not in chunk.metadata:
         dates["document_id"] = moment
