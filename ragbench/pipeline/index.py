@@ -137,7 +137,7 @@ def index(
         stack.callback(database.close)
         pool = None
         if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
-            make = partial(_opened_passages, embedder, dict(embedder_settings or {}))
+            make = partial(_passages, embedder, embedder_settings)
             where = stack.enter_context(opened_engine(engine, workers=workers))
             pool = stack.enter_context(WorkerPool(make, where, batch=1))
         if isinstance(source, str | Path):
@@ -235,12 +235,12 @@ def index_documents(
     )
 
 
-def _passages(embedder: Embedder) -> Map[Sequence[str], Vectors]:
-    return lambda batches: [embedder.embed_passages(texts) for texts in batches]
-
-
-def _opened_passages(name: str, settings: Mapping[str, Any]) -> Map[Sequence[str], Vectors]:
-    return _passages(open_embedder(name, **settings))
+def _passages(
+    embedder: Embedder | str, settings: Mapping[str, Any] | None = None
+) -> Map[Sequence[str], Vectors]:
+    """What embeds batches of passages; a name is opened where it is to work."""
+    opened = open_embedder(embedder, **settings or {}) if isinstance(embedder, str) else embedder
+    return lambda batches: [opened.embed_passages(texts) for texts in batches]
 
 
 class _Cutting:

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.result import GenerationResult
-from ragbench.errors import ConfigError, InterfaceError, RagbenchError
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.settings import built_own
 from ragbench.llm.session import Chat
-from ragbench.masking import mask_text
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.gold import GoldLocator, Searched
@@ -132,14 +132,9 @@ def own_orchestration(
 
     def made(stages: Stages) -> RAGInterface[Any]:
         try:
-            rag = as_rag(target(stages=stages, **settings))
+            rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
         except InterfaceError as error:
             raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
-        except RagbenchError:
-            raise
-        except Exception as error:
-            raised = mask_text(f"{type(error).__name__}: {error}")
-            raise ConfigError(f"'{spec}' raised {raised}") from error
         if not isinstance(rag, RAGInterface):
             raise ConfigError(f"'{spec}': its methods are coroutines; a pipeline's are plain")
         return rag

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 from ragbench.core.filters import Dialect, Filter, Range
@@ -49,14 +50,6 @@ class ElasticDatabase(ReadableDatabase[Any]):
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
         return self._kind.opened(connection, name, mapping)
-
-
-def open_elasticsearch(address: str) -> ElasticDatabase:
-    return ElasticDatabase(address, Elasticsearch)
-
-
-def open_opensearch(address: str) -> ElasticDatabase:
-    return ElasticDatabase(address, OpenSearch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,6 +256,10 @@ class OpenSearch(Elasticsearch):
         if space == "cosinesimil" and method.get("engine") == "nmslib":
             return [row._replace(score=2 - 1 / row.score) for row in rows]
         return [row._replace(score=_measure(row.score, space)) for row in rows]
+
+
+open_elasticsearch = partial(ElasticDatabase, kind=Elasticsearch)
+open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 
 
 def _within(wanted: Range) -> dict[str, Any]:

@@ -39,10 +39,11 @@ _ROUGH = 1e-5
 
 
 class MemoryDatabase(WritableDatabase[None]):
-    """Collections in memory: in one folder each, or, without a path, until the process ends."""
+    """Collections of an address ``memory:FOLDER``, or, of ``memory:``, until the process ends."""
 
-    def __init__(self, path: str = "") -> None:
-        super().__init__(f"memory:{path}", folder=Path(path) if path else None)
+    def __init__(self, address: str = "memory:") -> None:
+        path = address.removeprefix("memory:")
+        super().__init__(address, folder=Path(path) if path else None)
         self._collections: dict[str, Memory] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
@@ -87,11 +88,6 @@ class MemoryDatabase(WritableDatabase[None]):
         # A name may hold characters that a file's name may not; a dot alone is not a folder of
         # ours.
         return self.folder and self.folder / quote(name, safe=" ").replace(".", "%2E")
-
-
-def open_memory(address: str) -> MemoryDatabase:
-    """The database of an address ``memory:`` or ``memory:FOLDER``."""
-    return MemoryDatabase(address.removeprefix("memory:"))
 
 
 class Memory:

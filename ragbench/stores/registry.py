@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 STORES = Registry(
     kind="stores",
     builtin={
-        "memory": "ragbench.stores.memory:open_memory",
+        "memory": "ragbench.stores.memory:MemoryDatabase",
         "postgres": "ragbench.stores.pgvector:PgvectorDatabase",
         "postgresql": "ragbench.stores.pgvector:PgvectorDatabase",
         "qdrant": "ragbench.stores.qdrant_embedded:open_qdrant",
