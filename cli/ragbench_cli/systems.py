@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -253,9 +254,9 @@ def _price(typed: str | None) -> Price | None:
 def _baseline_over(
     documents: DocumentsBeside, arguments: dict[str, Any]
 ) -> tuple[BaselineRAG, list[Document]]:
-    from ragbench.pipeline.baseline import BaselineRAG, BaselineSettings
+    from ragbench.pipeline.baseline import BaselineRAG
 
-    known = sorted(BaselineSettings.__annotations__)
+    known = sorted(signature(BaselineRAG).parameters.keys() - {"documents"})
     unknown = sorted(set(arguments).difference(known))
     if unknown:
         raise ConfigError(

@@ -117,15 +117,9 @@ def _logistic(related: NDArray[np.float64], unrelated: NDArray[np.float64]) -> t
 
     cosines = np.concatenate([related, unrelated])
     # Platt's targets, a little off 0 and 1, keep the curve finite where the pairs do not overlap.
-    targets = np.concatenate(
-        [
-            np.full(len(related), (len(related) + 1) / (len(related) + 2)),
-            np.full(len(unrelated), 1 / (len(unrelated) + 2)),
-        ]
-    )
-    weights = np.concatenate(
-        [np.full(len(related), 0.5 / len(related)), np.full(len(unrelated), 0.5 / len(unrelated))]
-    )
+    belong, others = len(related), len(unrelated)
+    targets = np.repeat([(belong + 1) / (belong + 2), 1 / (others + 2)], [belong, others])
+    weights = np.repeat([0.5 / belong, 0.5 / others], [belong, others])
     design = np.stack([cosines, np.ones_like(cosines)], axis=1)
     found = np.zeros(2)
     for _ in range(_STEPS):

@@ -245,13 +245,12 @@ class HybridStrategy:
 def hybrid(dense: DenseStrategy, words: Strategy, settings: RetrievalSettings) -> HybridStrategy:
     """Both, weighted as the settings say, or as was measured for the embedder."""
     weight = settings.dense_weight
+    if weight is None:
+        weight = dense.embedder.hybrid_weight
     return HybridStrategy(
         dense=dense,
         sparse=words,
-        weights=(
-            dense.embedder.hybrid_weight if weight is None else weight,
-            settings.sparse_weight,
-        ),
+        weights=(weight, settings.sparse_weight),
         rrf_k=settings.rrf_k,
         candidates=settings.candidates,
     )

@@ -271,12 +271,9 @@ def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Condition:
 
 
 def _days(wanted: Range) -> dict[str, Any]:
-    return {word: _day(str(bound)) for word, bound in wanted.bounds().items()}
-
-
-def _day(bound: str) -> str:
-    """A date that PostgreSQL reads: a year or a month is its first day."""
-    return bound + {4: "-01-01", 7: "-01"}.get(len(bound), "")
+    """Dates that PostgreSQL reads: a year or a month is its first day."""
+    texts = {word: str(bound) for word, bound in wanted.bounds().items()}
+    return {word: day + {4: "-01-01", 7: "-01"}.get(len(day), "") for word, day in texts.items()}
 
 
 def _literal(text: str) -> str:

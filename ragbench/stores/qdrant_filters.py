@@ -18,6 +18,7 @@ from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
 from ragbench.errors import ConfigError
 from ragbench.stores.record import field_key, straight_path
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -114,7 +115,9 @@ class PayloadFilters:
     def within(self, wanted: Range) -> _Both:
         if not wanted.of_dates:
             return self._between(wanted.field, wanted)
-        dates = {name: _moment(bound) for name, bound in wanted.limits().items()}
+        dates = {
+            name: _EPOCH + timedelta(milliseconds=bound) for name, bound in wanted.limits().items()
+        }
         asked = self.models.DatetimeRange(**dates)
         return _Both(must=[self.models.FieldCondition(key=wanted.field, range=asked)])
 
@@ -182,7 +185,3 @@ class OwnFilters(PayloadFilters):
     def _names(self, key: str, value: str) -> Any:
         match = self.models.MatchValue(value=value)
         return self.models.FieldCondition(key=key, match=match)
-
-
-def _moment(milliseconds: float) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
