@@ -350,7 +350,7 @@ def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:
 def _asked(pipeline: Pipeline, question: str) -> list[DoctorCheck]:
     try:
         with pipeline.open() as opened:
-            detail = "; ".join(opened.notes)
+            detail = "; ".join(opened.retriever.notes)
             read = [_passed("pipeline reads", detail)] if detail else []
             return [*read, *ask_rag(opened.rag, question)]
     except RagbenchError as error:

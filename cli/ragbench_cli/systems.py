@@ -167,7 +167,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
-        known = [*opened.notes]
+        known = [*opened.retriever.notes]
         for line in known:
             console.say(line)
         rag, stage = opened.staged()
@@ -182,7 +182,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
             opened.locator,
             tuple(known),
         )
-        for line in opened.notes[len(known) :]:
+        for line in opened.retriever.notes[len(known) :]:
             console.say(line)
 
 

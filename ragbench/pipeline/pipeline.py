@@ -168,11 +168,6 @@ class OpenPipeline:
             rankings=self.searching.rankings, retriever=self.retriever, top_k=self.top_k
         )
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What to report of the retrieval so far, a line each; it only grows."""
-        return self.retriever.notes
-
     def staged(self) -> tuple[RAGInterface[Any], PostRetrieval | None]:
         """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
 

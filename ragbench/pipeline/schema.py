@@ -102,11 +102,7 @@ def _operators() -> list[dict[str, Any]]:
         action, dot, kind = name.partition(".")
         named = {"action": {"const": action}} | ({"type": {"const": kind}} if dot else {})
         found.append(_with_names(schema_of_settings(OPERATORS.load(name), WRITTEN), named))
-    common = {
-        key: value
-        for key, value in schema_of_settings(Rerank)["properties"].items()
-        if key != "reranker"
-    }
+    common = schema_of_settings(Rerank)["properties"]
     for name in RERANKERS.targets():
         schema = schema_of_settings(RERANKERS.load(name), WRITTEN)
         schema.setdefault("properties", {}).update(common)
