@@ -341,7 +341,7 @@ def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:
     except RagbenchError as error:
         return [_failed("pipeline", str(error))]
     checks = [_passed("pipeline", f"{path} is in order")]
-    if pipeline.corpus is None and pipeline.indexing.is_in_memory:
+    if pipeline.corpus is None and pipeline.indexing.settings.store == "memory:":
         detail = "not asked: it names no corpus and is given that of the dataset"
         return [*checks, _passed("pipeline answers", detail)]
     return [*checks, *_asked(pipeline, question)]

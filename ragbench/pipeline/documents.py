@@ -319,8 +319,3 @@ class Indexing:
     embedder_name: str = ""
     """What opens the embedder again."""
     embedder_settings: Mapping[str, Any] | None = None
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether the store is this process's own, and gone with it."""
-        return self.settings.store == "memory:"

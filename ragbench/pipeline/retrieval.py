@@ -257,7 +257,7 @@ def _indexed(
     """The collection's name; its chunks are those of the corpus."""
     corpus = indexing.settings.corpus
     collection = indexing.settings.collection or ("corpus" if corpus is None else Path(corpus).stem)
-    if documents.source is not None or indexing.is_in_memory:
+    if documents.source is not None or indexing.settings.store == "memory:":
         read, chunker = documents.read(), indexing.chunker or make_chunker()
         index_documents(
             read,

@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,7 @@ class StoredWordsStrategy:
     @property
     def identity(self) -> Mapping[str, object]:
         """How the store keeps the words that it ranks by."""
-        return {"words": self.words.to_json()}
+        return {"words": asdict(self.words)}
 
     def _learn(self, numbers: Iterable[int]) -> None:
         new = [number for number in dict.fromkeys(numbers) if number not in self._weights]

@@ -13,7 +13,7 @@ from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import Reader, Row, Rows, Space, Vectors, Words, engine_failures
+from ragbench.stores.base import Reader, Row, Rows, Vectors, engine_failures
 from ragbench.stores.collection import OpenCollection, finite_rows
 from ragbench.stores.database import ReadableDatabase
 from ragbench.stores.mapping import (
@@ -57,6 +57,10 @@ class ForeignCollection(OpenCollection[Reader]):
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
             known = mapping if mapping.id else replace(mapping, id=engine.key)
             completed = complete_mapping(name, known, rows)
+        self.space = engine.space
+        """Which vectors are searched, and how they are compared."""
+        self.words = engine.words
+        """What is searched by words; None where there is nothing."""
         self.mapping = completed.mapping
         self.guessed = completed.guessed
         self._absent = completed.absent
@@ -65,11 +69,6 @@ class ForeignCollection(OpenCollection[Reader]):
         self.native_filter = native
         self._unknown: dict[str, None] = {}
         engine.condition(None, native)
-
-    @property
-    def space(self) -> Space:
-        """Which vectors are searched, and how they are compared."""
-        return self._engine.space
 
     @property
     def dimension(self) -> int:
@@ -151,14 +150,9 @@ class ForeignCollection(OpenCollection[Reader]):
         metric = self.space.metric if self.space.metric_known else f"{self.space.metric}, assumed"
         vector = f"  vector={self.space.vector}" if self.space.vector else ""
         plain = replace(self.mapping, vector=None, metric=None, words=None, language=None)
-        words = self._engine.words
+        words = self.words
         by_words = "" if words is None else f"  words={words.field} ({words.how})"
         return f"{plain.described()}{vector}  ({metric}, {self.dimension} dimensions){by_words}"
-
-    @property
-    def words(self) -> Words | None:
-        """What is searched by words; None where there is nothing."""
-        return self._engine.words
 
     @property
     def has_documents(self) -> bool:

@@ -250,9 +250,7 @@ class OwnPoints(OfClient):
     def read_info(self) -> CollectionInfo:
         text = read_mark(self._client, self._name)
         if text is None:
-            raise StoreError(
-                f"{self._address}: the collection '{self._name}' has lost its metadata"
-            )
+            raise StoreError(f"{self._address}: '{self._name}' has lost its metadata")
         return info_from_json(text, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
