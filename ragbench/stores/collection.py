@@ -236,7 +236,7 @@ class OwnCollection(OpenCollection[Writer]):
         return {value: found[value] for value in wanted if value in found}
 
     def digests(self) -> dict[str, str]:
-        """Every id with a digest of its chunk (`ragbench.stores.record.chunk_digest`)."""
+        """Every id with a digest of its chunk (`ragbench.stores.record.encode`)."""
         with self.working() as engine:
             return engine.digests()
 
