@@ -183,6 +183,8 @@ def _flush(found: list[Span], taken: Sequence[tuple[Span, int]]) -> None:
 def _repeated(taken: Sequence[tuple[Span, int]], room: int) -> list[tuple[Span, int]]:
     """The last spans that fit into the room; never all of them."""
     kept: list[tuple[Span, int]] = []
+    if room <= 0:  # a span may cost nothing
+        return kept
     for span, cost in reversed(taken[1:]):
         room -= cost
         if room < 0:

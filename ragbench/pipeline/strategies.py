@@ -244,13 +244,11 @@ class HybridStrategy:
 
 def hybrid(dense: DenseStrategy, words: Strategy, settings: RetrievalSettings) -> HybridStrategy:
     """Both, weighted as the settings say, or as was measured for the embedder."""
-    weight = settings.dense_weight
-    if weight is None:
-        weight = dense.embedder.hybrid_weight
+    own, given = dense.embedder.hybrid_weight, settings.dense_weight
     return HybridStrategy(
         dense=dense,
         sparse=words,
-        weights=(weight, settings.sparse_weight),
+        weights=(own if given is None else given, settings.sparse_weight),
         rrf_k=settings.rrf_k,
         candidates=settings.candidates,
     )
