@@ -51,12 +51,11 @@ from ragbench.pipeline.documents import (
     WordsPlace,
     make_chunker,
 )
-from ragbench.pipeline.index import index_documents
+from ragbench.pipeline.index import index_documents, words_of
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import HybridRetrieval
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import RetrievalSettings
-from ragbench.pipeline.writing import words_of
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of

@@ -107,7 +107,7 @@ class QdrantClient:
 
 
 class PgvectorClient:
-    def __init__(self, address: str, dimension: int, *, hnsw: bool) -> None:
+    def __init__(self, address: str, dimension: int) -> None:
         import psycopg
         from pgvector.psycopg import register_vector
 
@@ -119,11 +119,6 @@ class PgvectorClient:
             f"year int, page int, embedding vector({dimension}))"
         )
         self._connection.execute("CREATE INDEX ON bare (source, year)")
-        if hnsw:
-            self._connection.execute(
-                "CREATE INDEX ON bare USING hnsw (embedding vector_cosine_ops)"
-            )
-            self._connection.execute("SET hnsw.iterative_scan = strict_order")
 
     def add(self, chunks: list[Chunk], rows: Any) -> None:
         with (

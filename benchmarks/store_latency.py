@@ -42,7 +42,6 @@ STORES = {
     "memory": "memory:",
     "qdrant": "qdrant:{folder}/ours",
     "pgvector": "",
-    "pgvector hnsw": "",
 }
 FILTER: Filter = And(
     filters=(
@@ -155,10 +154,7 @@ def run_one(name: str, size: int, queries: int) -> dict[str, Any]:
             server = Path(folder) / "server"
             server.mkdir()
             address = get_server(server).get_uri()
-            hnsw = name.endswith("hnsw")
-            bare = PgvectorClient(address, DIMENSION, hnsw=hnsw)
-            if hnsw:
-                address += ("&" if "?" in address else "?") + "index=hnsw"
+            bare = PgvectorClient(address, DIMENSION)
         else:
             bare = CLIENTS[name](Path(folder) / "bare", DIMENSION)
         with open_database(address).create("benchmark", dimension=DIMENSION) as store:

@@ -1,7 +1,7 @@
 """A million short chunks in one store: how long indexing and searching take, memory, disk.
 
     python -m benchmarks.store_million --store qdrant [--chunks 1000000] [--questions 100]
-    python -m benchmarks.store_million --store postgresql --hnsw
+    python -m benchmarks.store_million --store postgresql
     python -m benchmarks.store_million --chunks 100000 --words store --only sparse
 
 Documents of 30 words (one chunk each) are indexed by ``ragbench index`` with the embedder
@@ -142,7 +142,7 @@ def searched(address: str, count: int, only: str) -> None:
 
 
 @contextmanager
-def started(store: str, folder: Path, *, hnsw: bool) -> Generator[tuple[str, Path | None]]:
+def started(store: str, folder: Path) -> Generator[tuple[str, Path | None]]:
     """The store's address, and the folder of its server where it has one."""
     if store == "qdrant":
         yield f"qdrant:{folder / 'store'}", None
@@ -153,9 +153,7 @@ def started(store: str, folder: Path, *, hnsw: bool) -> Generator[tuple[str, Pat
     home.mkdir()
     server = get_server(home)
     try:
-        address = server.get_uri()
-        join = "&" if "?" in address else "?"
-        yield (f"{address}{join}index=hnsw" if hnsw else address), home
+        yield server.get_uri(), home
     finally:
         server.cleanup()
 
@@ -169,7 +167,6 @@ def main() -> None:
     """Indexes, searches, prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", choices=("qdrant", "postgresql"), default="qdrant")
-    parser.add_argument("--hnsw", action="store_true", help="PostgreSQL: with an HNSW index")
     parser.add_argument("--chunks", type=int, default=1_000_000)
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--words", choices=("here", "store"), default="here")
@@ -183,8 +180,8 @@ def main() -> None:
         folder = Path(name)
         folder.chmod(0o755)  # PostgreSQL runs as another user
         write_corpus(folder / "corpus.jsonl", options.chunks)
-        with started(options.store, folder, hnsw=options.hnsw) as (address, server):
-            kind = f"| {options.store}{' hnsw' if options.hnsw else ''}, {options.chunks:,} chunks"
+        with started(options.store, folder) as (address, server):
+            kind = f"| {options.store}, {options.chunks:,} chunks"
             kind += ", words by the store" if options.words == "store" else ""
             found = indexed(address, folder / "corpus.jsonl", server, options.words)
             found["disk MB"] = disk(folder / "store")

@@ -332,13 +332,13 @@ def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:
     except RagbenchError as error:
         return [_failed("pipeline", str(error))]
     checks = [_passed("pipeline", f"{path} is in order")]
-    if pipeline.corpus is None and pipeline.indexing.is_in_memory:
+    if pipeline.corpus is None and pipeline.indexing.settings.store == "memory:":
         detail = "not asked: it names no corpus and is given that of the dataset"
         return [*checks, _passed("pipeline answers", detail)]
     try:
         with pipeline.open() as opened:
-            if opened.notes:
-                checks.append(_passed("pipeline reads", "; ".join(opened.notes)))
+            if detail := "; ".join(opened.retriever.notes):
+                checks.append(_passed("pipeline reads", detail))
             return [*checks, *asyncio.run(_ask(opened.rag, question))]
     except RagbenchError as error:
         return [*checks, _failed("pipeline opens", str(error))]

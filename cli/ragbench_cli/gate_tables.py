@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from ragbench_cli.tables import Cell
+
 _ROWS = 5
 _PASSED = 2
 _FEW = 3
@@ -35,8 +37,6 @@ _WORDS = {
     GateOutcome.FAILED: ("failed", "red"),
     GateOutcome.INCONCLUSIVE: ("cannot tell", "yellow"),
 }
-
-    from ragbench_cli.tables import Cell
 
 
 def print_verdict(verdict: GateResult) -> None:

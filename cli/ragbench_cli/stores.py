@@ -159,7 +159,7 @@ def _own(choice: SearchChoice) -> Generator[_Opened]:
 @contextmanager
 def _foreign(choice: SearchChoice) -> Generator[_Opened]:
     from ragbench.errors import ConfigError
-    from ragbench.pipeline.store_retriever import foreign_strategy, vector_problem
+    from ragbench.pipeline.retrieval import foreign_strategy, vector_problem
     from ragbench.stores.attached import attach
     from ragbench.stores.mapping import field_mapping
     from ragbench_cli.options import mapping
@@ -201,7 +201,7 @@ def _show_filter_problem(store: OwnCollection | ForeignCollection, filters: Filt
     """Says what is wrong with a filter that nothing passes."""
     from ragbench.pipeline.strategies import filter_problem
 
-    problem = filter_problem(store, store.dimension, filters)
+    problem = filter_problem(store, filters)
     if problem is not None:
         console.say(f"Warning: {problem}")
 

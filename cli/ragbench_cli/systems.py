@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -146,7 +147,7 @@ def _open_pipeline(
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
-        known = [*opened.notes]
+        known = [*opened.retriever.notes]
         for line in known:
             console.say(line)
         rag, stage = opened.staged()
@@ -161,16 +162,16 @@ def _open_pipeline(
             opened.locator,
             tuple(known),
         )
-        for line in opened.notes[len(known) :]:
+        for line in opened.retriever.notes[len(known) :]:
             console.say(line)
 
 
 def _baseline_over(
     documents: DocumentsBeside, arguments: dict[str, Any]
 ) -> tuple[BaselineRAG, list[Document]]:
-    from ragbench.pipeline.baseline import BaselineRAG, BaselineSettings
+    from ragbench.pipeline.baseline import BaselineRAG
 
-    known = sorted(BaselineSettings.__annotations__)
+    known = sorted(signature(BaselineRAG).parameters.keys() - {"documents"})
     unknown = sorted(set(arguments).difference(known))
     if unknown:
         raise ConfigError(

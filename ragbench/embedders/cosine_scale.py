@@ -99,15 +99,16 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
 def _fitted(related: NDArray[np.float32], unrelated: NDArray[np.float32]) -> CosineScale:
     import numpy as np
 
-    background = _rounded(min(float(np.quantile(unrelated, _QUANTILE)), 0.999))
     slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
-    return CosineScale(
-        background=background,
-        unrelated=_rounded(float(unrelated.mean())),
-        related=_rounded(float(related.mean())),
-        slope=_rounded(slope),
-        midpoint=_rounded(midpoint),
-    )
+    found = {
+        "background": min(float(np.quantile(unrelated, _QUANTILE)), 0.999),
+        "unrelated": float(unrelated.mean()),
+        "related": float(related.mean()),
+        "slope": slope,
+        "midpoint": midpoint,
+    }
+    # Six decimals: more would differ between processors.
+    return CosineScale(**{name: round(value, 6) for name, value in found.items()})
 
 
 def _logistic(related: NDArray[np.float64], unrelated: NDArray[np.float64]) -> tuple[float, float]:
@@ -116,15 +117,9 @@ def _logistic(related: NDArray[np.float64], unrelated: NDArray[np.float64]) -> t
 
     cosines = np.concatenate([related, unrelated])
     # Platt's targets, a little off 0 and 1, keep the curve finite where the pairs do not overlap.
-    targets = np.concatenate(
-        [
-            np.full(len(related), (len(related) + 1) / (len(related) + 2)),
-            np.full(len(unrelated), 1 / (len(unrelated) + 2)),
-        ]
-    )
-    weights = np.concatenate(
-        [np.full(len(related), 0.5 / len(related)), np.full(len(unrelated), 0.5 / len(unrelated))]
-    )
+    belong, others = len(related), len(unrelated)
+    targets = np.repeat([(belong + 1) / (belong + 2), 1 / (others + 2)], [belong, others])
+    weights = np.repeat([0.5 / belong, 0.5 / others], [belong, others])
     design = np.stack([cosines, np.ones_like(cosines)], axis=1)
     found = np.zeros(2)
     for _ in range(_STEPS):
@@ -138,11 +133,6 @@ def _logistic(related: NDArray[np.float64], unrelated: NDArray[np.float64]) -> t
             break
     slope, shift = float(found[0]), float(found[1])
     return (slope, -shift / slope) if slope > 1e-3 else (0.0, 0.0)
-
-
-def _rounded(value: float) -> float:
-    """Six decimals: more would differ between processors."""
-    return round(value, 6)
 
 
 @lru_cache(maxsize=1)

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    cast,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.io.settings import from_settings
@@ -127,10 +118,6 @@ EMBEDDERS = Registry(
 )
 """Name to a `ModelEmbedder` with settings, or to a function ``(model, settings)``: what stands
 behind the colon, and the settings."""
-_SERVICES = ("cohere", "voyage", "jina")
-"""Built in once."""
-
-
 _OF_USERS = "ragbench.embedders.loaded:embedder_of_target"
 """What makes an embedder of an object of the user's; reached by name, as embedders are."""
 
@@ -155,12 +142,6 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
     """
     kind, _, model = name.partition(":")
     known = EMBEDDERS.targets()
-    if kind in _SERVICES and kind not in known:
-        raise ConfigError(
-            f"the embedder '{kind}' is no longer built in: put the service's embedding object of "
-            "LangChain or LlamaIndex into a file and name it, as in file.py:embedder; or, where it "
-            "has an endpoint like OpenAI's, take openai:MODEL with the setting base_url=URL"
-        )
     if model and kind not in known and "." in kind:
         return cast("Embedder", load_target(_OF_USERS)(name, settings))
     make: Any = EMBEDDERS.load(kind)
@@ -210,29 +191,6 @@ def unit_rows(rows: ArrayLike) -> NDArray[np.float32]:
     return unit
 
 
-@runtime_checkable
-class Windowed(Protocol):
-    """An embedder whose vector of a long text says nothing of the text's end."""
-
-    @property
-    def window(self) -> int | None:
-        """How many tokens it reads, special ones included; None where nothing is cut off."""
-        ...
-
-    def passage_tokens(self, texts: Sequence[str]) -> Sequence[int]:
-        """How many tokens each passage has, with the prefix and special ones."""
-        ...
-
-
-def too_long(embedder: object, texts: Sequence[str]) -> int:
-    """How many passages are longer than what an embedder reads."""
-    if not isinstance(embedder, Windowed) or (window := embedder.window) is None:
-        return 0
-    # A token has a byte at least, so that most chunks need no tokenizer.
-    long = [text for text in texts if len(text.encode()) * 2 > window]
-    return sum(count > window for count in embedder.passage_tokens(long)) if long else 0
-
-
 class Prefixes(NamedTuple):
     """What a model wants before each text; empty for nothing."""
 
@@ -247,17 +205,11 @@ _SEARCH = "Represent this sentence for searching relevant passages: "
 _KNOWN = (
     (r"(multilingual-)?e5-(small|base|large)(-v2)?", Prefixes("query: ", "passage: ")),
     (r"bge-(small|base|large)-en(-v1\.5)?", Prefixes(_SEARCH, "")),
-    (
-        r"bge-(small|base|large)-zh(-v1\.5)?",
-        Prefixes("为这个句子生成表示以用于检索相关文章：", ""),
-    ),
+    (r"bge-(small|base|large)-zh(-v1\.5)?", Prefixes("为这个句子生成表示以用于检索相关文章：", "")),
     (r"nomic-embed-text(-v\d+(\.\d+)?)?", Prefixes("search_query: ", "search_document: ")),
     (r"mxbai-embed-(large|xsmall)(-v1)?", Prefixes(_SEARCH, "")),
     (r"snowflake-arctic-embed(-xs|-s|-m|-l)?(-v1\.5)?", Prefixes(_SEARCH, "")),
-    (
-        r"embeddinggemma(-300m)?",
-        Prefixes("task: search result | query: ", "title: none | text: "),
-    ),
+    (r"embeddinggemma(-300m)?", Prefixes("task: search result | query: ", "title: none | text: ")),
 )
 
 

@@ -6,7 +6,6 @@ An object is one of LangChain or LlamaIndex, or has the methods of `Embedder`.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,21 +63,6 @@ class FastembedEmbedder(ModelEmbedder):
     @cached_property
     def dimension(self) -> int:
         return int(self._model.embedding_size)
-
-    @property
-    def window(self) -> int | None:
-        known = getattr(self._tokenizer, "truncation", None)
-        return None if known is None else int(known["max_length"])
-
-    def passage_tokens(self, texts: Sequence[str]) -> Sequence[int]:
-        """See `ragbench.embedders.embedder.Windowed`."""
-        asked = [self._prefixes.passage + text for text in texts]
-        return [_whole_length(found) for found in self._tokenizer.encode_batch(asked)]
-
-    @property
-    def _tokenizer(self) -> Any:
-        """What the model reads texts by; None where it has another kind of reader."""
-        return getattr(self._model.model, "tokenizer", None)
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         import numpy as np
@@ -139,19 +123,6 @@ class SentenceTransformersEmbedder(ModelEmbedder):
     def dimension(self) -> int:
         return int(self._rows(["dimension"], "query").shape[1])
 
-    @property
-    def window(self) -> int | None:
-        most: Any = getattr(self._model, "max_seq_length", None)
-        if most is None or math.isinf(most) or not callable(self._model.tokenizer):
-            return None
-        return int(most)
-
-    def passage_tokens(self, texts: Sequence[str]) -> Sequence[int]:
-        """See `ragbench.embedders.embedder.Windowed`."""
-        asked = [self._prompt("passage") + text for text in texts]
-        found = self._model.tokenizer(asked, truncation=False, verbose=False)
-        return [len(ids) for ids in found["input_ids"]]
-
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
         return self._model.encode(
             list(texts),
@@ -185,21 +156,15 @@ class SentenceTransformersEmbedder(ModelEmbedder):
             ) from error
 
 
-def _whole_length(encoding: Any) -> int:
-    """Tokens of a text of which a tokenizer cut off what is in ``overflowing``."""
-    read: int = sum(encoding.attention_mask)
-    for part in encoding.overflowing:  # each with special tokens and filling of its own
-        masks = zip(part.attention_mask, part.special_tokens_mask, strict=True)
-        read += sum(1 for counts, is_special in masks if counts and not is_special)
-    return read
-
-
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 _PROBE = "dimension"
+_OWN = ("embed_queries", "embed_passages")
+_FORMS = (("embed_query", "embed_documents"), ("get_query_embedding", "get_text_embedding_batch"))
+"""How LangChain and LlamaIndex embed a question, and passages."""
 _MODEL = ("model", "model_name", "model_id", "deployment")
 """Attributes by which such objects name their model."""
 
@@ -213,15 +178,12 @@ def embedder_of_target(
 
 
 def as_embedder(thing: object, name: str) -> Embedder:
-    if _has(thing, "embed_queries", "embed_passages"):
+    if _has(thing, *_OWN):
         return cast("Embedder", thing)
-    found = cast("Any", thing)
-    if _has(thing, "embed_query", "embed_documents"):
-        methods = found.embed_query, found.embed_documents
-        return cast("Embedder", _Adapted(name, found, *methods))
-    if _has(thing, "get_query_embedding", "get_text_embedding_batch"):
-        methods = found.get_query_embedding, found.get_text_embedding_batch
-        return cast("Embedder", _Adapted(name, found, *methods))
+    for query, passages in _FORMS:
+        if _has(thing, query, passages):
+            methods = getattr(thing, query), getattr(thing, passages)
+            return cast("Embedder", _Adapted(name, thing, *methods))
     raise ConfigError(
         f"'{name}' is not an embedder: it has neither embed_queries and embed_passages, nor the "
         "methods of an embedding object of LangChain (embed_query, embed_documents) or LlamaIndex "
@@ -234,11 +196,7 @@ def _has(thing: object, *methods: str) -> bool:
 
 
 def _offers(thing: object) -> bool:
-    return (
-        _has(thing, "embed_queries")
-        or _has(thing, "embed_query")
-        or _has(thing, "get_query_embedding")
-    )
+    return any(_has(thing, one) for one, _ in (_OWN, *_FORMS))
 
 
 @dataclass(frozen=True)

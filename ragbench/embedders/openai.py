@@ -91,9 +91,8 @@ def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
         raise ConfigError("the embedder openai needs a model: openai:MODEL")
     prefixes = {name: settings[name] for name in _PREFIXES if name in settings}
     rest = {name: value for name, value in settings.items() if name not in _PREFIXES}
-    resolved = resolve(
-        {"model": model}, _environment(), section=rest, file=f"embedder openai:{model}"
-    )
+    environ = {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}
+    resolved = resolve({"model": model}, environ, section=rest, file=f"embedder openai:{model}")
     return OpenAIEmbedder(resolved, **prefixes)
 
 
@@ -101,7 +100,3 @@ _CHAT_ONLY = frozenset(
     {"RAGBENCH_LLM_EXTRA", "RAGBENCH_LLM_PRICE_INPUT", "RAGBENCH_LLM_PRICE_OUTPUT"}
 )
 """Said of the chat model that the environment names."""
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}

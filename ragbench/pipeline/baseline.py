@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypedDict
-
-from typing_extensions import Unpack
+from typing import Any, Self
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.pipeline.bm25 import Bm25Index
@@ -22,17 +20,6 @@ from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.stages import BatchRetrieval, RetrievalStage, Searching, Stages, WordWeights
 from ragbench.post.operator import Checked, NotNegative, Positive, Share, Weight
-
-
-class BaselineSettings(TypedDict, total=False):
-    """The settings of `BaselineRAG`; each has a default."""
-
-    top_k: int
-    k1: float
-    b: float
-    title_weight: int
-    threshold: float
-    max_candidates: int
 
 
 class BaselineRAG(BatchRetrieval):
@@ -77,7 +64,7 @@ class BaselineRAG(BatchRetrieval):
         )
 
     @classmethod
-    def from_corpus(cls, source: str | Path, **settings: Unpack[BaselineSettings]) -> Self:
+    def from_corpus(cls, source: str | Path, **settings: Any) -> Self:
         """Builds the RAG from a corpus on disk.
 
         Args:

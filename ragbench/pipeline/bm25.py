@@ -56,8 +56,7 @@ class Bm25Scores:
 
     def scores(self, tokens: Iterable[str]) -> NDArray[np.float32] | None:
         """The score of every text; None where no token is known."""
-        known = [self._vocabulary.get(token) for token in tokens]
-        ids = [id_ for id_ in known if id_ is not None]
+        ids = [self._vocabulary[token] for token in tokens if token in self._vocabulary]
         if not ids:
             return None
         found: NDArray[np.float32] = self._index.get_scores_from_ids(ids)
@@ -104,12 +103,7 @@ class Bm25Index:
     """
 
     def __init__(
-        self,
-        chunks: Iterable[Chunk],
-        *,
-        k1: float = 1.2,
-        b: float = 0.75,
-        title_weight: int = 2,
+        self, chunks: Iterable[Chunk], *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
     ) -> None:
         self.k1 = k1
         self.b = b

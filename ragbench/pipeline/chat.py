@@ -53,7 +53,8 @@ class ChatGenerator(Checked):
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        if self.candidates > 1 and not _draws(self.chat):
+        draws = isinstance(self.chat, SamplingChat) and self.chat.temperature != 0
+        if self.candidates > 1 and not draws:
             raise ConfigError(
                 f"candidates must be 1, not {self.candidates}: the model always gives the same "
                 "answer. Set its temperature above 0"
@@ -82,16 +83,20 @@ class ChatGenerator(Checked):
             return GenerationResult(
                 abstention(language), abstained=True, metadata={"model": None, "contexts": 0}
             )
-        messages = self._messages(query, shown, abstention(language))
-        texts, usage, model = self._answers(messages)
+        task = _TASK.format(abstention=abstention(language))
+        if self.instructions:
+            task = f"{task}\n{self.instructions}"
+        numbered = [{"number": at, "text": text} for at, text in enumerate(shown, start=1)]
+        data = json.dumps({"question": query, "contexts": numbered}, ensure_ascii=False)
+        texts, usage, model = self._answers(
+            [Message(role="system", content=task), Message(role="user", content=data)]
+        )
         votes = _votes(texts)
         response, count = votes[0]
         metadata: dict[str, Any] = {"model": model, "contexts": len(shown)}
         if usage is not None and usage.reported:
-            metadata["usage"] = {
-                "prompt_tokens": usage.prompt_tokens,
-                "completion_tokens": usage.completion_tokens,
-            }
+            names = ("prompt_tokens", "completion_tokens")
+            metadata["usage"] = {name: getattr(usage, name) for name in names}
         several = self.candidates > 1
         if several:
             metadata["votes"] = [number for _, number in votes]
@@ -103,14 +108,6 @@ class ChatGenerator(Checked):
             metadata=metadata,
         )
 
-    def _messages(self, query: str, contexts: Sequence[str], declining: str) -> list[Message]:
-        task = _TASK.format(abstention=declining)
-        if self.instructions:
-            task = f"{task}\n{self.instructions}"
-        numbered = [{"number": at, "text": text} for at, text in enumerate(contexts, start=1)]
-        data = json.dumps({"question": query, "contexts": numbered}, ensure_ascii=False)
-        return [Message(role="system", content=task), Message(role="user", content=data)]
-
     def _answers(self, messages: Sequence[Message]) -> tuple[list[str], Usage | None, str]:
         """The candidates, what they took together, and the model that gave them."""
         chat = self.chat
@@ -121,11 +118,6 @@ class ChatGenerator(Checked):
         ]
         usage = reduce(add, (reply.usage for reply in replies))
         return [reply.text.strip() for reply in replies], usage, replies[0].model
-
-
-def _draws(chat: ChatModel) -> bool:
-    """Whether a model may answer the same question in another way."""
-    return isinstance(chat, SamplingChat) and chat.temperature != 0
 
 
 def _plain(text: str) -> str:

@@ -73,18 +73,12 @@ def _parts(text: str, within: Span) -> list[Span]:
     start = within.start
     while within.end - start > _PART:
         gaps = list(_BLANK_LINE.finditer(text, start + _PART // 2, start + _PART))
-        end = gaps[-1].end() if gaps else _word_end(text, start + _PART, within.end)
+        at = start + _PART  # or near by, not within a word
+        near = (one for one in range(at, min(at + 200, within.end)) if text[one].isspace())
+        end = gaps[-1].end() if gaps else next(near, at)
         parts.append(Span(start, end))
         start = end
     return [*parts, Span(start, within.end)]
-
-
-def _word_end(text: str, at: int, end: int) -> int:
-    """A place near by that is not within a word."""
-    for near in range(at, min(at + 200, end)):
-        if text[near].isspace():
-            return near
-    return at
 
 
 class MarkdownChunker(SizedChunker):
@@ -138,10 +132,7 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
             continue
         first, last = token.map
         # What the parser leaves out, such as link definitions, is text as well.
-        for start, end, heading in (
-            (done, first, None),
-            (first, last, _heading(tokens, at)),
-        ):
+        for start, end, heading in ((done, first, None), (first, last, _heading(tokens, at))):
             span = _stripped(text, starts[start], min(starts[max(start, end)], len(text)))
             if span is not None:
                 yield span, heading

@@ -183,7 +183,7 @@ def _flush(found: list[Span], taken: Sequence[tuple[Span, int]]) -> None:
 def _repeated(taken: Sequence[tuple[Span, int]], room: int) -> list[tuple[Span, int]]:
     """The last spans that fit into the room; never all of them."""
     kept: list[tuple[Span, int]] = []
-    if room <= 0:
+    if room <= 0:  # a span may cost nothing
         return kept
     for span, cost in reversed(taken[1:]):
         room -= cost
@@ -253,15 +253,10 @@ def with_origin(chunk: Chunk) -> Chunk:
 def chunks_digest(chunks: Sequence[Chunk]) -> str:
     """SHA-256 over chunks in their order: ids, texts and metadata."""
     digest = hashlib.sha256()
+    form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
     for chunk in chunks:
         fields = [chunk.id, chunk.text, dict(chunk.metadata)]
-        digest.update(
-            orjson.dumps(
-                fields,
-                default=repr,
-                option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS,
-            )
-        )
+        digest.update(orjson.dumps(fields, default=repr, option=form))
     return digest.hexdigest()
 
 
@@ -326,8 +321,3 @@ class Indexing:
     embedder_name: str = ""
     """What opens the embedder again."""
     embedder_settings: Mapping[str, Any] | None = None
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether the store is this process's own, and gone with it."""
-        return self.settings.store == "memory:"

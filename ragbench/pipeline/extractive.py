@@ -117,8 +117,14 @@ def rank_sentences(
     """
     analysed = [analyse(context) for context in contexts]
     if weight is None:
-        weight = _sentence_frequency([one for sentences in analysed for one in sentences])
-    weights = {token: weight(token) for token in question.tokens}
+        every = [sentence.tokens for sentences in analysed for sentence in sentences]
+        counts = {token: sum(token in one for one in every) for token in question.tokens}
+        weights = {
+            token: math.log(1 + (len(every) - count + 0.5) / (count + 0.5))
+            for token, count in counts.items()
+        }
+    else:
+        weights = {token: weight(token) for token in question.tokens}
     found = [
         SupportedSentence(
             context_index=index,
@@ -207,16 +213,6 @@ def _coverage(weights: dict[str, float], tokens: frozenset[str]) -> float:
     if total <= 0:
         return 0.0
     return min(1.0, sum(worth for token, worth in weights.items() if token in tokens) / total)
-
-
-def _sentence_frequency(sentences: Sequence[Sentence]) -> TermWeight:
-    size = len(sentences)
-
-    def weight(token: str) -> float:
-        frequency = sum(token in sentence.tokens for sentence in sentences)
-        return math.log(1 + (size - frequency + 0.5) / (frequency + 0.5))
-
-    return weight
 
 
 _VERSION = "3"

@@ -43,7 +43,7 @@ class Gold:
             return self.id in (chunk.id, document)
         overlap = self._overlap(chunk, document)
         if overlap is not None:
-            return overlap == self._length
+            return overlap == (self.end or 0) - (self.start or 0)
         text, gold = normalised(chunk.text), normalised(self.text)
         # A chunk that is a part of the gold resembles it, too, and does not hold all of it.
         return len(text) >= len(gold) and holds(text, gold)
@@ -62,10 +62,6 @@ class Gold:
             or (head >= 0 and gold.startswith(text[head:]))
             or (tail >= 0 and gold.endswith(text[: tail + _TELLING]))
         )
-
-    @property
-    def _length(self) -> int:
-        return (self.end or 0) - (self.start or 0)
 
     def _overlap(self, chunk: Chunk, document: str | None) -> int | None:
         """Characters in common; None where offsets are not known."""
@@ -152,10 +148,6 @@ class _Sought:
                     gold=gold.name, cause=cause, rank=ranks[0], chunk_ids=held
                 )
 
-    @property
-    def is_open(self) -> bool:
-        return len(self.fates) < len(self.golds)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoldLocator:
@@ -180,9 +172,10 @@ class GoldLocator:
     ) -> list[GoldSearch]:
         asked = self.top_k if top_k is None else top_k
         depth = max(self.depth, asked)
-        sought = [
-            _Sought(queries=_queries(case, result), golds=golds_of(case)) for case, result in inputs
-        ]
+        sought: list[_Sought] = []
+        for case, result in inputs:  # what was searched for stands there: no model is asked again
+            queries = pre_retrieved(result).queries or (SearchQuery(text=case.query),)
+            sought.append(_Sought(queries=PreRetrieved(queries=queries), golds=golds_of(case)))
         for one, (_, result) in zip(sought, inputs, strict=True):
             one.take(_chunks_of(result), GoldCause.RETRIEVED)
         for variant, cause, limit in (
@@ -192,22 +185,17 @@ class GoldLocator:
             (SearchVariant.UNLIMITED, GoldCause.LOST_BY_THRESHOLD, depth),
             (SearchVariant.UNFILTERED, GoldCause.LOST_BY_FILTER, depth),
         ):
-            self._search(variant, [one for one in sought if one.is_open], cause, limit)
+            lacking = [one for one in sought if len(one.fates) < len(one.golds)]
+            varied = cast("Searched", self.retriever).variant(variant) if lacking else None
+            if varied is not None:
+                rankings = self.rankings(varied, [one.queries for one in lacking], limit)
+                for one, ranking in zip(lacking, rankings, strict=True):
+                    one.take(ranking, cause)
         found: list[GoldSearch] = []
         for one, (_, result) in zip(sought, inputs, strict=True):
             fates = [one.fates.get(at) or self._looked_up(g) for at, g in enumerate(one.golds)]
             found.append(GoldSearch(golds=tuple(fates), retrieved=len(result), depth=depth))
         return found
-
-    def _search(
-        self, variant: SearchVariant, sought: Sequence[_Sought], cause: GoldCause, limit: int
-    ) -> None:
-        varied = cast("Searched", self.retriever).variant(variant) if sought else None
-        if varied is None:
-            return
-        rankings = self.rankings(varied, [one.queries for one in sought], limit)
-        for one, ranking in zip(sought, rankings, strict=True):
-            one.take(ranking, cause)
 
     def _looked_up(self, gold: Gold) -> SearchedGold:
         searched = cast("Searched", self.retriever)
@@ -230,19 +218,9 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     found: list[Chunk] = []
     for chunk in result.to_chunks():
         stored = {name: chunk.metadata.get(name) for name in ("start", "end")}
-        spans = {name: at for name, at in stored.items() if isinstance(at, int)}
-        found.append(
-            Chunk(
-                id=chunk.id,
-                text=chunk.text,
-                document_id=_document_of(chunk),
-                start=spans.get("start"),
-                end=spans.get("end"),
-            )
-        )
+        spans: dict[str, Any] = {
+            name: at if isinstance(at, int) else None for name, at in stored.items()
+        }
+        document = _document_of(chunk)
+        found.append(Chunk(id=chunk.id, text=chunk.text, document_id=document, **spans))
     return found
-
-
-def _queries(case: Case, result: RetrievalResult[Any]) -> PreRetrieved:
-    """What was searched for: no model is asked again."""
-    return PreRetrieved(queries=pre_retrieved(result).queries or (SearchQuery(text=case.query),))

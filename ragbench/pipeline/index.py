@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import (
-    DEFAULT_EMBEDDER,
-    Embedder,
-    Windowed,
-    open_embedder,
-    too_long,
-)
-from ragbench.errors import ConfigError, warn
+from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder, readable_text
+from ragbench.errors import ConfigError, StoreError
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
-from ragbench.pipeline.writing import Embedding, Writing, words_of
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database
+from ragbench.stores.record import encode
 from ragbench.stores.registry import open_database
-from ragbench.stores.words import WordsForm
+from ragbench.stores.words import WordsForm, check_words
 from ragbench.stores.writers import sole_writer
 from ragbench.text.language import guess_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
-from ragbench.workers.pool import Map, WorkerPool
+from ragbench.workers.pool import Batch, Map, WorkerPool
 
 if TYPE_CHECKING:
     from ragbench.embedders.embedder import Vectors
 
+Embedding = WorkerPool[Sequence[str], "Vectors"]
+"""Gives the vectors of texts, a batch of them at a time."""
 _BATCH = 128
+_MARKED = 20.0
+"""Seconds after which a collection that is written to is marked again, for stores that write to
+the disk only then."""
 _SAMPLED = 200
 """Chunks whose language is looked at."""
 
@@ -73,8 +74,6 @@ class IndexResult:
     """The address of the store, without a password."""
     skipped: tuple[str, ...] = ()
     """Files of a folder that are not read, for what they hold is not known."""
-    cut_short: int = 0
-    """Of the chunks written, those whose ends the embedder does not read, as far as is known."""
 
 
 def index(
@@ -138,7 +137,7 @@ def index(
         stack.callback(database.close)
         pool = None
         if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
-            make = partial(_opened_passages, embedder, dict(embedder_settings or {}))
+            make = partial(_passages, embedder, embedder_settings)
             where = stack.enter_context(opened_engine(engine, workers=workers))
             pool = stack.enter_context(WorkerPool(make, where, batch=1))
         if isinstance(source, str | Path):
@@ -211,8 +210,7 @@ def index_documents(
     alone = sole_writer(database.folder, database.address, patience=patience)
     with alone, _opened(database, collection, embedder, identity, head, words) as store:
         here: Embedding = WorkerPool(partial(_passages, embedder), thread_engine())
-        unread = partial(too_long, embedder)
-        writing = Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
+        writing = _Writing(store, pool or here, chunker)
         reported, every = 0, chain(head, stream)
         batches = iter(lambda: list(islice(every, _BATCH)), [])
         try:
@@ -222,9 +220,8 @@ def index_documents(
                     reported = cut.documents
             removed = writing.finish()
         except BaseException:
-            writing.lease.give_back()
+            writing.leave_incomplete()
             raise
-    _warn_of_cut(writing, embedder, embedder_name)
     return IndexResult(
         collection=collection,
         documents=cut.documents,
@@ -235,27 +232,15 @@ def index_documents(
         removed=removed,
         continued=writing.continued,
         store=database.address,
-        cut_short=writing.cut_short,
     )
 
 
-def _warn_of_cut(writing: Writing, embedder: Embedder, name: str) -> None:
-    """Says that vectors are of the beginnings of chunks."""
-    if not writing.cut_short or not isinstance(embedder, Windowed):
-        return
-    warn(
-        f"{writing.cut_short:,} of the {writing.written:,} chunks that were embedded are longer "
-        f"than the {embedder.window:,} tokens that {name} reads: their ends are in no vector. Cut "
-        "smaller chunks (--chunk-size), or search by words as well (hybrid): those read all of it"
-    )
-
-
-def _passages(embedder: Embedder) -> Map[Sequence[str], Vectors]:
-    return lambda batches: [embedder.embed_passages(texts) for texts in batches]
-
-
-def _opened_passages(name: str, settings: Mapping[str, Any]) -> Map[Sequence[str], Vectors]:
-    return _passages(open_embedder(name, **settings))
+def _passages(
+    embedder: Embedder | str, settings: Mapping[str, Any] | None = None
+) -> Map[Sequence[str], Vectors]:
+    """What embeds batches of passages; a name is opened where it is to work."""
+    opened = open_embedder(embedder, **settings or {}) if isinstance(embedder, str) else embedder
+    return lambda batches: [opened.embed_passages(texts) for texts in batches]
 
 
 class _Cutting:
@@ -264,18 +249,16 @@ class _Cutting:
     def __init__(self, documents: Iterable[Document], chunker: Chunker) -> None:
         self._source = documents
         self._chunker = chunker
-        self._ids: set[str] = set()
+        self.documents = 0
         self.empty = 0
 
-    @property
-    def documents(self) -> int:
-        return len(self._ids)
-
     def __iter__(self) -> Iterator[Chunk]:
+        ids: set[str] = set()
         for document in self._source:
-            if document.id in self._ids:
+            if document.id in ids:
                 raise ConfigError(f"two documents have the id '{document.id}'")
-            self._ids.add(document.id)
+            ids.add(document.id)
+            self.documents += 1
             chunks = document_chunks(document, self._chunker)
             self.empty += not chunks
             yield from chunks
@@ -293,12 +276,21 @@ def _opened(
     if collection in database.collections():
         store = database.open(collection)
         try:
-            _check_fit(store, identity)
+            info = store.info()
+            known = IndexIdentity.from_json(info.identity, collection=info.name)
+            if dict(known.embedder) != dict(identity.embedder):
+                raise ConfigError(
+                    f"the collection '{info.name}' was built with another embedder "
+                    f"({_named(known)}, {info.dimension} dimensions) than {_named(identity)}. Use "
+                    "that one, or index under another name"
+                )
         except BaseException:
             store.close()
             raise
         return store
-    calibration = measure_calibration(embedder, _languages(head))
+    spoken = Counter(guess_language(chunk.text[:1000]) for chunk in head)
+    languages = sorted(one for one, times in spoken.items() if times * 10 >= len(head))
+    calibration = measure_calibration(embedder, languages)
     made = replace(identity, calibration=calibration.to_json())
     settings: dict[str, Any] = {"dimension": embedder.dimension, "identity": made.to_json()}
     if words is not None:  # which stores of other packages need not know
@@ -306,22 +298,135 @@ def _opened(
     return database.create(collection, **settings)
 
 
-def _check_fit(store: OwnCollection, identity: IndexIdentity) -> None:
-    info = store.info()
-    known = IndexIdentity.from_json(info.identity, collection=info.name)
-    if dict(known.embedder) != dict(identity.embedder):
-        raise ConfigError(
-            f"the collection '{info.name}' was built with another embedder "
-            f"({_named(known)}, {info.dimension} dimensions) than {_named(identity)}. Use that "
-            "one, or index under another name"
-        )
-
-
 def _named(identity: IndexIdentity) -> str:
     settings = ", ".join(f"{name}={value}" for name, value in identity.embedder_settings.items())
     return f"{identity.embedder_name} with {settings}" if settings else identity.embedder_name
 
 
-def _languages(chunks: Sequence[Chunk]) -> list[str]:
-    counts = Counter(guess_language(chunk.text[:1000]) for chunk in chunks)
-    return sorted(language for language, count in counts.items() if count * 10 >= len(chunks))
+class _Writing:
+    """Brings a collection to the state of a corpus, batch by batch."""
+
+    def __init__(self, store: OwnCollection, pool: Embedding, chunker: Chunker) -> None:
+        info = store.info()
+        self._store = store
+        self._pool = pool
+        known = IndexIdentity.from_json(info.identity, collection=info.name)
+        self._identity = replace(known, chunker=chunker.identity, digest="")
+        self._known = store.digests()
+        self._whole = info.complete and known.chunker == self._identity.chunker
+        self._marked: float | None = None
+        self.continued = not info.complete and bool(self._known)
+        """Whether an earlier indexing had not come to its end."""
+        self.seen: dict[str, str] = {}
+        """The ids of the corpus's chunks so far, with their digests."""
+        self.written = 0
+        """How many were embedded and stored."""
+
+    def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
+        """Stores what is not there yet, in order, while the next batches are embedded.
+
+        Gives for each batch its chunks, and how many of them were there.
+        """
+        begun: deque[tuple[int, list[Chunk], Batch[Sequence[str], Vectors]]] = deque()
+        for chunks in batches:
+            digests = {chunk.id: encode(chunk).digest for chunk in chunks}
+            self.seen |= digests
+            new = [chunk for chunk in chunks if self._known.get(chunk.id) != digests[chunk.id]]
+            texts = [_embedded_text(chunk) for chunk in new]
+            begun.append((len(chunks), new, self._pool.begin([texts] if new else [])))
+            if len(begun) > self._pool.ahead:
+                yield self._store_new(*begun.popleft())
+        while begun:
+            yield self._store_new(*begun.popleft())
+
+    def _store_new(
+        self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Vectors]
+    ) -> tuple[int, int]:
+        for vectors in self._pool.take(batch):
+            self._begin()
+            self._store.upsert(new, vectors)
+            self.written += len(new)
+        return chunks, chunks - len(new)
+
+    def finish(self) -> int:
+        """Removes what is no part of the corpus, and marks the rest complete; says how many."""
+        stale = [id_ for id_ in self._known if id_ not in self.seen]
+        if stale:
+            self._begin()
+            self._store.delete(stale)
+        if self._whole:
+            return len(stale)
+        self._begin()
+        held = self._store.digests()
+        if held != self.seen:
+            other = sum(self.seen.get(id_) != digest for id_, digest in held.items())
+            missing = len(self.seen.keys() - held.keys())
+            raise StoreError(
+                f"the collection '{self._store.name}' does not hold what was written: "
+                f"{missing:,} chunks are missing, {other:,} are other ones. Another program writes "
+                "to it; run the same 'ragbench index' again when it is done"
+            )
+        whole = blake2b(digest_size=16)
+        for id_ in sorted(self.seen):
+            whole.update(f"{id_}\0{self.seen[id_]}\n".encode())
+        done = replace(self._identity, digest=whole.hexdigest())
+        self._store.mark(complete=True, identity=done.to_json())
+        return len(stale)
+
+    def _begin(self) -> None:
+        """Before each write: from the first on the collection is not complete."""
+        self._whole = False
+        if self._marked is None or time.monotonic() - self._marked >= _MARKED:
+            self._store.mark(complete=False, identity=self._identity.to_json())
+            self._marked = time.monotonic()
+
+    def leave_incomplete(self) -> None:
+        """After a failure: what somebody else has marked in the meantime is not whole, either."""
+        if self._marked is not None:
+            with suppress(StoreError):
+                self._store.mark(complete=False)
+
+
+def _embedded_text(chunk: Chunk) -> str:
+    """What the embedder reads: the title says what a passage from the middle is about."""
+    title = chunk.metadata.get("title")
+    if not isinstance(title, str) or not title.strip() or chunk.text.startswith(title):
+        return readable_text(chunk.text)
+    return readable_text(f"{title}\n{chunk.text}")
+
+
+def words_of(
+    place: WordsPlace | None,
+    database: Database,
+    collection: str,
+    documents: Iterable[Document],
+    chunker: Chunker,
+) -> WordsForm | None:
+    """How a collection keeps words; of a new one the average length is measured.
+
+    None where the store is not to rank by words.
+    """
+    if place is None:
+        return None
+    if place not in get_args(WordsPlace):
+        raise ConfigError(f"words must be one of {', '.join(get_args(WordsPlace))}, not '{place}'")
+    measured = WordsForm(average=0.0)
+    check_words(database, measured if place == "store" else None)
+    if collection in database.collections():
+        with database.open(collection) as store:
+            kept = store.info().words
+        if (place == "store") != (kept is not None):
+            made = "by ragbench" if kept is None else "by the store"
+            raise ConfigError(
+                f"the collection '{collection}' was made to be ranked {made} by words: leave "
+                "--words out, or index the corpus under another name"
+            )
+        return kept
+    if place == "here":
+        return None
+    lengths = [
+        len(measured.tokens(chunk))
+        for document in documents
+        for chunk in document_chunks(document, chunker)
+    ]
+    return replace(measured, average=sum(lengths) / len(lengths) if lengths else 0.0)

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.core.result import GenerationResult
-from ragbench.errors import ConfigError, InterfaceError, RagbenchError
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.settings import built_own
 from ragbench.llm.session import Chat
-from ragbench.masking import mask_text
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.gold import GoldLocator, Searched
@@ -54,34 +54,35 @@ def own_rag(
     return rag
 
 
-def _own_identity(stage: OwnRetrieval | OwnGenerator, name: str) -> Mapping[str, object]:
-    own = stage.rag.stage_identity(name)
-    described = describe_rag(stage.rag, stage.spec, stage.settings)
-    return described if own is None else {"spec": described["spec"], "own": own}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OwnRetrieval(RetrievalStage):
-    """A user's retrieval: described and open at once.
+class _Own:
+    """A stage of a user's."""
 
-    See `ragbench.pipeline.stages.Retriever`.
-    """
-
-    knows_word_weights: ClassVar[bool] = False
-
+    stage: ClassVar[str]
     rag: RAGInterface[Any]
     spec: str
     settings: Mapping[str, Any]
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """The class, its source and its arguments, or what it says of itself."""
+        own = self.rag.stage_identity(self.stage)
+        described = describe_rag(self.rag, self.spec, self.settings)
+        return described if own is None else {"spec": described["spec"], "own": own}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnRetrieval(_Own, RetrievalStage):
+    """A user's retrieval: described and open at once; see `ragbench.pipeline.stages.Retriever`."""
+
+    knows_word_weights: ClassVar[bool] = False
+    stage: ClassVar[str] = "retrieve"
+
     top_k: int = 5
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     takes_batches: bool = False
     notes: Sequence[str] = ()
     word_weights: WordWeights | None = None
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """The class, its source and its arguments, or what it says of itself."""
-        return _own_identity(self, "retrieve")
 
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
         """Itself: a user's retrieval brings its own index."""
@@ -106,17 +107,10 @@ class OwnRetrieval(RetrievalStage):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OwnGenerator:
+class OwnGenerator(_Own):
     """A user's generation; see `ragbench.pipeline.stages.Generator`."""
 
-    rag: RAGInterface[Any]
-    spec: str
-    settings: Mapping[str, Any]
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """The class, its source and its arguments, or what it says of itself."""
-        return _own_identity(self, "generate")
+    stage: ClassVar[str] = "generate"
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
         """See `ragbench.pipeline.stages.Generator.generate`."""
@@ -138,14 +132,9 @@ def own_orchestration(
 
     def made(stages: Stages) -> RAGInterface[Any]:
         try:
-            rag = as_rag(target(stages=stages, **settings))
+            rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
         except InterfaceError as error:
             raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
-        except RagbenchError:
-            raise
-        except Exception as error:
-            raised = mask_text(f"{type(error).__name__}: {error}")
-            raise ConfigError(f"'{spec}' raised {raised}") from error
         if not isinstance(rag, RAGInterface):
             raise ConfigError(f"'{spec}': its methods are coroutines; a pipeline's are plain")
         return rag
@@ -178,11 +167,6 @@ class OpenPipeline:
         return GoldLocator(
             rankings=self.searching.rankings, retriever=self.retriever, top_k=self.top_k
         )
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What to report of the retrieval so far, a line each; it only grows."""
-        return self.retriever.notes
 
     def staged(self) -> tuple[RAGInterface[Any], PostRetrieval | None]:
         """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
@@ -247,14 +231,15 @@ class Pipeline:
             stack.callback(retriever.close)
             self.service.retriever = retriever
             stack.callback(setattr, self.service, "retriever", None)
-            plain, own = pipeline_rag(self._stages(retriever)), self.own_orchestration
+            stages, own = self._stages(retriever), self.own_orchestration
+            plain = pipeline_rag(stages)
             yield OpenPipeline(
-                rag=plain if own is None else own(plain.stages),
+                rag=plain if own is None else own(stages),
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
                 retriever=retriever,
                 documents=source.known,
-                searching=plain.stages.searching,
-                top_k=plain.stages.top_k,
+                searching=stages.searching,
+                top_k=stages.top_k,
             )
 
     def _stages(self, retriever: Retriever) -> Stages:

@@ -136,24 +136,20 @@ class PreRetrieval(Checked):
 
     def _applied(self, transform: QueryTransform, query: SearchQuery) -> Transformed:
         try:
-            return _checked(transform.transform(query), transform)
+            found = cast("object", transform.transform(query))
         except _UNUSABLE as error:
             if self.on_error == "raise":
                 raise
             failure = Failure.of(error, stage=transform.name)
             # Without the traceback: it is stored with every result, and names only ragbench's code.
             return Transformed(queries=(query,), failures=(replace(failure, traceback=None),))
-
-
-def _checked(output: object, transform: QueryTransform) -> Transformed:
-    """A transform's output; texts alone are taken for queries."""
-    if isinstance(output, Transformed) and output.queries:
-        return output
-    raise InterfaceError(
-        f"{transform.name}.transform returned "
-        f"{'no query' if isinstance(output, Transformed) else type(output).__name__}: it must be a "
-        "Transformed with at least one query"
-    )
+        if isinstance(found, Transformed) and found.queries:
+            return found
+        given = "no query" if isinstance(found, Transformed) else type(found).__name__
+        raise InterfaceError(
+            f"{transform.name}.transform returned {given}: it must be a Transformed with at least "
+            "one query"
+        )
 
 
 def _merged(queries: Iterable[SearchQuery]) -> tuple[SearchQuery, ...]:
@@ -183,11 +179,8 @@ def pre_retrieved(result: RetrievalResult[Any]) -> PreRetrieved:
     """What was searched for; nothing where a result does not say."""
     try:
         return msgspec.convert(record_of(result, PRE_RETRIEVE), PreRetrieved)
-    except (
-        msgspec.ValidationError,
-        ConfigError,
-    ):  # a RAG of a user's may have a key of this name, too
-        return PreRetrieved(queries=())
+    except (msgspec.ValidationError, ConfigError):
+        return PreRetrieved(queries=())  # a RAG of a user's may have a key of this name, too
 
 
 QUERY_TRANSFORMS = Registry(
@@ -246,24 +239,22 @@ class LlmTransform(Checked):
     def transform(self, query: SearchQuery) -> Transformed:
         if not query.text.strip():
             return Transformed(queries=(query,))
-        weight = query.weight * self.weight
-        found = [
-            replace(query, text=text, kind=self.kind, weight=weight)
-            for text in self._written(query.text)[: self.count]
-        ]
-        kept = [query] if self.keep_original or not found else []
-        return Transformed(queries=(*kept, *found))
-
-    def _written(self, query: str) -> list[str]:
         task = self.task.format(count=self.count)
-        data = json.dumps({"query": query}, ensure_ascii=False)
+        data = json.dumps({"query": query.text}, ensure_ascii=False)
         text = {"type": "string"}
         form = text if self.key == "query" else {"type": "array", "items": text}
-        return ask_structure(
+        written = ask_structure(
             self.chat,
             [Message(role="system", content=f"{task} {_DATA}"), Message(role="user", content=data)],
             field_schema(self.key, form, _texts),
         )
+        weight = query.weight * self.weight
+        found = [
+            replace(query, text=text, kind=self.kind, weight=weight)
+            for text in [text for text in written if text != query.text][: self.count]
+        ]
+        kept = [query] if self.keep_original or not found else []
+        return Transformed(queries=(*kept, *found))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -314,10 +305,6 @@ class MultiQuery(LlmTransform):
     writes fewer gives fewer."""
     weight: AboveZero = 1.0
     """What each of them counts beside the query itself, which counts 1; above 0."""
-
-    def _written(self, query: str) -> list[str]:
-        # Without super(): a class with slots is made anew by its decorator.
-        return [text for text in LlmTransform._written(self, query) if text != query]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,17 +1,30 @@
-"""A pipeline from its file, and what cannot go together."""
+"""A pipeline from its file: the sections, read one by one, and what cannot go together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+from ragbench.core.chat import ChatModel
+from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
+from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
-from ragbench.io.settings import Place, built_own, converted
-from ragbench.io.yaml_file import read_yaml, shown
+from ragbench.io.settings import Makers, Place, built_own, converted, from_settings, listed_names
+from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
 from ragbench.llm.budget import Budget
-from ragbench.pipeline.documents import Indexing
+from ragbench.llm.session import Chat, chat_of
+from ragbench.llm.settings import resolve
+from ragbench.pipeline.documents import (
+    CHUNKERS,
+    Chunker,
+    ChunkSize,
+    Indexing,
+    IndexingSettings,
+    make_chunker,
+)
 from ragbench.pipeline.pipeline import (
     OwnGenerator,
     OwnRetrieval,
@@ -20,7 +33,6 @@ from ragbench.pipeline.pipeline import (
     own_rag,
 )
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS, PreRetrieval, QueryTransform
-from ragbench.pipeline.sections import Chosen, PipelineFile, PipelineModels, read_indexing
 from ragbench.pipeline.stages import (
     GENERATIONS,
     ORCHESTRATIONS,
@@ -33,132 +45,167 @@ from ragbench.plugins import Registry
 from ragbench.post.build import Resources, read_stage
 from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
-from ragbench.stores.registry import check_foreign_address
+from ragbench.stores.mapping import FieldMapping
+from ragbench.stores.registry import check_foreign_address, check_store_address
+from ragbench.text.token_counter import TokenCounter, token_counter
 
 Rule = tuple[object, Place, str]
 """Whether something is wrong, where, and what."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Together:
-    """The stages of a file, each right by itself: what of them cannot go together."""
-
-    reading: PipelineFile
-    indexing: Indexing
-    retrieval: RetrievalStage
-    post_retrieval: PostRetrieval | None
-    generation: Any
-
-    def rules(self) -> Iterator[Rule]:
-        section = self._section("indexing")
-        own = isinstance(self.retrieval, OwnRetrieval)
-        if section.get("map") is not None and not own:
-            yield from self._of_foreign(section)
-        else:
-            yield from self._of_own(section, own=own)
-        yield from self._of_embeddings()
-
-    def _section(self, key: str) -> Mapping[str, object]:
-        value = self.reading.at((key,))
-        return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
-
-    @property
-    def _retrieval_name(self) -> str:
-        named = self.reading.at(("retrieval", "type")) or self.reading.at(("retrieval",))
-        return named if isinstance(named, str) else "bm25"
-
-    def _of_own(self, section: Mapping[str, object], *, own: bool) -> Iterator[Rule]:
-        retrieval, name = self.retrieval, self._retrieval_name
-        yield (
-            getattr(retrieval, "native_filter", None),
-            ("retrieval", "native_filter"),
-            "only a collection that ragbench did not fill (indexing: map) takes filters in the "
-            "store's own syntax: use 'filters'",
-        )
-        own_index = "retrieval is a class of your own: it brings its own index"
-        yield own and section, ("indexing",), own_index
-        for key in ("store", "collection", "embedder"):
-            yield (
-                key in section and not own and not retrieval.uses_store,
-                ("indexing", key),
-                f"'{key}' has no use with {name}, which uses no store: leave it out, or take "
-                "dense, sparse or hybrid retrieval",
-            )
-        no_vectors = section.get("embedder", "") is None and self.indexing.embedder is None
-        yield (
-            no_vectors and retrieval.uses_store and not own,
-            ("indexing", "embedder"),
-            "search by meaning needs vectors: name an embedder, or take sparse retrieval",
-        )
-        wanted: int = getattr(self.generation, "max_contexts", None) or 0
-        operators = () if self.post_retrieval is None else self.post_retrieval.operators
-        yield (
-            wanted > retrieval.top_k and not any(one.name.startswith("merge") for one in operators),
-            ("generation", "max_contexts"),
-            f"max_contexts is {wanted}, and retrieval gives at most {retrieval.top_k} (top_k)",
-        )
-        asked = self._section("generation").get("word_weights") == "corpus"
-        yield (
-            asked and not retrieval.knows_word_weights,
-            ("generation", "word_weights"),
-            f"what words are worth in the corpus is not known to {'your own' if own else name} "
-            "retrieval",
-        )
-
-    def _of_foreign(self, section: Mapping[str, object]) -> Iterator[Rule]:
-        """What cannot be said of a collection that ragbench did not fill."""
-        retrieval, mapped = self.retrieval, ("indexing", "map")
-        for key in ("corpus", "chunker"):
-            yield (
-                key in section,
-                ("indexing", key),
-                f"'{key}' is there to fill a collection, 'map' to read one that is filled: leave "
-                "one of both out",
-            )
-        try:
-            check_foreign_address(self.indexing.settings.store)
-        except ConfigError as error:
-            yield True, ("indexing", "store" if "store" in section else "map"), str(error)
-        named = "'map' needs the name of a collection: add 'collection: NAME'"
-        yield not section.get("collection"), mapped, named
-        yield (
-            section.get("embedder") is None and self._retrieval_name != "sparse",
-            mapped,
-            "'map' needs what the collection's vectors were made by: add 'embedder: NAME'",
-        )
-        yield (
-            not retrieval.uses_store,
-            ("retrieval",),
-            "this retrieval reads no collection that ragbench did not fill: take dense, sparse or "
-            "hybrid",
-        )
-        yield (
-            retrieval.uses_store and retrieval.gives_embeddings,
-            ("retrieval", "embeddings"),
-            "the vectors of a collection that ragbench did not fill are not read: leave "
-            "'embeddings' out",
-        )
-
-    def _of_embeddings(self) -> Iterator[Rule]:
-        post = self.post_retrieval
-        listed = ("operators",) if self._section("post_retrieval") else ()
-        for position, operator in enumerate(() if post is None else post.operators):
-            reranker = operator.reranker if isinstance(operator, Rerank) else None
-            yield (
-                getattr(reranker, "needs_embeddings", False)
-                and not self.retrieval.gives_embeddings,
-                ("post_retrieval", *listed, position),
-                f"the reranker {getattr(reranker, 'name', '')} compares embeddings, and retrieval "
-                "gives none: take dense or hybrid retrieval with 'embeddings: true', or another "
-                "reranker",
-            )
-
-
 SECTIONS = (
     "name", "llm", "indexing", "pre_retrieval", "retrieval", "post_retrieval", "generation",
     "orchestration",
 )  # fmt: skip
 """The keys of a pipeline file."""
+_HOW = (
+    "name one in a section 'llm' of this file, in that of ragbench.yaml, or in RAGBENCH_LLM_MODEL"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chosen:
+    """Which implementation of a stage a file chooses, with what settings."""
+
+    name: str
+    """The registered name, or that of a user's class."""
+    settings: Mapping[str, Any]
+    """Without the name."""
+    place: Place
+    own: bool
+    """Whether it is a user's class."""
+    target: Any = None
+    """What is registered; None for a user's class."""
+
+
+@dataclass(kw_only=True, slots=True)
+class PipelineFile(SettingsFile):
+    """The file of a pipeline."""
+
+    def chosen(
+        self, place: Place, registry: Registry, what: str, default: str | None = None
+    ) -> Chosen | None:
+        """The implementation that a name, or a mapping with a ``type``, chooses."""
+        value = self.at(place)
+        settings = {} if isinstance(value, str) else self.mapping(place)
+        name = value if isinstance(value, str) else settings.pop("type", default)
+        at = (*place, "type") if isinstance(value, Mapping) and "type" in value else place
+        known = list(registry.targets())
+        if value is not None and not isinstance(value, (str, Mapping)):
+            return None
+        if name is None:
+            self.wrong(place, f"{what} needs a 'type'. Known: {', '.join(known)}")
+            return None
+        if is_own(name):
+            return Chosen(name=str(name), settings=settings, place=place, own=True)
+        if name not in known:
+            self.wrong(
+                at,
+                f"unknown type {shown(name)} of {what}.{listed_names(name, known)}, or a class of "
+                "your own such as my_module:Class or file.py:Class",
+            )
+            return None
+        target = registry.load(str(name))
+        return Chosen(name=str(name), settings=settings, place=place, own=False, target=target)
+
+    def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
+        """The settings of an implementation; None, and problems, where they are wrong."""
+        target, settings, name = chosen.target, chosen.settings, chosen.name
+        return self.built(
+            chosen.place, settings, lambda: from_settings(target, settings, where=name, made=makers)
+        )
+
+    def stage(
+        self,
+        place: Place,
+        registry: Registry,
+        what: str,
+        own: Callable[[Chosen, Path], Any],
+        *,
+        default: str | None = None,
+        models: PipelineModels | None = None,
+    ) -> Any:
+        """Settings of one of ours, or a class of the user's; None where wrong."""
+        chosen = self.chosen(place, registry, what, default)
+        if chosen is None:
+            return None
+        if chosen.own:
+            return self.built(place, chosen.settings, lambda: own(chosen, self.folder))
+        return self.made(chosen, None if models is None else models.for_stage(chosen))
+
+    def named(self, key: str) -> Mapping[str, object]:
+        """A section that says several things; empty where it is none."""
+        value = self.at((key,))
+        return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+    @property
+    def retrieval_name(self) -> str:
+        value = self.at(("retrieval", "type")) or self.at(("retrieval",))
+        return value if isinstance(value, str) else "bm25"
+
+
+@dataclass(kw_only=True, slots=True)
+class PipelineModels:
+    """Makes the models that stages need, each once; none is connected."""
+
+    reading: PipelineFile
+    environ: Mapping[str, str]
+    defaults: Mapping[str, object]
+    """Settings that hold where the file says nothing."""
+    budget: Budget | None = None
+    """Caps what all of them cost together."""
+    _known: dict[Place, Chat | None] = field(default_factory=dict[Place, Chat | None])
+
+    def shared(self) -> Chat | None:
+        return self._model(("llm",))
+
+    def for_stage(self, chosen: Chosen) -> Makers:
+        """What makes a stage's model: the file's, with the stage's own ``llm`` over it.
+
+        Takes ``llm`` out of the stage's settings.
+        """
+        own = "llm" in chosen.settings
+        settings: Any = chosen.settings
+        settings.pop("llm", None)
+
+        def make(value: object) -> ChatModel:
+            model = self._model((*chosen.place, "llm")) if own else self.shared()
+            if model is not None:
+                return model.booked_under(str(chosen.place[0]))
+            # What is wrong with a section is noted already.
+            if self.reading.at((*chosen.place, "llm") if own else ("llm",)) is None:
+                self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
+            return _NO_MODEL
+
+        return {ChatModel: make}
+
+    def opened(self) -> tuple[Chat, ...]:
+        return tuple(model for model in self._known.values() if model is not None)
+
+    def _model(self, place: Place) -> Chat | None:
+        if place in self._known:
+            return self._known[place]
+        shared = self.reading.mapping(("llm",))
+        given = self.reading.mapping(place)
+        section = {**self.defaults, **shared, **given}
+        named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
+
+        def make() -> Chat:
+            try:
+                settings = resolve({}, self.environ, section=section)
+                return chat_of(settings, budget=self.budget)
+            except ConfigError as error:
+                raise ConfigError(str(error).removeprefix(": llm.")) from error
+
+        # Where none is named, whoever needs one says so.
+        found = self.reading.built(place, given, make) if named or given else None
+        self._known[place] = found
+        return found
+
+
+_NO_MODEL = cast(
+    "ChatModel", SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
+)
+"""Stands in for a model that is not there, so that the other settings are looked at, too. Nobody
+calls it: a file with problems is never opened."""
 
 
 def load_pipeline(
@@ -201,11 +248,15 @@ def load_pipeline(
         models.shared()  # says what is wrong with it, also when no stage needs it
     service = LateSearch()
     pre_retrieval = _pre_retrieval(reading, models)
-    indexing = read_indexing(reading)
-    retrieval = _retrieval(reading)
-    post_retrieval = _post_retrieval(reading, models, service)
-    generation = _stage(
-        reading,
+    indexing = _indexing(reading)
+    retrieval: RetrievalStage | None = reading.stage(
+        ("retrieval",), RETRIEVALS, "retrieval", _own_retrieval, default="bm25"
+    )
+    post_retrieval = None
+    if reading.at(("post_retrieval",)) is not None:
+        resources = Resources(service=service, chat=models.shared(), folder=reading.folder)
+        post_retrieval = read_stage(reading, ("post_retrieval",), resources)
+    generation = reading.stage(
         ("generation",),
         GENERATIONS,
         "generation",
@@ -215,14 +266,10 @@ def load_pipeline(
     )
     orchestration, own = _orchestration(reading)
     if retrieval is not None:
-        together = _Together(
-            reading=reading,
-            indexing=indexing,
-            retrieval=retrieval,
-            post_retrieval=post_retrieval,
-            generation=generation,
-        )
-        for is_wrong, place, message in together.rules():
+        for is_wrong, place, message in (
+            *_index_rules(reading, indexing, retrieval),
+            *_stage_rules(reading, retrieval, post_retrieval, generation),
+        ):
             if is_wrong:
                 reading.wrong(place, message)
     reading.finish()
@@ -242,23 +289,82 @@ def load_pipeline(
     )
 
 
-def _stage(
-    reading: PipelineFile,
-    place: Place,
-    registry: Registry,
-    what: str,
-    own: Callable[[Chosen, Path], Any],
-    *,
-    default: str | None = None,
-    models: PipelineModels | None = None,
-) -> Any:
-    """What a file chooses: settings of one of ours, or a class of the user's; None where wrong."""
-    chosen = reading.chosen(place, registry, what, default)
-    if chosen is None:
+_INDEXING = ("indexing",)
+
+
+def _indexing(reading: PipelineFile) -> Indexing:
+    """The stage, with what is right in it; what is wrong is noted."""
+    given = reading.mapping(_INDEXING)
+    named = given.pop("map", None) is not None
+    mapping = reading.section((*_INDEXING, "map"), FieldMapping) if named else None
+    settings: IndexingSettings | None = reading.built(
+        _INDEXING, given, lambda: from_settings(IndexingSettings, given, where="indexing")
+    )
+    if settings is None:
+        return Indexing()
+    settings = replace(settings, map=mapping)
+    if settings.corpus is not None and not (reading.folder / settings.corpus).exists():
+        place = (*_INDEXING, "corpus")
+        reading.wrong(place, f"there is no file or folder '{settings.corpus}'")
+    name, own = _named(settings.embedder)
+    by_words = reading.retrieval_name == "sparse"
+    in_memory = settings.store == IndexingSettings().store
+    # Nobody else may want vectors: the file says so, or the store ends with the run.
+    left_open = settings.embedder is None or (in_memory and "embedder" not in given)
+    if settings.map is None and by_words and left_open:
+        name = NO_EMBEDDER
+
+    def part(key: str, make: Callable[[], Any]) -> Any:
+        return reading.built((*_INDEXING, key), reading.at((*_INDEXING, key)), make)
+
+    if settings.map is None:
+        part("store", lambda: check_store_address(settings.store))
+    return Indexing(
+        settings=settings,
+        chunker=part("chunker", lambda: _chunker(reading, settings.chunker)),
+        embedder=part("embedder", lambda: _embedder(reading, name, own)),
+        embedder_name=name,
+        embedder_settings=own,
+    )
+
+
+def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+    """The name of an implementation and its settings; no name when there is none."""
+    if given is None or isinstance(given, str):
+        return given or "", {}
+    settings = {str(key): value for key, value in given.items()}
+    return str(settings.pop("name", "")), settings
+
+
+def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Embedder | None:
+    if not name:
+        return None  # whether one is needed is checked with the retrieval
+    if is_own(name) and name.partition(":")[0] not in EMBEDDERS.targets():
+        return embedder_of_target(name, settings, search_path=reading.folder)
+    try:
+        return open_embedder(name, **settings)
+    except TypeError as error:
+        raise ConfigError(f"embedder '{name}': {error}") from error
+
+
+def _chunker(reading: PipelineFile, given: str | Mapping[str, Any] | None) -> Chunker | None:
+    if given is None:
         return None
-    if chosen.own:
-        return reading.built(place, chosen.settings, lambda: own(chosen, reading.folder))
-    return reading.made(chosen, None if models is None else models.for_stage(chosen))
+    name, settings = _named(given)
+    if is_own(name):
+        made = built_own(name, settings, folder=reading.folder)
+        if not hasattr(made, "pieces"):
+            raise ConfigError(f"'{name}' is not a chunker: it lacks pieces(document)")
+        return cast("Chunker", made)
+    CHUNKERS.load(name)
+    size = from_settings(ChunkSize, settings, where="chunker", made={TokenCounter: _counter})
+    return make_chunker(name, cast("ChunkSize", size))
+
+
+def _counter(value: object) -> TokenCounter:
+    if not isinstance(value, str):
+        raise ConfigError(f"chunker: counter must be a text, not {value!r}")
+    return token_counter(value)
 
 
 def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieval:
@@ -273,9 +379,7 @@ def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieva
         place = (*place, "transforms")
         listed = section.get("transforms")
     found = [
-        _stage(
-            reading, (*place, at), QUERY_TRANSFORMS, "a transform", _own_transform, models=models
-        )
+        reading.stage((*place, at), QUERY_TRANSFORMS, "a transform", _own_transform, models=models)
         for at, _ in enumerate([] if listed is None else reading.items(place))
     ]
     transforms = tuple(one for one in found if one is not None)
@@ -296,17 +400,6 @@ def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
     return made
 
 
-def _retrieval(reading: PipelineFile) -> RetrievalStage | None:
-    """The settings of stage 3; None when they are wrong."""
-    place: Place = ("retrieval",)
-    found = _stage(reading, place, RETRIEVALS, "retrieval", _own_retrieval, default="bm25")
-    if found is None or isinstance(found, RetrievalStage):
-        return found
-    name = f"{RetrievalStage.__module__}.{RetrievalStage.__name__}"
-    reading.wrong(place, f"'{type(found).__name__}' does not inherit {name}")
-    return None
-
-
 def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
     settings = dict(chosen.settings)
     top_k = converted(settings.pop("top_k", 5), int, "top_k")
@@ -321,28 +414,119 @@ def _own_generator(chosen: Chosen, folder: Path) -> OwnGenerator:
     return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
 
 
-def _post_retrieval(
-    reading: PipelineFile, models: PipelineModels, service: LateSearch
-) -> PostRetrieval | None:
-    if reading.at(("post_retrieval",)) is None:
-        return None
-    resources = Resources(service=service, chat=models.shared(), folder=reading.folder)
-    return read_stage(reading, ("post_retrieval",), resources)
-
-
 def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
     """The settings, and what makes a RAG of the user's, where there is one."""
     place = ("orchestration",)
     chosen = reading.chosen(place, ORCHESTRATIONS, "orchestration", default="sequential")
     if chosen is None:
         return Orchestration(), None
-    if not chosen.own:
-        return reading.made(chosen, target=Orchestration) or Orchestration(), None
-    shared = {one.name for one in fields(Orchestration)}
-    settings = {key: value for key, value in chosen.settings.items() if key in shared}
-    rest = {key: value for key, value in chosen.settings.items() if key not in shared}
-    found = reading.made(replace(chosen, settings=settings), target=Orchestration)
-    own = reading.built(
-        place, None, lambda: own_orchestration(chosen.name, rest, folder=reading.folder)
+    own, rest, name = None, dict(chosen.settings), chosen.name
+    if chosen.own:
+        names = {one.name for one in fields(Orchestration)}
+        shared = {key: rest.pop(key) for key in chosen.settings if key in names}
+        own = reading.built(
+            place, None, lambda: own_orchestration(name, rest, folder=reading.folder)
+        )
+        chosen = replace(chosen, settings=shared, target=Orchestration)
+    return reading.made(chosen) or Orchestration(), own
+
+
+def _index_rules(
+    reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage
+) -> Iterator[Rule]:
+    """What the section 'indexing', right by itself, has no use for with a retrieval."""
+    section, name = reading.named("indexing"), reading.retrieval_name
+    if isinstance(retrieval, OwnRetrieval):
+        yield section, ("indexing",), "retrieval is a class of your own: it brings its own index"
+        return
+    if section.get("map") is not None:
+        yield from _foreign_rules(section, name, indexing, retrieval)
+        return
+    yield (
+        getattr(retrieval, "native_filter", None),
+        ("retrieval", "native_filter"),
+        "only a collection that ragbench did not fill (indexing: map) takes filters in the "
+        "store's own syntax: use 'filters'",
     )
-    return found or Orchestration(), own
+    for key in ("store", "collection", "embedder"):
+        yield (
+            key in section and not retrieval.uses_store,
+            ("indexing", key),
+            f"'{key}' has no use with {name}, which uses no store: leave it out, or take "
+            "dense, sparse or hybrid retrieval",
+        )
+    yield (
+        section.get("embedder", "") is None and not indexing.embedder and retrieval.uses_store,
+        ("indexing", "embedder"),
+        "search by meaning needs vectors: name an embedder, or take sparse retrieval",
+    )
+
+
+def _foreign_rules(
+    section: Mapping[str, object], name: str, indexing: Indexing, retrieval: RetrievalStage
+) -> Iterator[Rule]:
+    """What cannot be said of a collection that ragbench did not fill."""
+    mapped = ("indexing", "map")
+    for key in ("corpus", "chunker"):
+        yield (
+            key in section,
+            ("indexing", key),
+            f"'{key}' is there to fill a collection, 'map' to read one that is filled: leave "
+            "one of both out",
+        )
+    try:
+        check_foreign_address(indexing.settings.store)
+    except ConfigError as error:
+        yield True, ("indexing", "store" if "store" in section else "map"), str(error)
+    missing = "'map' needs the name of a collection: add 'collection: NAME'"
+    yield not section.get("collection"), mapped, missing
+    yield (
+        section.get("embedder") is None and name != "sparse",
+        mapped,
+        "'map' needs what the collection's vectors were made by: add 'embedder: NAME'",
+    )
+    yield (
+        not retrieval.uses_store,
+        ("retrieval",),
+        "this retrieval reads no collection that ragbench did not fill: take dense, sparse or "
+        "hybrid",
+    )
+    yield (
+        retrieval.uses_store and retrieval.gives_embeddings,
+        ("retrieval", "embeddings"),
+        "the vectors of a collection that ragbench did not fill are not read: leave "
+        "'embeddings' out",
+    )
+
+
+def _stage_rules(
+    reading: PipelineFile,
+    retrieval: RetrievalStage,
+    post_retrieval: PostRetrieval | None,
+    generation: Any,
+) -> Iterator[Rule]:
+    """What the later stages cannot ask of a retrieval."""
+    operators = () if post_retrieval is None else post_retrieval.operators
+    wanted: int = getattr(generation, "max_contexts", None) or 0
+    yield (
+        wanted > retrieval.top_k and not any(one.name.startswith("merge") for one in operators),
+        ("generation", "max_contexts"),
+        f"max_contexts is {wanted}, and retrieval gives at most {retrieval.top_k} (top_k)",
+    )
+    asked = reading.named("generation").get("word_weights") == "corpus"
+    whose = "your own" if isinstance(retrieval, OwnRetrieval) else reading.retrieval_name
+    yield (
+        asked and not retrieval.knows_word_weights,
+        ("generation", "word_weights"),
+        f"what words are worth in the corpus is not known to {whose} retrieval",
+    )
+    listed = ("operators",) if reading.named("post_retrieval") else ()
+    for position, operator in enumerate(operators):
+        reranker = operator.reranker if isinstance(operator, Rerank) else None
+        yield (
+            getattr(reranker, "needs_embeddings", False) and not retrieval.gives_embeddings,
+            ("post_retrieval", *listed, position),
+            f"the reranker {getattr(reranker, 'name', '')} compares embeddings, and retrieval "
+            "gives none: take dense or hybrid retrieval with 'embeddings: true', or another "
+            "reranker",
+        )

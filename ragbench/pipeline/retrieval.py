@@ -1,43 +1,55 @@
-"""Retrieval over a store: by meaning, by words, or both."""
+"""Retrieval over a store, whoever filled it: by meaning, by words, or both."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ragbench.core.filter_form import parse_filters
-from ragbench.core.filters import Filter
-from ragbench.embedders.embedder import Embedder
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import filters_to_json, parse_filters
+from ragbench.core.filters import And, Equals, Filter, matches
+from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
+from ragbench.ledger.content import path_content
 from ragbench.pipeline.documents import Documents, Indexing, make_chunker
-from ragbench.pipeline.index import index_documents
-from ragbench.pipeline.search_engine import RetrievalEngine, check_index
+from ragbench.pipeline.gold import Gold, SearchVariant
+from ragbench.pipeline.index import index_documents, words_of
+from ragbench.pipeline.pre_retrieval import SearchQuery
+from ragbench.pipeline.search_engine import Collection, check_index
 from ragbench.pipeline.sparse_index import SparseStrategy, StoredWordsStrategy, sparse_cache_folder
 from ragbench.pipeline.stages import RetrievalStage, WordWeights
-from ragbench.pipeline.store_retriever import StoreRetriever, fusion_of, open_foreign_retriever
 from ragbench.pipeline.strategies import (
+    DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
+    Search,
     Strategy,
     StrategyName,
     dense_of,
     exactly,
     filter_problem,
+    hybrid,
 )
-from ragbench.pipeline.writing import words_of
 from ragbench.post.operator import Positive, Weight
+from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.collection import OwnCollection
 from ragbench.stores.database import Database
+from ragbench.stores.record import searched_fields
 from ragbench.stores.registry import open_database
 
 _PATIENCE = 10.0
 """Seconds that a pipeline waits for another one that looks whether its corpus has changed."""
 _CHECKED = 50
 """Chunks that an approximate index is tried with when a pipeline is opened."""
+_CHUNKS_OF_A_DOCUMENT = 1000
+_CANDIDATES = 20
+"""Chunks that are looked at for a gold text, of each way to search for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,12 +94,7 @@ class StoreRetrieval(RetrievalStage):
         the file names, and is taken as it is when it names none, or when ragbench did not fill it.
         """
         if indexing.settings.map is not None:
-            return open_foreign_retriever(
-                indexing,
-                self.engine_settings(),
-                filters=self.parsed_filters(),
-                native_filter=self.native_filter,
-            )
+            return self._opened_foreign(indexing)
         embedder = indexing.embedder
         if embedder is None:
             raise ConfigError(f"{self.strategy} retrieval needs an embedder")
@@ -95,16 +102,14 @@ class StoreRetrieval(RetrievalStage):
             stack.callback(embedder.close)
             database = open_database(indexing.settings.store)
             stack.callback(database.close)
-            collection = _indexed(database, documents, indexing, embedder)
-            engine = stack.enter_context(
-                RetrievalEngine(
-                    database,
-                    embedder=embedder,
-                    settings=self.engine_settings(),
-                    sparse_folder=sparse_cache_folder(os.environ),
-                )
+            opened = Collection(
+                store=database.open(_indexed(database, documents, indexing, embedder)),
+                settings=self.engine_settings(),
+                given=embedder,
+                sparse_folder=sparse_cache_folder(os.environ),
             )
-            opened = engine.collection(collection)
+            stack.callback(opened.close)
+            opened.check_complete()
             strategy = opened.strategy(self.strategy)
             by_words = strategy.sparse if isinstance(strategy, HybridStrategy) else strategy
             chunks, weights, kept = opened.identity.digest, None, dict[str, object]()
@@ -123,16 +128,77 @@ class StoreRetrieval(RetrievalStage):
                 identity={
                     "method": self.strategy,
                     **{name: getattr(self, name) for name in names},
-                    **fusion_of(strategy),
+                    **(strategy.identity if isinstance(strategy, HybridStrategy) else {}),
                     "chunks": chunks,
                     "embedder": dict(opened.identity.embedder),
                     "calibration": dict(opened.identity.calibration),
                     **kept,
                 },
-                opening=_notes(self, opened.store, strategy),
+                opening=self._notes(opened.store, strategy),
                 closing=stack.pop_all(),
                 word_weights=weights,
                 gives_embeddings=self.gives_embeddings,
+            )
+
+    def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
+        """What a report says of the search: a filter that nothing passes, what an index misses."""
+        problem = filter_problem(store, self.parsed_filters())
+        notes = [] if problem is None else [f"Warning: {problem}"]
+        dense = dense_of(strategy)
+        if dense is not None and exactly(dense) is not None and store.count() > 1:
+            notes.append(str(check_index(store, queries=_CHECKED, effort=dense.effort)))
+        return notes
+
+    def _opened_foreign(self, indexing: Indexing) -> StoreRetriever:
+        """The collection that the file names, as it is."""
+        embedder, named, filters = indexing.embedder, indexing.settings, self.parsed_filters()
+        path = Path(named.store.partition(":")[2])
+        local = "://" not in named.store and path.exists()
+        content = path_content(path).digest if local else None  # before some engines write there
+        with ExitStack() as stack:
+            if embedder is not None:
+                stack.callback(embedder.close)
+            collection = stack.enter_context(
+                attach(named.store, named.collection, named.map, native_filter=self.native_filter)
+            )
+            strategy = foreign_strategy(
+                collection,
+                embedder,
+                embedder_name=indexing.embedder_name,
+                settings=self.engine_settings(),
+            )
+            problems = (
+                filter_problem(collection, filters),
+                vector_problem(collection, strategy, embedder_name=indexing.embedder_name),
+            )
+            used = embedder is not None and self.strategy != "sparse"
+            return StoreRetriever(
+                store=collection,
+                method=self.strategy,
+                strategy=strategy,
+                embedder=embedder,
+                threshold=self.score_threshold,
+                filters=filters,
+                # Of a server's rows their number alone is known.
+                identity={
+                    "method": self.strategy,
+                    **(strategy.identity if isinstance(strategy, HybridStrategy) else {}),
+                    "filters": None if filters is None else filters_to_json(filters),
+                    "native_filter": self.native_filter,
+                    "store": collection.address,
+                    "collection": collection.name,
+                    "rows": collection.count(),
+                    **({} if content is None else {"content": content}),
+                    "read_as": collection.described(),
+                    "score_threshold": self.score_threshold,
+                    "embedder": dict(embedder.identity) if embedder and used else {},
+                },
+                opening=[
+                    f"read as: {collection.described()}",
+                    *collection.guesses(),
+                    *(f"Warning: {problem}" for problem in problems if problem is not None),
+                ],
+                closing=stack.pop_all(),
             )
 
 
@@ -185,24 +251,13 @@ class HybridRetrieval(DenseRetrieval):
     """How many chunks of each ranking are fused."""
 
 
-def _notes(settings: StoreRetrieval, store: OwnCollection, strategy: Strategy) -> tuple[str, ...]:
-    """What a report says of the search: a filter that lets nothing pass, what an index misses."""
-    given = settings.parsed_filters()
-    problem = filter_problem(store, store.info().dimension, given)
-    notes = [] if problem is None else [f"Warning: {problem}"]
-    dense = dense_of(strategy)
-    if dense is not None and exactly(dense) is not None and store.count() > 1:
-        notes.append(str(check_index(store, queries=_CHECKED, effort=dense.effort)))
-    return tuple(notes)
-
-
 def _indexed(
     database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
 ) -> str:
     """The collection's name; its chunks are those of the corpus."""
     corpus = indexing.settings.corpus
     collection = indexing.settings.collection or ("corpus" if corpus is None else Path(corpus).stem)
-    if documents.source is not None or indexing.is_in_memory:
+    if documents.source is not None or indexing.settings.store == "memory:":
         read, chunker = documents.read(), indexing.chunker or make_chunker()
         index_documents(
             read,
@@ -216,3 +271,208 @@ def _indexed(
             patience=_PATIENCE,
         )
     return collection
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreRetriever:
+    """See `ragbench.pipeline.stages.Retriever`."""
+
+    store: OwnCollection | ForeignCollection
+    method: StrategyName
+    strategy: Strategy
+    embedder: Embedder | None
+    """None where the search needs none."""
+    threshold: float | None
+    filters: Filter | None
+    identity: Mapping[str, object]
+    opening: Sequence[str]
+    """Notes that are known when it is opened."""
+    closing: ExitStack
+    word_weights: WordWeights | None = None
+    gives_embeddings: bool = False
+    """Whether results carry the vectors of query and chunks."""
+    takes_batches: bool = True
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return {"retriever": self.method}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return [*self.opening, *(f"Warning: {line}" for line in self.store.warnings())]
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
+        found: list[list[Chunk]] = [[] for _ in queries]
+        for kind in dict.fromkeys(query.kind for query in queries):
+            places = [at for at, query in enumerate(queries) if query.kind == kind]
+            texts = [queries[at].text for at in places]
+            rankings = self.strategy.retrieve(texts, replace(search, kind=kind))
+            for at, chunks in zip(places, rankings, strict=True):
+                found[at] = self._with_vectors(chunks)
+        return found
+
+    def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
+        """See `ragbench.pipeline.gold.Searched`: by its document, its id, and its text."""
+        import numpy as np
+
+        store, filters = self.store, self.filters if filtered else None
+        document = gold.document_id if gold.id is None else gold.id
+        found: list[Chunk] | None = None
+        if document is not None and store.has_documents:
+            wanted: Filter = Equals(field="document_id", value=document)
+            wanted = wanted if filters is None else And(filters=(wanted, filters))
+            anything = np.ones((1, store.dimension), dtype=np.float32)
+            found = store.search(anything, k=_CHUNKS_OF_A_DOCUMENT, filters=wanted)[0]
+        if document is not None and isinstance(store, OwnCollection):
+            kept = store.get([document]).values()
+            passing = [one for one in kept if not filters or matches(filters, searched_fields(one))]
+            found = [*(found or ()), *passing]
+        if gold.text.strip() and not any(map(gold.is_held_by, found or ())):
+            ways: list[Strategy] = []
+            if self.embedder is not None:
+                ways.append(DenseStrategy(store=store, embedder=self.embedder, calibration=None))
+            if isinstance(store, ForeignCollection) and store.words is not None:
+                ways.append(StoreWordsStrategy(collection=store))
+            search = Search(k=_CANDIDATES, filters=filters, kind="passage")
+            more = [one for way in ways for one in way.retrieve([gold.text], search)[0]]
+            found = [*(found or ()), *more]
+        return found
+
+    def variant(self, variant: SearchVariant) -> StoreRetriever | None:
+        if variant is SearchVariant.PLAIN:
+            return self
+        if variant is SearchVariant.EXACT:
+            strategy = exactly(self.strategy)
+            return None if strategy is None else replace(self, strategy=strategy)
+        unlimited = replace(self, threshold=-math.inf)
+        if variant is SearchVariant.UNLIMITED:
+            limits = isinstance(self.store, OwnCollection) or self.threshold is not None
+            return unlimited if limits else None
+        if self.filters is None and self.store.native_filter is None:
+            return None
+        every = self.store.unfiltered()
+        return replace(unlimited, store=every, strategy=_over(self.strategy, every), filters=None)
+
+    def query_embedding(self, query: str) -> Sequence[float] | None:
+        if not self.gives_embeddings or self.embedder is None or not query.strip():
+            return None
+        vector: list[float] = self.embedder.embed_queries([query])[0].tolist()
+        return vector
+
+    def close(self) -> None:
+        self.closing.close()
+
+    def _with_vectors(self, chunks: list[Chunk]) -> list[Chunk]:
+        if not self.gives_embeddings or isinstance(self.store, ForeignCollection):
+            return chunks
+        vectors = self.store.vectors([chunk.id for chunk in chunks])
+        return [
+            replace(chunk, metadata={**chunk.metadata, "embedding": vectors[chunk.id].tolist()})
+            for chunk in chunks
+        ]
+
+
+def _over(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
+    """The same search over another view of a foreign collection."""
+    if isinstance(store, OwnCollection):
+        return strategy
+    if isinstance(strategy, DenseStrategy):
+        return replace(strategy, store=store)
+    if isinstance(strategy, HybridStrategy):
+        dense, sparse = _over(strategy.dense, store), _over(strategy.sparse, store)
+        return replace(strategy, dense=dense, sparse=sparse)
+    return StoreWordsStrategy(collection=store)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreWordsStrategy:
+    """The rows that the store itself ranks by words; scores are the store's."""
+
+    collection: ForeignCollection
+
+    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        texts = [readable_text(query) for query in queries]
+        found = self.collection.search_words(texts, k=search.k, filters=search.filters)
+        least = -math.inf if search.threshold is None else search.threshold
+        return [[chunk for chunk in one if (chunk.score or 0.0) >= least] for one in found]
+
+
+def foreign_strategy(
+    collection: ForeignCollection,
+    embedder: Embedder | None,
+    *,
+    embedder_name: str,
+    settings: RetrievalSettings,
+) -> Strategy:
+    """Retrieval from a collection that ragbench did not fill; scores are the store's."""
+    words = StoreWordsStrategy(collection=collection)
+    if settings.strategy != "dense":
+        collection.search_words([], k=1)  # says what is missing
+    if settings.strategy == "sparse":
+        return words
+    if embedder is None:
+        raise ConfigError("name what made the collection's vectors: an embedder is needed")
+    if embedder.dimension != collection.dimension:
+        raise ConfigError(
+            f"the collection '{collection.name}' keeps vectors of {collection.dimension} "
+            f"dimensions, the embedder '{embedder_name}' makes such of {embedder.dimension}: name "
+            "the embedder that the collection was filled with"
+        )
+    dense = DenseStrategy(
+        store=collection, embedder=embedder, calibration=None, effort=settings.effort
+    )
+    return dense if settings.strategy == "dense" else hybrid(dense, words, settings)
+
+
+# Whether an embedder makes the vectors that a collection holds. Many models give vectors of one
+# length. Searched with another one's, a collection answers at random, with scores that look like
+# any others. So some of its chunks are searched by their own texts first: each must find itself.
+
+_CHUNKS = 16
+_FEWEST = 8
+"""Fewer different texts show nothing."""
+_AMONG = 3
+"""A chunk may have a twin, or an approximate index miss a neighbour."""
+_ROWS = 10 * _AMONG
+"""With other vectors one chunk of ten is found in so few rows."""
+_FOUND = 0.5
+_SAME = 0.97
+"""Cosine: quantised vectors and models reach it, a forgotten prefix or title does not."""
+
+
+def vector_problem(
+    collection: ForeignCollection, strategy: Strategy, *, embedder_name: str
+) -> str | None:
+    """What is wrong with the embedder of a search; None where it fits, or none is used."""
+    dense = dense_of(strategy)
+    view = collection.on_trial()
+    known = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
+    if dense is None or len(known) < _FEWEST or collection.count() < _ROWS:
+        return None
+    # The shorter half, spread over it: long ones take long and show no more.
+    shorter = sorted(known, key=lambda text: (len(text), text))[: max(_FEWEST, len(known) // 2)]
+    texts = shorter[:: max(1, len(shorter) // _CHUNKS)][:_CHUNKS]
+    ranked = view.search(dense.embedder.embed_passages([*map(readable_text, texts)]), k=_AMONG)
+    own = [
+        next((chunk.score for chunk in hits if chunk.text == text), None)
+        for text, hits in zip(texts, ranked, strict=True)
+    ]
+    found = [score for score in own if score is not None]
+    if len(found) < _FOUND * len(texts):
+        return (
+            f"of {len(texts)} chunks that were searched by their own texts {len(found)} are among "
+            f"the first {_AMONG}: '{embedder_name}' hardly made the vectors of "
+            f"'{collection.name}', or not of its field '{collection.mapping.text}', so what it "
+            "finds says nothing. Name the embedder that the collection was filled with, or the "
+            "text that it read (--map text=FIELD)"
+        )
+    cosine = statistics.median(found) if collection.space.metric == "cosine" else 1.0
+    if cosine < _SAME:
+        return (
+            f"the vectors of '{collection.name}' are not those that '{embedder_name}' makes of the "
+            f"same texts (cosine {cosine:.2f}, the median of {len(found)} chunks): they were "
+            "made of other text (with a title, cut), with another prefix or pooling, or by another "
+            "version"
+        )
+    return None

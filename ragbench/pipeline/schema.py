@@ -54,22 +54,14 @@ def _llm() -> dict[str, Any]:
 def _indexing() -> dict[str, Any]:
     schema = schema_of_settings(IndexingSettings)
     size = schema_of_settings(ChunkSize, WRITTEN)["properties"]
+    text = {"type": "string"}
     named = {"type": "object", "required": ["name"]}
-    schema["properties"]["chunker"] |= {
-        "anyOf": [
-            {"enum": list(CHUNKERS.targets())},
-            {"type": "string", "pattern": _OWN},
-            {**named, "properties": {"name": {"type": "string"}, **size}},
-            {"type": "null"},
-        ]
-    }
-    schema["properties"]["embedder"] |= {
-        "anyOf": [
-            {"type": "string"},
-            {**named, "properties": {"name": {"type": "string"}}},
-            {"type": "null"},
-        ]
-    }
+    chunkers = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": _OWN}]
+    forms: dict[str, tuple[list[Any], dict[str, Any]]]
+    forms = {"chunker": (chunkers, size), "embedder": ([text], {})}
+    for key, (names, settings) in forms.items():
+        whole = {**named, "properties": {"name": text, **settings}}
+        schema["properties"][key] |= {"anyOf": [*names, whole, {"type": "null"}]}
     return schema
 
 
@@ -110,11 +102,7 @@ def _operators() -> list[dict[str, Any]]:
         action, dot, kind = name.partition(".")
         named = {"action": {"const": action}} | ({"type": {"const": kind}} if dot else {})
         found.append(_with_names(schema_of_settings(OPERATORS.load(name), WRITTEN), named))
-    common = {
-        key: value
-        for key, value in schema_of_settings(Rerank)["properties"].items()
-        if key != "reranker"
-    }
+    common = schema_of_settings(Rerank)["properties"]
     for name in RERANKERS.targets():
         schema = schema_of_settings(RERANKERS.load(name), WRITTEN)
         schema.setdefault("properties", {}).update(common)

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any, Self
 
 from ragbench.core.chunk import Chunk
@@ -66,7 +65,7 @@ class Collection:
         """Refuses a collection whose indexing did not come to its end."""
         if not self.store.info().complete:
             raise StoreError(
-                f"the collection '{self.store.info().name}' is not complete: its indexing was "
+                f"the collection '{self.store.name}' is not complete: its indexing was "
                 "interrupted or is still going on. Run the same 'ragbench index' again to continue "
                 "it, or allow incomplete collections"
             )
@@ -83,32 +82,26 @@ class Collection:
         return IndexIdentity.from_json(info.identity, collection=info.name)
 
     @cached_property
-    def _embedder(self) -> Embedder:
-        embedder = self.given
-        if embedder is None:
-            settings = self.identity.embedder_settings
-            embedder = open_embedder(self.identity.embedder_name, **settings)
-            self._own.append(embedder)
-        if dict(embedder.identity) != dict(self.identity.embedder):
-            raise ConfigError(
-                f"the collection '{self.store.info().name}' was built with another embedder than "
-                f"the one at hand: built with {self.identity.embedder}, at hand is "
-                f"{embedder.identity}. Use that one, or index the corpus anew under another name"
-            )
-        return embedder
-
-    @cached_property
     def _dense(self) -> DenseStrategy:
-        if self.identity.embedder_name == NO_EMBEDDER:
+        made, embedder = self.identity, self.given
+        if made.embedder_name == NO_EMBEDDER:
             raise ConfigError(
-                f"the collection '{self.store.info().name}' was indexed with no embedder: search "
-                "it by words (sparse), or index the corpus with an embedder under another name"
+                f"the collection '{self.store.name}' was indexed with no embedder: search it by "
+                "words (sparse), or index the corpus with an embedder under another name"
             )
-        embedder = self._embedder
+        if embedder is None:
+            embedder = open_embedder(made.embedder_name, **made.embedder_settings)
+            self._own.append(embedder)
+        if dict(embedder.identity) != dict(made.embedder):
+            raise ConfigError(
+                f"the collection '{self.store.name}' was built with another embedder than the one "
+                f"at hand: built with {made.embedder}, at hand is {embedder.identity}. Use that "
+                "one, or index the corpus anew under another name"
+            )
         return DenseStrategy(
             store=self.store,
             embedder=embedder,
-            calibration=CosineScale.from_json(self.identity.calibration),
+            calibration=CosineScale.from_json(made.calibration),
             effort=self.settings.effort,
         )
 
@@ -117,19 +110,14 @@ class Collection:
         if self.store.words is not None:
             self.store.words.check(self.store.info().name)
             return StoredWordsStrategy(store=self.store, words=self.store.words)
-        return SparseStrategy(store=self.store, index=self._index())
-
-    def _index(self) -> SparseIndex:
-        info = self.store.info()
-        digest = self.identity.digest
-        count = self.store.count()
-        worth = count >= _WORTH_KEEPING and bool(digest) and info.complete
-        if self.sparse_folder is None or not worth:
-            return SparseIndex.build(self.store)
+        info, count, digest = self.store.info(), self.store.count(), self.identity.digest
+        if not self.sparse_folder or count < _WORTH_KEEPING or not digest or not info.complete:
+            return SparseStrategy(store=self.store, index=SparseIndex.build(self.store))
         # Named by what it is made of alone: the same chunks in another store are the same words.
         key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
         folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
-        return kept_index(folder, lambda: SparseIndex.build(self.store))
+        index = kept_index(folder, lambda: SparseIndex.build(self.store))
+        return SparseStrategy(store=self.store, index=index)
 
 
 @dataclass(eq=False)
@@ -180,9 +168,13 @@ class RetrievalEngine:
         strategy: StrategyName | None = None,
     ) -> list[list[Chunk]]:
         """`search` for several questions, in their order."""
-        search = self._search(top_k, score_threshold, filters)
-        collection = self.collection(dataset_id)
-        retrieve = collection.strategy(strategy or self.settings.strategy).retrieve
+        given = {"top_k": top_k, "score_threshold": score_threshold}
+        asked: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        settings = replace(self.settings, **asked)
+        if isinstance(filters, Mapping):
+            filters = parse_filters(filters) if filters else None
+        search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
+        retrieve = self.collection(dataset_id).strategy(strategy or settings.strategy).retrieve
         return retrieve(query_texts, search) if query_texts else []
 
     def collection(self, dataset_id: str) -> Collection:
@@ -213,26 +205,8 @@ class RetrievalEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _search(
-        self,
-        top_k: int | None,
-        score_threshold: float | None,
-        filters: Mapping[str, Any] | Filter | None,
-    ) -> Search:
-        given = {"top_k": top_k, "score_threshold": score_threshold}
-        asked: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
-        settings = replace(self.settings, **asked)
-        if isinstance(filters, Mapping):
-            filters = parse_filters(filters) if filters else None
-        return Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
 
 
 def open_engine(
@@ -306,50 +280,30 @@ def check_index(
     """Searches for some of a collection's chunks by the store's index and exactly."""
     if k < 1 or queries < 1:
         raise ConfigError(f"k and queries must be at least 1, found {k} and {queries}")
-    info = store.info()
-    if store.is_exact:
-        return _result(info.name, store.count(), k, is_exact=True)
-    ids = sorted(store.digests())
-    if len(ids) < 2:
-        raise StoreError(f"the collection '{info.name}' has fewer than two chunks: nothing to find")
-    drawn = sorted(Random(seed).sample(ids, min(queries, len(ids))))
-    vectors = store.vectors(drawn)
-    import numpy as np
+    pairs: list[tuple[list[Chunk], ...]] = []
+    if not store.is_exact:
+        import numpy as np
 
-    rows = np.stack([vectors[id_] for id_ in drawn])
-    found = store.search(rows, k=k + 1, effort=effort)
-    exact = store.search(rows, k=k + 1, effort=Effort(exact=True))
-    pairs = [
-        (_others(some, id_), _others(all_, id_))
-        for id_, some, all_ in zip(drawn, found, exact, strict=True)
-    ]
-    return _result(info.name, len(ids), k, pairs)
-
-
-def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
-    """How much of the exact first `k` a search finds among its own first `k`."""
-    wanted = {chunk.id for chunk in exact[:k]}
-    return len(wanted & {chunk.id for chunk in found[:k]}) / len(wanted) if wanted else 1.0
-
-
-def _others(chunks: list[Chunk], id_: str) -> list[Chunk]:
-    return [chunk for chunk in chunks if chunk.id != id_]
-
-
-def _result(
-    name: str,
-    chunks: int,
-    k: int,
-    pairs: Sequence[tuple[list[Chunk], list[Chunk]]] = (),
-    *,
-    is_exact: bool = False,
-) -> IndexCheck:
+        ids = sorted(store.digests())
+        if len(ids) < 2:
+            raise StoreError(
+                f"the collection '{store.name}' has fewer than two chunks: nothing to find"
+            )
+        drawn = sorted(Random(seed).sample(ids, min(queries, len(ids))))
+        vectors = store.vectors(drawn)
+        rows = np.stack([vectors[id_] for id_ in drawn])
+        found = store.search(rows, k=k + 1, effort=effort)
+        exact = store.search(rows, k=k + 1, effort=Effort(exact=True))
+        pairs = [
+            tuple([chunk for chunk in chunks if chunk.id != id_] for chunks in (some, whole))
+            for id_, some, whole in zip(drawn, found, exact, strict=True)
+        ]
     shares = [share_found(some, wanted, k) for some, wanted in pairs]
     interval = mean_interval(shares, bounds=(0.0, 1.0))
     return IndexCheck(
-        collection=name,
-        chunks=chunks,
-        is_exact=is_exact,
+        collection=store.name,
+        chunks=store.count(),
+        is_exact=store.is_exact,
         k=k,
         queries=len(pairs),
         overlap=1.0 if interval.mean is None else interval.mean,
@@ -358,3 +312,9 @@ def _result(
         differing=sum(share < 1 for share in shares),
         first_lost=sum(share_found(some, wanted, 1) < 1 for some, wanted in pairs),
     )
+
+
+def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
+    """How much of the exact first `k` a search finds among its own first `k`."""
+    wanted = {chunk.id for chunk in exact[:k]}
+    return len(wanted & {chunk.id for chunk in found[:k]}) / len(wanted) if wanted else 1.0

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 from uuid import uuid4
+
+import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, matcher
-from ragbench.errors import StoreError, warn
+from ragbench.errors import warn
 from ragbench.pipeline.bm25 import Bm25Scores
 from ragbench.pipeline.strategies import Search
 from ragbench.stores.collection import OwnCollection
@@ -25,10 +26,6 @@ from ragbench.stores.record import searched_fields, similarity
 from ragbench.stores.words import WordsForm, WordVector, word_number
 from ragbench.text.language import function_words, guess_language
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 INDEX_FORM = 2
 """Changes with what a kept index holds."""
@@ -63,27 +60,19 @@ def kept_index(folder: Path, build: Callable[[], SparseIndex]) -> SparseIndex:
         os.utime(folder)
         return index
     index = build()
-    try:
+    with suppress(OSError):
         index.save(folder)
         _prune(folder)
-    except (StoreError, OSError):
-        return index
     return index
 
 
 def _prune(newest: Path) -> None:
-    used = [(one.stat().st_mtime, _size(one), one) for one in newest.parent.iterdir()]
-    total = sum(size for _, size, _ in used)
-    for _, size, folder in sorted(used):
-        if total <= _MOST_KEPT:
-            return
-        if folder != newest:
+    total = 0
+    folders = sorted(newest.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+    for folder in folders:
+        total += sum(file.stat().st_size for file in folder.glob("*"))
+        if total > _MOST_KEPT and folder != newest:
             shutil.rmtree(folder, ignore_errors=True)
-            total -= size
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.glob("*"))
 
 
 _BATCH = 1000
@@ -92,21 +81,8 @@ _METADATA = "metadata.json"
 
 
 _LARGE = 100_000
-"""Chunks from which on a warning says what an index takes."""
-_BYTES = 50
-"""Of memory that a token takes while an index is built (100,000 chunks of 30 and of 100 words)."""
-
-
-def _told_size(chunks: int, seconds: float, tokens: float) -> str:
-    minutes = max(1, round(chunks * seconds / 60))
-    return (
-        f"BM25 is built of all {chunks:,} chunks, once, in this process: about {minutes} "
-        f"minute{'' if minutes == 1 else 's'} or more and {chunks * tokens * _BYTES / 1e9:.1f} GB "
-        "of memory, by what the first thousand took. Where that is too much, index the corpus into "
-        "Qdrant with --words store: Qdrant then ranks by the same scores, and nothing is built. Or "
-        "let another store rank by its own formula, so with other scores and another order "
-        "(PostgreSQL, Milvus, Elasticsearch, OpenSearch; docs/stores.md, 'Sparse and hybrid')"
-    )
+"""Chunks from which on a warning says what an index takes: a minute and more for so many, and 50
+bytes of memory a word."""
 
 
 class SparseIndex:
@@ -124,8 +100,8 @@ class SparseIndex:
     ) -> None:
         self._ids = ids
         self._metadata = metadata
-        self._scores = scores
-        self._passing = lru_cache(maxsize=8)(self._passes)
+        self.scores = scores
+        self._passing: tuple[str, Any] = ("", None)
 
     @classmethod
     def build(
@@ -133,11 +109,18 @@ class SparseIndex:
     ) -> SparseIndex:
         """Reads all chunks of a store and indexes them; see `ragbench.pipeline.bm25.Bm25Index`.
 
-        From 100,000 chunks on, a warning says what that takes, by what the first thousand took.
+        From 100,000 chunks on, a warning says what to do where that takes too much.
         """
-        begin = time.perf_counter()
         ids = sorted(store.digests())
-        listed = time.perf_counter() - begin
+        if len(ids) >= _LARGE:
+            warn(
+                f"BM25 is built of all {len(ids):,} chunks, once, in this process, which takes "
+                "minutes and gigabytes of memory. Where that is too much, index the corpus into "
+                "Qdrant with --words store: Qdrant then ranks by the same scores, and nothing is "
+                "built. Or let another store rank by its own formula, so with other scores and "
+                "another order (PostgreSQL, Milvus, Elasticsearch, OpenSearch; docs/stores.md, "
+                "'Sparse and hybrid')"
+            )
         metadata: list[Any] = []
         tokens: list[list[str]] = []
         for start in range(0, len(ids), _BATCH):
@@ -147,9 +130,6 @@ class SparseIndex:
                 chunk = chunks[id_]
                 metadata.append(dict(searched_fields(chunk)))
                 tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
-            if start == 0 and len(ids) >= _LARGE:
-                took = time.perf_counter() - begin - listed
-                warn(_told_size(len(ids), took / len(part), sum(map(len, tokens)) / len(part)))
         return cls(ids, lambda: metadata, Bm25Scores.build(tokens, k1=k1, b=b))
 
     def save(self, folder: Path) -> None:
@@ -157,14 +137,12 @@ class SparseIndex:
         draft = folder.with_name(f".{folder.name}.{os.getpid()}.{uuid4().hex}")
         try:
             draft.mkdir(parents=True)
-            self._scores.save(draft)
-            _write(draft / _METADATA, list(self._metadata()))
-            _write(draft / _IDS, list(self._ids))
+            self.scores.save(draft)
+            (draft / _METADATA).write_bytes(orjson.dumps(self._metadata()))
+            (draft / _IDS).write_bytes(orjson.dumps(self._ids))
             # A folder of that name was written by another process in the meantime: the same one.
             if not folder.exists():
                 draft.rename(folder)
-        except OSError as error:
-            raise StoreError(f"the BM25 index cannot be written to '{folder}': {error}") from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -172,61 +150,44 @@ class SparseIndex:
     def load(cls, folder: Path) -> SparseIndex | None:
         """Reads what `save` wrote; None where there is nothing, or nothing that can be read."""
         try:
-            ids = cast("list[str]", _read(folder / _IDS))
+            ids: list[str] = orjson.loads((folder / _IDS).read_bytes())
             scores = Bm25Scores.load(folder, len(ids))
         except (OSError, ValueError, KeyError):
             return None
-        return cls(ids, lambda: cast("list[Any]", _read(folder / _METADATA)), scores)
-
-    def idf(self, token: str) -> float:
-        """The inverse document frequency of a token among the chunks; highest if unknown."""
-        return self._scores.idf(token)
+        return cls(ids, lambda: orjson.loads((folder / _METADATA).read_bytes()), scores)
 
     def search(
         self, query: str, *, k: int, threshold: float = 0.0, filters: Filter | None = None
     ) -> list[tuple[str, float]]:
         """The ids of the chunks that share a word with the query, and their scores, best first."""
         tokens = tokenise(query)
-        scores = self._scores.scores(tokens)
+        scores = self.scores.scores(tokens)
         if scores is None:
             return []
         if filters is not None:
-            scores = scores * self._passing(filters)
-        idle = function_tokens(query)
+            import numpy as np
+
+            # By what it says: to Python 1 and True are equal.
+            if self._passing[0] != repr(filters):
+                passes = map(matcher(filters), self._metadata())
+                self._passing = repr(filters), np.fromiter(passes, dtype=np.bool_)
+            scores = scores * self._passing[1]
+        idle = function_tokens(guess_language(query))
         telling = [token for token in tokens if token not in idle]
         if telling:
-            matched = self._scores.scores(telling)
+            matched = self.scores.scores(telling)
             if matched is None:
                 return []
             scores = scores * (matched > 0)
-        whole = sum(self._scores.idf(token) for token in tokens)
+        whole = sum(self.scores.idf(token) for token in tokens)
         found = [(self._ids[at], value / whole) for at, value in Bm25Scores.best(scores, k)]
         return [(id_, value) for id_, value in found if value >= threshold]
 
-    def _passes(self, filters: Filter) -> NDArray[np.bool_]:
-        import numpy as np
-
-        return np.fromiter(map(matcher(filters), self._metadata()), dtype=bool)
-
-
-def function_tokens(query: str) -> frozenset[str]:
-    """The tokens of words such as "the" and "is" in the language of a question."""
-    return _function_tokens(guess_language(query))
-
 
 @lru_cache(maxsize=16)
-def _function_tokens(language: str) -> frozenset[str]:
+def function_tokens(language: str) -> frozenset[str]:
+    """The tokens of words such as "the" and "is" in a language."""
     return frozenset(tokenise(function_words().get(language, "")))
-
-
-def _write(path: Path, value: list[Any]) -> None:
-    # Not by orjson: metadata may hold integers of any size, texts lone surrogates.
-    path.write_text(json.dumps(value, separators=(",", ":")), "ascii")
-
-
-def _read(path: Path) -> object:
-    found: object = json.loads(path.read_text("ascii"))
-    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -251,7 +212,7 @@ class SparseStrategy:
         ]
 
     def idf(self, token: str) -> float:
-        return self.index.idf(token)
+        return self.index.scores.idf(token)
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -317,7 +278,7 @@ class StoredWordsStrategy:
     @property
     def identity(self) -> Mapping[str, object]:
         """How the store keeps the words that it ranks by."""
-        return {"words": self.words.to_json()}
+        return {"words": asdict(self.words)}
 
     def _learn(self, numbers: Iterable[int]) -> None:
         new = [number for number in dict.fromkeys(numbers) if number not in self._weights]
@@ -333,7 +294,7 @@ class StoredWordsStrategy:
 
     def _asked(self, query: str, tokens: Sequence[str]) -> _Asked | None:
         """The question in numbers; None where no chunk can match."""
-        idle = function_tokens(query)
+        idle = function_tokens(guess_language(query))
         telling = {word_number(token) for token in tokens if token not in idle}
         times = Counter(map(word_number, tokens))
         held = times.keys() & self._held

@@ -174,8 +174,7 @@ GENERATIONS = Registry(
 )
 
 ORCHESTRATIONS = Registry(
-    kind="orchestrations",
-    builtin={"sequential": "ragbench.pipeline.stages:Orchestration"},
+    kind="orchestrations", builtin={"sequential": "ragbench.pipeline.stages:Orchestration"}
 )
 
 
@@ -207,24 +206,20 @@ class Searching:
 
     def results(self, questions: Sequence[str], top_k: int) -> list[RetrievalResult | Exception]:
         """For each question its chunks, or what its pre-retrieval raised."""
-        asked = [self._asked(question) for question in questions]
+        asked: list[PreRetrieved | Exception] = []
+        for question in questions:
+            try:
+                asked.append(self.pre_retrieval.run(question))
+            except LLMStoppedError:
+                raise  # no other question would fare better
+            except Exception as error:  # noqa: BLE001  # it is that question's outcome
+                asked.append(error)
         known = [one for one in asked if isinstance(one, PreRetrieved)]
         rankings = iter(self.rankings(self.retriever, known, top_k))
-        found: list[RetrievalResult | Exception] = []
-        for question, one in zip(questions, asked, strict=True):
-            if isinstance(one, Exception):
-                found.append(one)
-            else:
-                found.append(self._result(question, one, next(rankings)))
-        return found
-
-    def _asked(self, question: str) -> PreRetrieved | Exception:
-        try:
-            return self.pre_retrieval.run(question)
-        except LLMStoppedError:
-            raise  # no other question would fare better
-        except Exception as error:  # noqa: BLE001  # a question's failure is that question's outcome
-            return error
+        return [
+            one if isinstance(one, Exception) else self._result(question, one, next(rankings))
+            for question, one in zip(questions, asked, strict=True)
+        ]
 
     def rankings(
         self, retriever: Retriever, asked: Sequence[PreRetrieved], top_k: int
@@ -342,10 +337,17 @@ class PipelineRAG(RAGInterface):
         post = self.stages.post_retrieval
         if post is None:
             return found
-        return [
-            result if isinstance(result, Exception) else _processed(post, query, result)
-            for query, result in zip(queries, found, strict=True)
-        ]
+        for at, (query, result) in enumerate(zip(queries, found, strict=True)):
+            if not isinstance(result, Exception):
+                known = dict(result.metadata or {})
+                known.pop("query_embedding", None)
+                done = post_retrieved(post, query, result)
+                done = replace(done, metadata=known | dict(done.metadata or {}))
+                text = written_text(done)
+                if text is not None:
+                    done = RetrievalResult([text], metadata=done.metadata)
+                found[at] = done
+        return found
 
 
 class BatchRetrieval(PipelineRAG):
@@ -362,15 +364,3 @@ def pipeline_rag(stages: Stages) -> PipelineRAG:
     """The RAG of some stages; it takes batches where its retrieval gains by them."""
     kind = BatchRetrieval if stages.searching.takes_batches else PipelineRAG
     return kind(stages)
-
-
-def _processed(stage: PostRetrieval, query: str, result: RetrievalResult) -> RetrievalResult:
-    done = post_retrieved(stage, query, result)
-    metadata = {
-        key: value for key, value in (result.metadata or {}).items() if key != "query_embedding"
-    }
-    metadata |= done.metadata or {}
-    written = written_text(done)
-    if written is not None:
-        return RetrievalResult([written], metadata=metadata)
-    return replace(done, metadata=metadata)

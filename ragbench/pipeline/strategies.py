@@ -16,7 +16,8 @@ from ragbench.errors import ConfigError
 from ragbench.io.settings import converted
 from ragbench.post.operator import Checked, Positive, Weight
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import NORMAL, Effort, Vectors
+from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.collection import OpenCollection
 from ragbench.stores.record import searched_fields
 
 LEGS = "ranked_by"
@@ -99,6 +100,8 @@ class Search:
     """Chunks that score less are left out; None: see `RetrievalSettings.score_threshold`."""
     filters: Filter | None = None
     """What the chunks' metadata must pass."""
+    kind: Literal["query", "passage"] = "query"
+    """How what is looked for is embedded: as a question, or as the passages that are searched."""
 
 
 class Strategy(Protocol):
@@ -113,26 +116,6 @@ class Strategy(Protocol):
         ...
 
 
-class Searchable(Protocol):
-    """What finds chunks by vectors; see `ragbench.stores.collection.OwnCollection.search`."""
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether a search compares every vector."""
-        ...
-
-    def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Chunk]]:
-        """The chunks most similar to each query."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DenseStrategy:
     """The chunks whose vectors are most similar to the query's.
@@ -140,7 +123,7 @@ class DenseStrategy:
     A score is the cosine on the embedder's own scale: see `CosineScale`.
     """
 
-    store: Searchable
+    store: OpenCollection[Any]
     embedder: Embedder
     """The one that the collection was built with."""
     calibration: CosineScale | None
@@ -153,26 +136,23 @@ class DenseStrategy:
         found: list[list[Chunk]] = [[] for _ in queries]
         if not asked:
             return found
-        vectors = self.embedder.embed_queries([readable_text(queries[at]) for at in asked])
+        passage = search.kind == "passage"
+        embed = self.embedder.embed_passages if passage else self.embedder.embed_queries
+        vectors = embed([readable_text(queries[at]) for at in asked])
         rankings = self.store.search(
             vectors, k=search.k, filters=search.filters, effort=self.effort
         )
+        scale, least = self.calibration, search.threshold
         for at, chunks in zip(asked, rankings, strict=True):
-            scored = [self._scored(chunk) for chunk in chunks]
-            found[at] = self._kept(scored, search.threshold)
+            if scale is not None:
+                chunks = [replace(one, score=scale.score(one.score or 0.0)) for one in chunks]
+            if least is not None:
+                chunks = [one for one in chunks if (one.score or 0.0) >= least]
+            # On the calibrated scale 0 is the background: below it, even the best is unrelated.
+            elif scale is not None and chunks and (chunks[0].score or 0.0) < 0.0:
+                chunks = []
+            found[at] = chunks
         return found
-
-    def _kept(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
-        if threshold is not None:
-            return [chunk for chunk in chunks if (chunk.score or 0.0) >= threshold]
-        # On the calibrated scale 0 is the background: below it, even the best one is unrelated.
-        related = self.calibration is None or (chunks and (chunks[0].score or 0.0) >= 0.0)
-        return chunks if related else []
-
-    def _scored(self, chunk: Chunk) -> Chunk:
-        if self.calibration is None:
-            return chunk
-        return replace(chunk, score=self.calibration.score(chunk.score or 0.0))
 
 
 def dense_of(strategy: Strategy) -> DenseStrategy | None:
@@ -181,25 +161,22 @@ def dense_of(strategy: Strategy) -> DenseStrategy | None:
     return inner if isinstance(inner, DenseStrategy) else None
 
 
-def with_dense(strategy: Strategy, dense: DenseStrategy) -> Strategy:
-    return replace(strategy, dense=dense) if isinstance(strategy, HybridStrategy) else dense
-
-
 def exactly(strategy: Strategy) -> Strategy | None:
     """The same search with every vector compared; None where it does so already."""
     dense = dense_of(strategy)
     if dense is None or dense.store.is_exact or dense.effort.exact:
         return None
-    return with_dense(strategy, replace(dense, effort=Effort(exact=True)))
+    exact = replace(dense, effort=Effort(exact=True))
+    return replace(strategy, dense=exact) if isinstance(strategy, HybridStrategy) else exact
 
 
-def filter_problem(store: Searchable, dimension: int, filters: Filter | None) -> str | None:
+def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | None:
     """What is wrong with a filter that lets no chunk of a collection pass; None where some do."""
     import numpy as np
 
     if filters is None:
         return None
-    anything = np.ones((1, dimension), dtype=np.float32)
+    anything = np.ones((1, store.dimension), dtype=np.float32)
     if store.search(anything, k=1, filters=filters)[0]:
         return None
     looked_at = store.search(anything, k=_LOOKED_AT)[0]
@@ -237,6 +214,12 @@ class HybridStrategy:
     candidates: int = 100
     """How many chunks of each ranking are fused; never fewer than are asked for."""
 
+    @property
+    def identity(self) -> dict[str, object]:
+        """All that its rankings depend on besides those that it fuses, as JSON."""
+        weights = dict(zip(("dense_weight", "sparse_weight"), self.weights, strict=True))
+        return {**weights, "rrf_k": self.rrf_k, "candidates": self.candidates}
+
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         wider = replace(search, k=max(search.k, self.candidates))
         legs = [leg.retrieve(queries, wider) for leg in (self.dense, self.sparse)]
@@ -261,14 +244,11 @@ class HybridStrategy:
 
 def hybrid(dense: DenseStrategy, words: Strategy, settings: RetrievalSettings) -> HybridStrategy:
     """Both, weighted as the settings say, or as was measured for the embedder."""
-    weight = settings.dense_weight
+    own, given = dense.embedder.hybrid_weight, settings.dense_weight
     return HybridStrategy(
         dense=dense,
         sparse=words,
-        weights=(
-            dense.embedder.hybrid_weight if weight is None else weight,
-            settings.sparse_weight,
-        ),
+        weights=(own if given is None else given, settings.sparse_weight),
         rrf_k=settings.rrf_k,
         candidates=settings.candidates,
     )

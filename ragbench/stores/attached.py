@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import Reader, Row, Space, Vectors, Words, engine_failures
+from ragbench.stores.base import Reader, Row, Rows, Vectors, engine_failures
 from ragbench.stores.collection import OpenCollection, finite_rows
 from ragbench.stores.database import ReadableDatabase
 from ragbench.stores.mapping import (
@@ -21,14 +21,9 @@ from ragbench.stores.mapping import (
     AttachedRows,
     FieldMapping,
     complete_mapping,
-    counted,
     field_mapping,
 )
 from ragbench.stores.registry import FOREIGN_STORES, check_foreign_address
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _SAMPLE = 64
 """Rows that a mapping is guessed from."""
@@ -62,6 +57,10 @@ class ForeignCollection(OpenCollection[Reader]):
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
             known = mapping if mapping.id else replace(mapping, id=engine.key)
             completed = complete_mapping(name, known, rows)
+        self.space = engine.space
+        """Which vectors are searched, and how they are compared."""
+        self.words = engine.words
+        """What is searched by words; None where there is nothing."""
         self.mapping = completed.mapping
         self.guessed = completed.guessed
         self._absent = completed.absent
@@ -70,12 +69,6 @@ class ForeignCollection(OpenCollection[Reader]):
         self.native_filter = native
         self._unknown: dict[str, None] = {}
         engine.condition(None, native)
-        self._without_score: dict[str, None] = {}
-
-    @property
-    def space(self) -> Space:
-        """Which vectors are searched, and how they are compared."""
-        return self._engine.space
 
     @property
     def dimension(self) -> int:
@@ -92,14 +85,14 @@ class ForeignCollection(OpenCollection[Reader]):
     def on_trial(self) -> ForeignCollection:
         """The same collection without its native filter, for searches that are not reported."""
         view = self.unfiltered()
-        view._reader, view._unknown, view._without_score = AttachedRows(self.mapping), {}, {}
+        view._reader, view._unknown = AttachedRows(self.mapping), {}
         return view
 
     def sampled(self) -> list[Chunk]:
         """The rows that were looked at to read it, as chunks without a meaning in their scores."""
         return self._reader.chunks(self._sample)
 
-    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Those of zeros find nothing: they ask nobody."""
         queries = finite_rows(vectors, self.dimension, what="query vector")
         return queries, [at for at, row in enumerate(queries) if row.any()]
@@ -125,11 +118,11 @@ class ForeignCollection(OpenCollection[Reader]):
     def _condition(self, filters: Filter | None) -> Any:
         return super()._condition(None if filters is None else renamed(filters, self._path))
 
-    def _score(self, row: Row) -> float | None:
+    def _scored(self, row: Row) -> Row | None:
         """To the seven digits that single precision carries; None where it is not a number."""
         if math.isfinite(row.score):
-            return float(f"{row.score:.7g}") + 0.0
-        self._without_score[row.id] = None
+            return row._replace(score=float(f"{row.score:.7g}") + 0.0)
+        self._reader.note("score", row.id)
         return None
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
@@ -157,14 +150,9 @@ class ForeignCollection(OpenCollection[Reader]):
         metric = self.space.metric if self.space.metric_known else f"{self.space.metric}, assumed"
         vector = f"  vector={self.space.vector}" if self.space.vector else ""
         plain = replace(self.mapping, vector=None, metric=None, words=None, language=None)
-        words = self._engine.words
+        words = self.words
         by_words = "" if words is None else f"  words={words.field} ({words.how})"
         return f"{plain.described()}{vector}  ({metric}, {self.dimension} dimensions){by_words}"
-
-    @property
-    def words(self) -> Words | None:
-        """What is searched by words; None where there is nothing."""
-        return self._engine.words
 
     @property
     def has_documents(self) -> bool:
@@ -188,14 +176,11 @@ class ForeignCollection(OpenCollection[Reader]):
 
     def warnings(self) -> list[str]:
         """What was wrong with how many of the rows that were found so far, a line each."""
-        found = self._reader.warnings()
-        found += [
+        unknown = [
             f"filter: no row that was looked at has a field '{shortened_line(name)}'"
             for name in self._unknown
         ]
-        if self._without_score:
-            found.append(counted(self._without_score, "a score that is not a number: skipped"))
-        return found
+        return [*self._reader.warnings(), *unknown]
 
 
 def attach(
@@ -246,7 +231,13 @@ def read_foreign(
     wanted = mapping or FieldMapping()
     try:
         with database.connected() as connection:
-            name = collection or _only_name(database, database.listed(connection))
+            names = [] if collection else sorted(database.listed(connection))
+            if not collection and len(names) != 1:
+                found = f"has {listed(names)}" if names else "holds none"
+                raise ConfigError(
+                    f"name the collection with --collection: {database.address} {found}"
+                )
+            name = collection or names[0]
             engine = database.read(connection, name, wanted)
             if database.is_own(connection, name):
                 raise ConfigError(
@@ -263,10 +254,3 @@ def read_foreign(
     except BaseException:
         database.close()
         raise
-
-
-def _only_name(database: ReadableDatabase[Any], names: list[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    found = f"has {listed(sorted(names))}" if names else "holds none"
-    raise ConfigError(f"name the collection with --collection: {database.address} {found}")

@@ -6,22 +6,12 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Literal,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
-from ragbench.safe_text import listed
 from ragbench.stores.record import StoredChunk
 from ragbench.stores.words import WordsForm, WordVector
 
@@ -92,6 +82,8 @@ NORMAL = Effort()
 
 Vectors: TypeAlias = "NDArray[np.floating[Any]]"
 """Rows of floats, shape (number of texts, dimension)."""
+Rows: TypeAlias = "NDArray[np.float32]"
+"""The same as engines take and keep them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,8 +97,6 @@ class CollectionInfo:
     """What its vectors were made by and of, as JSON: embedder, chunker, digest of the corpus."""
     complete: bool = False
     """Whether indexing came to its end; False from the first write of an indexing to its last."""
-    lease: str = ""
-    """Who writes to it now, as `ragbench.stores.writers` says it; empty for nobody."""
     words: WordsForm | None = None
     """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
 
@@ -179,7 +169,7 @@ class Engine(Protocol):
         ...
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         """The rows nearest to each query, at most so many each."""
         ...
@@ -222,7 +212,7 @@ class Writer(Engine, Protocol):
 
     def write_info(self, info: CollectionInfo) -> None: ...
 
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Adds or replaces chunks; each id is there once."""
         ...
 
@@ -239,7 +229,7 @@ class Writer(Engine, Protocol):
         """Makes a chunk of what is kept of one, and of its score."""
         ...
 
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of those that are there."""
         ...
 
@@ -262,24 +252,6 @@ class WordWriter(Writer, Protocol):
         ...
 
 
-_MadeT = TypeVar("_MadeT")
-
-
-class Translated(Generic[_MadeT]):
-    """What was made of a filter, for as long as the same one is asked for."""
-
-    def __init__(self, make: Callable[[Filter], _MadeT]) -> None:
-        self._make = make
-        self._last: tuple[Filter, _MadeT] | None = None
-
-    def __call__(self, filters: Filter) -> _MadeT:
-        last = self._last
-        # The same, not an equal one: to Python 1 and True are equal.
-        if last is None or last[0] is not filters:
-            last = self._last = (filters, self._make(filters))
-        return last[1]
-
-
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
     """Makes what an engine raises a `StoreError` of one line."""
@@ -288,52 +260,10 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
     except RagbenchError:
         raise
     except failures as error:
-        raise _failure(address, error) from error
-
-
-def _failure(address: str, error: Exception) -> StoreError:
-    problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
-    if _UNREACHABLE.search(problem):
-        problem = f"cannot be reached: is it running, and is the address right? ({problem})"
-    return StoreError(f"{address}: {problem}")
-
-
-def chosen_vector(name: str, wanted: str | None, known: Sequence[str]) -> str:
-    names = listed(known)
-    if wanted is not None:
-        if wanted in known:
-            return wanted
-        has = f"it has {names}" if any(known) else "its vector has no name: leave the name out"
-        if not known:
-            has = "it keeps no dense vectors"
-        raise ConfigError(f"the collection '{name}' has no vector '{wanted}'; {has}")
-    if len(known) == 1:
-        return known[0]
-    if not known:
-        raise ConfigError(f"the collection '{name}' keeps no dense vectors: nothing to search by")
-    raise ConfigError(
-        f"the collection '{name}' has several vectors ({names}): say which one is searched with "
-        f"--map vector={known[0]}"
-    )
-
-
-def chosen_words(name: str, wanted: str | None, known: Sequence[str]) -> str | None:
-    """What is searched by words; None where there is nothing, or several and none is named."""
-    if wanted is not None and wanted not in known:
-        has = f"there are: {listed(known)}" if known else "it keeps nothing for such a search"
-        raise ConfigError(f"the collection '{name}' has no words '{wanted}'; {has}")
-    if wanted is not None:
-        return wanted
-    return known[0] if len(known) == 1 else None
-
-
-def checked_metric(name: str, wanted: MetricName | None, found: MetricName) -> MetricName:
-    if wanted is not None and wanted != found:
-        raise ConfigError(
-            f"the collection '{name}' compares vectors by {found}, not by {wanted}: leave the "
-            "metric out"
-        )
-    return found
+        problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
+        if _UNREACHABLE.search(problem):
+            problem = f"cannot be reached: is it running, and is the address right? ({problem})"
+        raise StoreError(f"{address}: {problem}") from error
 
 
 def top_k(
@@ -348,23 +278,16 @@ def top_k(
     Engines order ties as they like, and cut anywhere within them. So one row more than `k` is
     asked for: when it ties with the last, more are, until the tie is whole.
     """
-    limit = _within(k + 1, most)
+    limit = k + 1 if most is None else min(k + 1, most)
     found = fetch(range(queries), limit)
     for query, rows in enumerate(found):
         rows.sort(key=_order)
         asked = limit
-        while len(rows) >= asked and rows[-1].score == rows[k - 1].score:
-            if asked == most:
-                break
-            asked = _within(4 * asked, most)
-            rows = fetch([query], asked)[0]
-            rows.sort(key=_order)
+        while asked != most and len(rows) >= asked and rows[-1].score == rows[k - 1].score:
+            asked = 4 * asked if most is None else min(4 * asked, most)
+            rows = sorted(fetch([query], asked)[0], key=_order)
         found[query] = rows[:k]
     return found
-
-
-def _within(limit: int, most: int | None) -> int:
-    return limit if most is None else min(limit, most)
 
 
 def _order(row: Row) -> tuple[float, str]:

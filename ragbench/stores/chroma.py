@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    Effort,
-    MetricName,
-    Row,
-    Space,
-    checked_metric,
-    chosen_vector,
-)
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _METRICS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid"}
 _KEPT = ("documents", "metadatas")
@@ -67,12 +55,15 @@ class ChromaDatabase(ReadableDatabase[Any]):
             collection = connection.get_collection(name, embedding_function=None)
         except not_found:
             return None
-        chosen_vector(name, mapping.vector, [""])
+        mapping.chosen_vector(name, [""])
+        kept: Mapping[str, Any] = collection.configuration_json or {}
+        index: Mapping[str, Any] = kept.get("hnsw") or kept.get("spann") or {}
+        found = _METRICS[str(index.get("space") or "l2")]
         rows = collection.get(limit=1, include=["embeddings"])["embeddings"]
         space = Space(
             vector="",
             dimension=len(rows[0]) if len(rows) else None,
-            metric=checked_metric(name, mapping.metric, _metric(collection)),
+            metric=mapping.checked_metric(name, found),
         )
         return Chroma(collection, space)
 
@@ -109,7 +100,7 @@ class Chroma:
         return _joined(parts, "$and") if parts else None
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         if effort != NORMAL:
             raise ConfigError(
@@ -117,24 +108,19 @@ class Chroma:
                 "search can be asked for"
             )
         found = self._collection.query(
-            query_embeddings=rows,
-            n_results=limit,
-            where=condition,
-            include=[*_KEPT, "distances"],
+            query_embeddings=rows, n_results=limit, where=condition, include=[*_KEPT, "distances"]
         )
         columns = (found[name] for name in ("ids", "documents", "metadatas", "distances"))
+        # Of cosine and inner product Chroma gives one minus the value; "l2" is squared.
+        most = 0.0 if self.space.metric == "euclid" else 1.0
         return [
-            _rows(ids, documents, metadatas, [self._score(distance) for distance in distances])
+            _rows(ids, documents, metadatas, [most - float(one) for one in distances])
             for ids, documents, metadatas, distances in zip(*columns, strict=True)
         ]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """See `Reader`; Chroma in the process ranks by no words."""
         raise NotImplementedError
-
-    def _score(self, distance: float) -> float:
-        # Of cosine and inner product Chroma gives one minus the value; "l2" is squared.
-        return -float(distance) if self.space.metric == "euclid" else 1.0 - float(distance)
 
 
 _Where: TypeAlias = dict[str, Any]
@@ -173,14 +159,8 @@ def _within(wanted: Range) -> _Said:
     return where
 
 
-def _exists(field: str) -> _Said:
-    raise ConfigError(f"filter on '{_key(field)}': Chroma cannot say whether a field exists")
-
-
-def _prefix(field: str, prefix: str) -> _Said:
-    raise ConfigError(
-        f"filter on '{_key(field)}': Chroma knows no prefixes: name the values, {{in: [...]}}"
-    )
+def _refused(field: str, problem: str) -> _Said:
+    raise ConfigError(f"filter on '{_key(field)}': Chroma {problem}")
 
 
 _WHERE: Dialect[_Said] = Dialect(
@@ -189,19 +169,13 @@ _WHERE: Dialect[_Said] = Dialect(
     denied=lambda part: lambda denied: part(not denied),
     equal=_equal,
     within=_within,
-    exists=_exists,
-    prefix=_prefix,
+    exists=lambda field: _refused(field, "cannot say whether a field exists"),
+    prefix=lambda field, _: _refused(field, "knows no prefixes: name the values, {in: [...]}"),
 )
 
 
 def _key(field: str) -> str:
     return field.removeprefix("metadata.")
-
-
-def _metric(collection: Any) -> MetricName:
-    kept: Mapping[str, Any] = collection.configuration_json or {}
-    index: Mapping[str, Any] = kept.get("hnsw") or kept.get("spann") or {}
-    return _METRICS[str(index.get("space") or "l2")]
 
 
 def _rows(ids: Any, documents: Any, metadatas: Any, scores: list[float]) -> list[Row]:

@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
@@ -19,19 +18,15 @@ from ragbench.stores.base import (
     Effort,
     Engine,
     Row,
-    Translated,
+    Rows,
     Vectors,
     WordWriter,
     Writer,
     engine_failures,
     top_k,
 )
-from ragbench.stores.record import StoredChunk, check_id, encode, similarity
-from ragbench.stores.words import WordsForm, WordVector
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from ragbench.stores.record import check_id, encode, similarity
+from ragbench.stores.words import WordVector
 
 _EngineT = TypeVar("_EngineT", bound=Engine)
 _TIED = 1000
@@ -62,14 +57,13 @@ class OpenCollection(ABC, Generic[_EngineT]):
         self._engine = engine
         self._failures = failures
         self._on_close: Callable[[], None] | None = on_close
-        self._folded = Translated(folded)
 
     @property
     @abstractmethod
     def dimension(self) -> int: ...
 
     @abstractmethod
-    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Query vectors as the engine takes them, and the places of those that ask it."""
 
     def _condition(self, filters: Filter | None) -> Any:
@@ -77,8 +71,8 @@ class OpenCollection(ABC, Generic[_EngineT]):
         return self._engine.condition(filters, self.native_filter)
 
     @abstractmethod
-    def _score(self, row: Row) -> float | None:
-        """A row's score as it is given out; None for one that is skipped."""
+    def _scored(self, row: Row) -> Row | None:
+        """A row with its score as it is given out; None for one that is skipped."""
 
     @abstractmethod
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]: ...
@@ -95,12 +89,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
             return engine.is_exact
 
     def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
     ) -> list[list[Chunk]]:
         """The chunks nearest to each query, best first; those of ragbench's own by cosine."""
         queries, places = self._queries(vectors)
@@ -124,7 +113,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     ) -> list[list[Chunk]]:
         """The first `k` chunks of each query; only those at the places `asked` ask the engine."""
         check_k(k)
-        simple = True if filters is None else self._folded(filters)
+        simple = True if filters is None else folded(filters)
         found: list[list[Chunk]] = [[] for _ in range(queries)]
         if not asked or simple is False:
             return found
@@ -132,14 +121,8 @@ class OpenCollection(ABC, Generic[_EngineT]):
             condition = self._condition(None if simple is True else simple)
 
             def fetch(which: Sequence[int], limit: int) -> list[list[Row]]:
-                return [
-                    [
-                        row._replace(score=score)
-                        for row in hits
-                        if (score := self._score(row)) is not None
-                    ]
-                    for hits in ask([asked[at] for at in which], limit, condition)
-                ]
+                found = ask([asked[at] for at in which], limit, condition)
+                return [[row for row in map(self._scored, hits) if row] for hits in found]
 
             ranked = top_k(fetch, len(asked), k, most=most)
         for at, one in zip(asked, ranked, strict=True):
@@ -155,12 +138,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager
@@ -175,6 +153,9 @@ class OpenCollection(ABC, Generic[_EngineT]):
 class OwnCollection(OpenCollection[Writer]):
     """One that ragbench fills; what it promises says `ragbench.stores.record`."""
 
+    has_documents = True
+    """Whether its chunks name their documents."""
+
     def __init__(
         self,
         engine: Writer,
@@ -186,16 +167,12 @@ class OwnCollection(OpenCollection[Writer]):
     ) -> None:
         super().__init__(engine, info.name, address=address, failures=failures, on_close=on_close)
         self._dimension = info.dimension
-        self._words = info.words
+        self.words = info.words
+        """How its store ranks by words; None where ragbench does."""
 
     @property
     def dimension(self) -> int:
         return self._dimension
-
-    @property
-    def has_documents(self) -> bool:
-        """Whether its chunks name their documents."""
-        return True
 
     def unfiltered(self) -> OwnCollection:
         return self
@@ -207,28 +184,31 @@ class OwnCollection(OpenCollection[Writer]):
         with self.working() as engine:
             return engine.read_info()
 
-    def mark(
-        self, *, complete: bool, identity: Mapping[str, Any] | None = None, lease: str = ""
-    ) -> None:
-        """Sets whether it is complete, its lease, and where given its identity; kept at once.
+    def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
+        """Sets whether it is complete, and where given its identity; kept at once.
 
         What was written before is on the disk before the mark is.
         """
         with self.working() as engine:
             info = engine.read_info()
             kept = info.identity if identity is None else check_identity(identity)
-            engine.write_info(replace(info, complete=complete, identity=kept, lease=lease))
+            engine.write_info(replace(info, complete=complete, identity=kept))
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
-        records, rows = prepared(chunks, vectors, self._dimension)
-        if self._words is not None:  # made here, so that no chunk lacks them
-            self._words.check(self.name)
-            form = self._words
+        rows = unit_rows(vectors, self._dimension)
+        if len(rows) != len(chunks):
+            raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
+        last = [*{chunk.id: at for at, chunk in enumerate(chunks)}.values()]
+        encoded = [encode(chunk) for chunk in chunks]
+        records = [encoded[at] for at in last]
+        form = self.words
+        if form is not None:  # made here, so that no chunk lacks them
+            form.check(self.name)
             records = [replace(one, words=form.vector(one.chunk)) for one in records]
         if records:
             with self.working() as engine:
-                engine.write(records, rows)
+                engine.write(records, rows[last])
 
     def delete(self, ids: Sequence[str]) -> None:
         gone = check_ids(ids)
@@ -246,7 +226,7 @@ class OwnCollection(OpenCollection[Writer]):
         found = {chunk.id: chunk for chunk in chunks}
         return {value: found[value] for value in wanted if value in found}
 
-    def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of these ids, at unit length."""
         wanted = check_ids(ids)
         if not wanted:
@@ -256,24 +236,19 @@ class OwnCollection(OpenCollection[Writer]):
         return {value: found[value] for value in wanted if value in found}
 
     def digests(self) -> dict[str, str]:
-        """Every id with a digest of its chunk (`ragbench.stores.record.chunk_digest`)."""
+        """Every id with a digest of its chunk (`ragbench.stores.record.encode`)."""
         with self.working() as engine:
             return engine.digests()
 
-    def _queries(self, vectors: Vectors) -> tuple[NDArray[np.float32], Sequence[int]]:
+    def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         rows = unit_rows(vectors, self._dimension, what="query vector")
         return rows, range(len(rows))
 
-    def _score(self, row: Row) -> float:
-        return similarity(row.score)
+    def _scored(self, row: Row) -> Row:
+        return row._replace(score=similarity(row.score))
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         return [self._engine.read(row.fields, row.score) for row in rows]
-
-    @property
-    def words(self) -> WordsForm | None:
-        """How its store ranks by words; None where ragbench does."""
-        return self._words
 
     def search_words(
         self, queries: Sequence[WordVector], *, k: int, filters: Filter | None = None
@@ -324,7 +299,7 @@ def check_ids(ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
-def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
+def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
     import numpy as np
 
     with np.errstate(over="ignore"):
@@ -333,7 +308,7 @@ def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> ND
     return rows
 
 
-def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
+def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
     """The vectors as float32 at unit length; rows of zeros stay zeros."""
     import numpy as np
 
@@ -346,7 +321,7 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDAr
     return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
 
 
-def _rows(vectors: Vectors, dimension: int, what: str) -> NDArray[np.floating[Any]]:
+def _rows(vectors: Vectors, dimension: int, what: str) -> Vectors:
     import numpy as np
 
     try:
@@ -367,24 +342,9 @@ def _rows(vectors: Vectors, dimension: int, what: str) -> NDArray[np.floating[An
     return rows
 
 
-def _check_finite(rows: NDArray[np.floating[Any]], what: str) -> None:
+def _check_finite(rows: Vectors, what: str) -> None:
     import numpy as np
 
     good = np.isfinite(rows).all(axis=1)
     if not good.all():
         raise StoreError(f"{what} {int(np.flatnonzero(~good)[0])} holds NaN or infinity")
-
-
-def prepared(
-    chunks: Sequence[Chunk], vectors: Vectors, dimension: int
-) -> tuple[list[StoredChunk], NDArray[np.float32]]:
-    """Chunks and vectors, ready to be written: checked, each id once, the last of them."""
-    rows = unit_rows(vectors, dimension)
-    if len(rows) != len(chunks):
-        raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
-    last = {chunk.id: position for position, chunk in enumerate(chunks)}
-    kept = list(last.values())
-    records = [encode(chunk) for chunk in chunks]
-    if len(kept) < len(records):
-        return [records[position] for position in kept], rows[kept]
-    return records, rows

@@ -10,30 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from functools import partial
+from typing import Any, ClassVar, Self, cast
 
-from ragbench.core.filters import Dialect, Filter, Range, Scalar
+from ragbench.core.filters import Dialect, Filter, Range
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    Effort,
-    MetricName,
-    Row,
-    Space,
-    Words,
-    checked_metric,
-    chosen_vector,
-    chosen_words,
-)
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _MOST = 10_000
 """``index.max_result_window``, unless somebody has changed it."""
@@ -63,14 +50,6 @@ class ElasticDatabase(ReadableDatabase[Any]):
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
         return self._kind.opened(connection, name, mapping)
-
-
-def open_elasticsearch(address: str) -> ElasticDatabase:
-    return ElasticDatabase(address, Elasticsearch)
-
-
-def open_opensearch(address: str) -> ElasticDatabase:
-    return ElasticDatabase(address, OpenSearch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +93,15 @@ class Elasticsearch:
         )
         fields = dict(_flat(properties, ""))
         dense = [at for at, one in fields.items() if one["type"] == cls.kind]
-        vector = chosen_vector(name, mapping.vector, dense)
+        vector = mapping.chosen_vector(name, dense)
         texts = [at for at, one in fields.items() if one["type"] in _TEXTS]
         usual = [at for at in texts if at.rpartition(".")[2] in TEXT_NAMES]
         named = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
-        wanted = mapping.words or named
-        found = chosen_words(name, wanted, texts)
+        found = mapping.chosen_words(name, texts, usual=named)
         settings = fields[vector]
+        kind = cls._space_type(settings)
+        if kind not in cls.metrics:
+            raise ConfigError(f"vectors that are compared by '{kind}' are not read")
         size = settings.get("dims", settings.get("dimension"))
         return cls(
             client=connection,
@@ -128,18 +109,11 @@ class Elasticsearch:
             space=Space(
                 vector=vector,
                 dimension=None if size is None else int(size),
-                metric=checked_metric(name, mapping.metric, cls._metric(settings)),
+                metric=mapping.checked_metric(name, cls.metrics[kind]),
             ),
             words=None if found is None else Words(field=found, how="BM25 of the index"),
             fields=fields,
         )
-
-    @classmethod
-    def _metric(cls, settings: Mapping[str, Any]) -> MetricName:
-        space = cls._space_type(settings)
-        if space not in cls.metrics:
-            raise ConfigError(f"vectors that are compared by '{space}' are not read")
-        return cls.metrics[space]
 
     @staticmethod
     def _space_type(settings: Mapping[str, Any]) -> str:
@@ -153,7 +127,16 @@ class Elasticsearch:
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is an object of the query language."""
-        parts = [] if filters is None else [self._query(filters)]
+        dialect: Dialect[dict[str, Any]] = Dialect(
+            both=lambda parts: {"bool": {"filter": parts}},
+            either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
+            denied=lambda part: {"bool": {"must_not": [part]}},
+            equal=lambda field, values: {"terms": {self._exact(field): list(values)}},
+            within=_within,
+            exists=lambda field: {"exists": {"field": field}},
+            prefix=lambda field, text: {"prefix": {self._exact(field): {"value": text}}},
+        )
+        parts = [] if filters is None else [dialect(filters)]
         if native is not None:
             if not isinstance(native, Mapping) or len(cast("Mapping[str, Any]", native)) != 1:
                 raise ConfigError(
@@ -166,12 +149,11 @@ class Elasticsearch:
     @property
     def is_exact(self) -> bool:
         """See `Reader`: whether the vectors stand in no graph; k-NN searches have one, or lists."""
-        settings = self.fields[self.space.vector]
-        kind = str(cast("Mapping[str, Any]", settings.get("index_options") or {}).get("type", ""))
-        return kind == "flat"
+        options: Any = self.fields[self.space.vector].get("index_options")
+        return bool(options) and options.get("type") == "flat"
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         if effort.exact and not self.is_exact:
             raise ConfigError(
@@ -220,25 +202,7 @@ class Elasticsearch:
             for hit in answer["hits"]["hits"]
         ]
 
-    def _query(self, filters: Filter) -> dict[str, Any]:
-        def prefix(field: str, text: str) -> dict[str, Any]:
-            return {"prefix": {self._exact(field, (text,)): {"value": text}}}
-
-        def equal(field: str, values: Sequence[Scalar]) -> dict[str, Any]:
-            return {"terms": {self._exact(field, values): list(values)}}
-
-        dialect: Dialect[dict[str, Any]] = Dialect(
-            both=lambda parts: {"bool": {"filter": parts}},
-            either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
-            denied=lambda part: {"bool": {"must_not": [part]}},
-            equal=equal,
-            within=_within,
-            exists=lambda field: {"exists": {"field": field}},
-            prefix=prefix,
-        )
-        return dialect(filters)
-
-    def _exact(self, name: str, values: Sequence[Scalar]) -> str:
+    def _exact(self, name: str) -> str:
         """The field that keeps whole values: of an analysed text its part that does."""
         found = self.fields.get(name)
         if found is None or found["type"] not in _TEXTS:
@@ -292,6 +256,10 @@ class OpenSearch(Elasticsearch):
         if space == "cosinesimil" and method.get("engine") == "nmslib":
             return [row._replace(score=2 - 1 / row.score) for row in rows]
         return [row._replace(score=_measure(row.score, space)) for row in rows]
+
+
+open_elasticsearch = partial(ElasticDatabase, kind=Elasticsearch)
+open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 
 
 def _within(wanted: Range) -> dict[str, Any]:

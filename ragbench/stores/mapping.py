@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date, time
 from decimal import Decimal
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import Any, NamedTuple, cast
+
+import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
-from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths
+from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths, without_path
 from ragbench.io.settings import from_settings
-from ragbench.io.values import MAX_DEPTH, ValueProblem, as_id, is_missing, is_object
+from ragbench.io.values import ValueProblem, as_id, check_depth, is_missing, is_object
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import MetricName, Row
 
@@ -68,6 +67,45 @@ class FieldMapping:
         if self.metadata is not None:
             listed = (path.strip() for path in self.metadata.split(","))
             found["metadata"] = tuple(path for path in listed if path)
+        return found
+
+    def chosen_vector(self, name: str, known: Sequence[str]) -> str:
+        """The vector of a collection that is searched."""
+        wanted, names = self.vector, listed(known)
+        if wanted in known:
+            return str(wanted)
+        if wanted is not None:
+            has = f"it has {names}" if any(known) else "its vector has no name: leave the name out"
+            has = has if known else "it keeps no dense vectors"
+            raise ConfigError(f"the collection '{name}' has no vector '{wanted}'; {has}")
+        if not known:
+            raise ConfigError(
+                f"the collection '{name}' keeps no dense vectors: nothing to search by"
+            )
+        if len(known) > 1:
+            raise ConfigError(
+                f"the collection '{name}' has several vectors ({names}): say which one is "
+                f"searched with --map vector={known[0]}"
+            )
+        return known[0]
+
+    def chosen_words(self, name: str, known: Sequence[str], usual: str | None = None) -> str | None:
+        """What is searched by words; None where there is nothing, or several and none is named."""
+        wanted = self.words or usual
+        if wanted is not None and wanted not in known:
+            has = f"there are: {listed(known)}" if known else "it keeps nothing for such a search"
+            raise ConfigError(f"the collection '{name}' has no words '{wanted}'; {has}")
+        if wanted is not None:
+            return wanted
+        return known[0] if len(known) == 1 else None
+
+    def checked_metric(self, name: str, found: MetricName) -> MetricName:
+        wanted = self.metric
+        if wanted is not None and wanted != found:
+            raise ConfigError(
+                f"the collection '{name}' compares vectors by {found}, not by {wanted}: leave the "
+                "metric out"
+            )
         return found
 
 
@@ -167,58 +205,46 @@ def _known(rows: Sequence[Row]) -> list[str]:
     return list(found)
 
 
-_LEAST, _GREATEST = -(2**63), 2**64 - 1
-
-
-def json_value(value: object, depth: int = 0) -> Any:
+def json_value(value: object) -> Any:
     """A value that any writer of JSON takes.
 
     Dates become ISO 8601 texts, decimals floats, NaN and infinity null, bytes hexadecimal digits,
-    whole numbers of more than 64 bits and what JSON has no word for texts.
+    and what JSON has no word for texts.
+
+    Raises:
+        ValueProblem: it holds what no JSON can: numbers of more than 64 bits, halves of surrogate
+            pairs, or values that are nested too deep.
     """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return _encodable(value)
-    if isinstance(value, int):
-        return value if _LEAST <= value <= _GREATEST else str(value)
-    if isinstance(value, (float, Decimal)):
-        number = float(value)
-        return number if math.isfinite(number) else None
-    if isinstance(value, (date, time)):
-        return value.isoformat()
+    try:
+        found = orjson.loads(orjson.dumps(value, _written, orjson.OPT_NON_STR_KEYS))
+    except (TypeError, RecursionError) as error:
+        raise ValueProblem(str(error)) from error
+    check_depth(found)
+    return found
+
+
+def _written(value: object) -> object:
+    """What orjson writes of a type that it does not know."""
+    if isinstance(value, Decimal):
+        return float(value)
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    if isinstance(value, (Mapping, list, tuple, set, frozenset)):
-        return _nested(cast("Iterable[object]", value), depth + 1)
-    return _encodable(str(value))
-
-
-def _nested(value: Iterable[object], depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise ValueProblem(f"nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-        return {_encodable(str(key)): json_value(item, depth) for key, item in items}
-    return [json_value(item, depth) for item in value]
+        return dict(cast("Mapping[object, object]", value))
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(cast("Iterable[object]", value))
+    return str(value)
 
 
-def _encodable(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which no file can hold
-        return value.encode("utf-8", "replace").decode()
-    return value
-
-
-class _Trouble(StrEnum):
-    """What a row can lack."""
-
-    TEXT = "no text under '{text}': kept with an empty one"
-    ID = "no id under '{id}': the store's own id is used"
-    DOCUMENT_ID = "what is not a document id under '{document_id}': skipped"
-    DUPLICATE = "an id that a better row of the same result has: a number was added"
-    METADATA = "metadata nested too deep to be written: skipped"
+_TROUBLES = {
+    "text": "no text under '{text}': kept with an empty one",
+    "id": "no id under '{id}': the store's own id is used",
+    "document_id": "what is not a document id under '{document_id}': skipped",
+    "duplicate": "an id that a better row of the same result has: a number was added",
+    "score": "a score that is not a number: skipped",
+    "metadata": "metadata that no JSON can hold, or nested too deep: skipped",
+}
+"""What a row can lack."""
 
 
 class AttachedRows:
@@ -231,7 +257,7 @@ class AttachedRows:
         self._getters = {
             name: getter(path) for name, (path, *_) in self._places.items() if name != "metadata"
         }
-        self._troubled: dict[_Trouble, dict[str, None]] = {}
+        self._troubled: dict[str, dict[str, None]] = {}
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of one result, best first, each as a chunk with an id of its own."""
@@ -242,21 +268,27 @@ class AttachedRows:
         """What was wrong with how many rows so far, a line each."""
         named: dict[str, str | None] = asdict(self.mapping)
         names = {name: shortened_line(path or "") for name, path in named.items()}
-        return [
-            counted(ids, trouble.value.format(**names)) for trouble, ids in self._troubled.items()
-        ]
+        found: list[str] = []
+        for trouble, ids in self._troubled.items():
+            rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
+            such = shortened_line(next(iter(ids)))
+            found.append(f"{rows} {_TROUBLES[trouble].format(**names)} (such as '{such}')")
+        return found
 
     def _chunk(self, row: Row, place: int, used: set[str]) -> Chunk:
         own = row.id or f"#{place}"
-        text = self._value(row, "text")
+        text, document = self._value(row, "text"), self._value(row, "document_id")
         if not isinstance(text, str):
-            self._note(_Trouble.TEXT, own)
+            self.note("text", own)
             text = ""
+        document_id = _identifier(document)
+        if document_id is None and not is_missing(document):
+            self.note("document_id", own)
         return Chunk(
             id=self._id(row, own, used),
-            text=json_value(text),
+            text=text.encode("utf-8", "replace").decode(),  # a lone surrogate, no file can hold
             score=row.score,
-            document_id=self._document_id(row, own),
+            document_id=document_id,
             metadata=self._metadata(row, own),
         )
 
@@ -265,10 +297,10 @@ class AttachedRows:
         if self.mapping.id is not None:
             named = _identifier(self._value(row, "id"))
             if named is None:
-                self._note(_Trouble.ID, own)
+                self.note("id", own)
             found = named or own
         if found in used:
-            self._note(_Trouble.DUPLICATE, found)
+            self.note("duplicate", found)
             number = 2
             while f"{found}#{number}" in used:
                 number += 1
@@ -276,18 +308,12 @@ class AttachedRows:
         used.add(found)
         return found
 
-    def _document_id(self, row: Row, own: str) -> str | None:
-        value = self._value(row, "document_id")
-        found = _identifier(value)
-        if found is None and not is_missing(value):
-            self._note(_Trouble.DOCUMENT_ID, own)
-        return found
-
     def _metadata(self, row: Row, own: str) -> dict[str, Any]:
         fields = row.fields
         for name, (path, *_) in self._places.items():
             if name != "metadata":
-                fields = _without(fields, path)
+                rest = {key: value for key, value in fields.items() if key != path}
+                fields = rest if path in fields else without_path(fields, path)
         found: dict[str, object] = {}
         title = self._value(row, "title")
         if not is_missing(title):
@@ -295,26 +321,21 @@ class AttachedRows:
         wanted = self._places.get("metadata")
         for within, held in _all(fields) if wanted is None else _picked(fields, wanted):
             for name, value in held.items():
-                _put(found, name, value, within)
+                while name in found:  # under a longer name
+                    name = f"{within}.{name}"
+                found[name] = value
         try:
-            kept: dict[str, Any] = json_value(found)
-            return kept
+            return cast("dict[str, Any]", json_value(found))
         except ValueProblem:
-            self._note(_Trouble.METADATA, own)
+            self.note("metadata", own)
             return {}
 
     def _value(self, row: Row, name: str) -> object:
         find = self._getters.get(name)
         return None if find is None else find(row.fields)
 
-    def _note(self, trouble: _Trouble, id: str) -> None:
+    def note(self, trouble: str, id: str) -> None:
         self._troubled.setdefault(trouble, {})[id] = None
-
-
-def counted(ids: Collection[str], what: str) -> str:
-    """A warning: how many rows have what, and one of them."""
-    rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
-    return f"{rows} {what} (such as '{shortened_line(next(iter(ids)))}')"
 
 
 def _identifier(value: object) -> str | None:
@@ -325,18 +346,6 @@ def _identifier(value: object) -> str | None:
     except ValueProblem:
         return None
     return None if found.isspace() else found or None
-
-
-def _without(fields: Mapping[str, object], path: str) -> Mapping[str, object]:
-    if path in fields:
-        return {name: value for name, value in fields.items() if name != path}
-    name, dot, rest = path.partition(".")
-    inner = fields.get(name)
-    if not dot or inner is None:
-        return fields
-    if not is_object(inner):  # a JSON text that the path leads into
-        return {key: value for key, value in fields.items() if key != name}
-    return {**fields, name: _without(inner, rest)}
 
 
 def _all(fields: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -356,10 +365,3 @@ def _picked(
             yield path, value
         elif value is not None:
             yield within or "row", {name: value}
-
-
-def _put(found: dict[str, object], name: str, value: object, within: str) -> None:
-    """Keeps a value, where its name is taken under a longer one."""
-    while name in found:
-        name = f"{within}.{name}"
-    found[name] = value

@@ -23,9 +23,9 @@ from ragbench.core.chunk import Chunk, scored_chunk, stored_chunk
 from ragbench.core.filters import Filter, matcher
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Translated, other_form
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Rows, other_form
 from ragbench.stores.database import WritableDatabase
-from ragbench.stores.record import StoredChunk, decode, encode, searched_fields
+from ragbench.stores.record import StoredChunk, encode, searched_fields
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,11 +39,11 @@ _ROUGH = 1e-5
 
 
 class MemoryDatabase(WritableDatabase[None]):
-    """Collections in memory: in one folder each, or, without a path, until the process ends."""
+    """Collections of an address ``memory:FOLDER``, or, of ``memory:``, until the process ends."""
 
-    def __init__(self, path: str = "") -> None:
-        super().__init__(f"memory:{path}", folder=Path(path) if path else None)
-        self._folder = _Folder(self.folder) if self.folder else None
+    def __init__(self, address: str = "memory:") -> None:
+        path = address.removeprefix("memory:")
+        super().__init__(address, folder=Path(path) if path else None)
         self._collections: dict[str, Memory] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
@@ -56,15 +56,17 @@ class MemoryDatabase(WritableDatabase[None]):
             one.save()
 
     def names(self, connection: None) -> list[str]:
-        return list(self._collections.keys() | set(self._folder.names() if self._folder else ()))
+        kept = self.folder.glob(f"*/{_INDEX}") if self.folder else ()
+        return list(self._collections.keys() | {unquote(path.parent.name) for path in kept})
 
     def make(self, connection: None, info: CollectionInfo) -> None:
-        self._collections[info.name] = Memory(info, self._folder)
+        self._collections[info.name] = Memory(info, self.address, self._place(info.name))
         self._collections[info.name].save()
 
     def attach(self, connection: None, name: str) -> Memory | None:
-        if name not in self._collections and self._folder and name in self._folder.names():
-            self._collections[name] = Memory.load(name, self._folder)
+        place = self._place(name)
+        if name not in self._collections and place and (place / _INDEX).is_file():
+            self._collections[name] = Memory.load(name, self.address, place)
         return self._collections.get(name)
 
     def detach(self, connection: None, name: str) -> None:
@@ -73,13 +75,19 @@ class MemoryDatabase(WritableDatabase[None]):
 
     def remove(self, connection: None, name: str) -> None:
         self._collections.pop(name, None)
-        if self._folder is not None:
-            self._folder.remove(name)
+        place = self._place(name)
+        if place and place.is_dir():
+            try:
+                # First the file without which the rest is not a collection.
+                (place / _INDEX).unlink(missing_ok=True)
+                shutil.rmtree(place)
+            except OSError as error:
+                raise StoreError(f"{place}: cannot be removed: {error.strerror}") from error
 
-
-def open_memory(address: str) -> MemoryDatabase:
-    """The database of an address ``memory:`` or ``memory:FOLDER``."""
-    return MemoryDatabase(address.removeprefix("memory:"))
+    def _place(self, name: str) -> Path | None:
+        # A name may hold characters that a file's name may not; a dot alone is not a folder of
+        # ours.
+        return self.folder and self.folder / quote(name, safe=" ").replace(".", "%2E")
 
 
 class Memory:
@@ -88,36 +96,94 @@ class Memory:
     is_exact = True
     read = staticmethod(scored_chunk)
 
-    def __init__(self, info: CollectionInfo, folder: _Folder | None = None) -> None:
+    def __init__(self, info: CollectionInfo, address: str, place: Path | None = None) -> None:
         import numpy as np
 
         self._info = info
-        self._folder = folder
+        self._address = address
+        self._place = place
         self._lock = threading.RLock()
         self._chunks: list[Chunk] = []
         self._digests: dict[str, str] = {}
         self._rows: dict[str, int] = {}
-        self._vectors: NDArray[np.float32] = np.zeros((0, info.dimension), dtype=np.float32)
-        self._filters: Translated[NDArray[np.intp]] | None = None
+        self._vectors: Rows = np.zeros((0, info.dimension), dtype=np.float32)
+        self._passed: tuple[str, NDArray[np.intp]] = ("", np.zeros(0, dtype=np.intp))
         self._unsaved = True
 
     @classmethod
-    def load(cls, name: str, folder: _Folder) -> Memory:
-        info, lines, vectors = folder.read(name)
-        found = cls(info, folder)
-        found._chunks = [stored_chunk(values, None) for values in lines]
-        found._digests = {values["chunk_id"]: values["digest"] for values in lines}
+    def load(cls, name: str, address: str, place: Path) -> Memory:
+        """What `save` has written."""
+        import numpy as np
+
+        try:
+            index: dict[str, Any] = json.loads((place / _INDEX).read_bytes())
+            if index["version"] != _VERSION:
+                raise other_form(address, name)
+            known = {at: index[at] for at in ("dimension", "identity", "complete")}
+            found = cls(CollectionInfo(name=name, **known), address, place)
+            written = (place / index["chunks"]).read_bytes()
+            lines = [orjson.loads(line) for line in written.splitlines()]
+            found._chunks = [stored_chunk(values, None) for values in lines]
+            found._digests = {values["chunk_id"]: values["digest"] for values in lines}
+            with np.load(place / index["vectors"], allow_pickle=False) as arrays:
+                found._vectors = arrays["vectors"]
+            size = (len(lines), known["dimension"])
+            if found._vectors.shape != size or len(lines) != index["count"]:
+                raise ValueError("its parts do not fit together")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(
+                f"{address}: the collection '{name}' is damaged ({error}): index anew"
+            ) from error
         found._rows = {chunk.id: row for row, chunk in enumerate(found._chunks)}
-        found._vectors, found._unsaved = vectors, False
+        found._unsaved = False
         return found
 
     def save(self) -> None:
         """Writes the folder, where there is one and something has changed."""
         with self._lock:
-            if self._folder is not None and self._unsaved:
-                vectors = self._vectors[: len(self._chunks)]
-                self._folder.write(self._info, self._chunks, vectors)
+            if self._place is not None and self._unsaved:
+                try:
+                    self._write_folder(self._place)
+                except (OSError, InputError) as error:
+                    raise StoreError(
+                        f"{self._address}: {self._place} cannot be written: {error}"
+                    ) from error
             self._unsaved = False
+
+    def _write_folder(self, place: Path) -> None:
+        """Writes the collection; an earlier state stays whole until this one is."""
+        import numpy as np
+
+        encoded, vectors = map(encode, self._chunks), self._vectors[: len(self._chunks)]
+        lines = b"".join(
+            b'%b,"digest":"%b"}\n' % (one.body[:-1], one.digest.encode()) for one in encoded
+        )
+        state = blake2b(lines, digest_size=10)
+        state.update(np.ascontiguousarray(vectors).tobytes())
+        names = {
+            "chunks": f"chunks-{state.hexdigest()}.jsonl",
+            "vectors": f"vectors-{state.hexdigest()}.npz",
+        }
+        index = {
+            "version": _VERSION,
+            "dimension": self._info.dimension,
+            "identity": dict(self._info.identity),
+            "complete": self._info.complete,
+            "count": len(self._chunks),
+            **names,
+        }
+        place.mkdir(parents=True, exist_ok=True)
+        if not all((place / name).is_file() for name in names.values()):
+            # The user's own documents, named by their digest.
+            with written_whole(place / names["chunks"], is_text=False) as file:
+                file.write(lines)
+            with written_whole(place / names["vectors"], is_text=False) as file:
+                np.savez(file, vectors=vectors)
+        with written_whole(place / _INDEX) as file:
+            file.write(json.dumps(index, indent=2).encode() + b"\n")
+        for old in [*place.glob("chunks-*.jsonl"), *place.glob("vectors-*.npz")]:
+            if old.name not in names.values():
+                old.unlink(missing_ok=True)
 
     def read_info(self) -> CollectionInfo:
         return self._info
@@ -127,17 +193,24 @@ class Memory:
             self._info, self._unsaved = info, True
             self.save()
 
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
+        import numpy as np
+
         with self._lock:
             places: list[int] = []
             for record in chunks:
                 place = self._rows.setdefault(record.id, len(self._chunks))
-                self._chunks[place : place + 1] = [decode(record.body)]
+                self._chunks[place : place + 1] = [stored_chunk(orjson.loads(record.body), None)]
                 self._digests[record.id] = record.digest
                 places.append(place)
-            self._grow(len(self._chunks))
+            size = len(self._chunks)
+            if size > len(self._vectors):
+                shape = (max(size, 2 * len(self._vectors), _FIRST_ROWS), self._info.dimension)
+                room = np.zeros(shape, dtype=np.float32)
+                room[: len(self._vectors)] = self._vectors
+                self._vectors = room
             self._vectors[places] = rows
-            self._filters, self._unsaved = None, True
+            self._passed, self._unsaved = ("", self._passed[1]), True
 
     def remove(self, ids: Sequence[str]) -> None:
         with self._lock:
@@ -147,13 +220,13 @@ class Memory:
             self._chunks = [self._chunks[row] for row in kept]
             self._rows = {chunk.id: row for row, chunk in enumerate(self._chunks)}
             self._digests = {id_: self._digests[id_] for id_ in self._rows}
-            self._filters, self._unsaved = None, True
+            self._passed, self._unsaved = ("", self._passed[1]), True
 
     def kept(self, ids: Sequence[str]) -> list[Chunk]:
         with self._lock:
             return [self._chunks[self._rows[value]] for value in ids if value in self._rows]
 
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         with self._lock:
             known = (value for value in ids if value in self._rows)
             return {value: self._vectors[self._rows[value]].copy() for value in known}
@@ -169,11 +242,7 @@ class Memory:
         return filters
 
     def nearest(
-        self,
-        rows: NDArray[np.float32],
-        limit: int,
-        condition: Filter | None,
-        effort: Effort = NORMAL,
+        self, rows: Rows, limit: int, condition: Filter | None, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         with self._lock:
             passing = None if condition is None else self._passing(condition)
@@ -190,19 +259,14 @@ class Memory:
     def _passing(self, filters: Filter) -> NDArray[np.intp]:
         import numpy as np
 
-        if self._filters is None:
-            fields = [searched_fields(chunk) for chunk in self._chunks]
-            self._filters = Translated(
-                lambda one: np.flatnonzero(np.fromiter(map(matcher(one), fields), dtype=np.bool_))
-            )
-        return self._filters(filters)
+        # Not the filter itself: to Python 1 and True are equal.
+        if self._passed[0] != repr(filters):
+            found = map(matcher(filters), map(searched_fields, self._chunks))
+            self._passed = repr(filters), np.flatnonzero(np.fromiter(found, dtype=np.bool_))
+        return self._passed[1]
 
     def _best(
-        self,
-        query: NDArray[np.float32],
-        rough: NDArray[np.float32],
-        rows: NDArray[np.intp] | None,
-        limit: int,
+        self, query: Rows, rough: Rows, rows: NDArray[np.intp] | None, limit: int
     ) -> list[Row]:
         import numpy as np
 
@@ -220,113 +284,3 @@ class Memory:
             places, exact = places[first], exact[first]
         found = zip(places.tolist(), exact.tolist(), strict=True)
         return [Row((one := self._chunks[place]).id, one, score) for place, score in found]
-
-    def _grow(self, size: int) -> None:
-        import numpy as np
-
-        if size <= len(self._vectors):
-            return
-        room = np.zeros(
-            (max(size, 2 * len(self._vectors), _FIRST_ROWS), self._info.dimension),
-            dtype=np.float32,
-        )
-        room[: len(self._vectors)] = self._vectors
-        self._vectors = room
-
-
-class _Folder:
-    """The folder that holds the collections' folders."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def names(self) -> list[str]:
-        return sorted(unquote(path.parent.name) for path in self._path.glob(f"*/{_INDEX}"))
-
-    def remove(self, name: str) -> None:
-        folder = self._folder(name)
-        try:
-            # First the file without which the rest is not a collection.
-            (folder / _INDEX).unlink(missing_ok=True)
-            if folder.is_dir():
-                shutil.rmtree(folder)
-        except OSError as error:
-            raise StoreError(f"{folder}: cannot be removed: {error.strerror}") from error
-
-    def write(
-        self, info: CollectionInfo, chunks: Sequence[Chunk], vectors: NDArray[np.float32]
-    ) -> None:
-        """Writes a collection; an earlier state stays whole until this one is."""
-        import numpy as np
-
-        folder = self._folder(info.name)
-        lines = b"".join(_line(chunk) for chunk in chunks)
-        state = blake2b(lines, digest_size=10)
-        state.update(np.ascontiguousarray(vectors).tobytes())
-        names = {
-            "chunks": f"chunks-{state.hexdigest()}.jsonl",
-            "vectors": f"vectors-{state.hexdigest()}.npz",
-        }
-        index = {
-            "version": _VERSION,
-            "dimension": info.dimension,
-            "identity": dict(info.identity),
-            "complete": info.complete,
-            "count": len(chunks),
-            **names,
-        }
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not all((folder / name).is_file() for name in names.values()):
-                # The user's own documents, named by their digest.
-                with written_whole(folder / names["chunks"], is_text=False) as file:
-                    file.write(lines)
-                with written_whole(folder / names["vectors"], is_text=False) as file:
-                    np.savez(file, vectors=vectors)
-            with written_whole(folder / _INDEX) as file:
-                file.write(json.dumps(index, indent=2).encode() + b"\n")
-            for old in [*folder.glob("chunks-*.jsonl"), *folder.glob("vectors-*.npz")]:
-                if old.name not in names.values():
-                    old.unlink(missing_ok=True)
-        except (OSError, InputError) as error:
-            raise StoreError(f"memory:{self._path}: {folder} cannot be written: {error}") from error
-
-    def read(self, name: str) -> tuple[CollectionInfo, list[dict[str, Any]], NDArray[np.float32]]:
-        """What the collection says of itself, its chunks' fields and its vectors."""
-        import numpy as np
-
-        folder = self._folder(name)
-        try:
-            index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
-            if index["version"] != _VERSION:
-                raise other_form(f"memory:{self._path}", name)
-            with (folder / index["chunks"]).open("rb") as file:
-                lines = [_values(line) for line in file]
-            if not all("chunk_id" in line and "digest" in line for line in lines):
-                raise ValueError("its lines are no chunks")
-            with np.load(folder / index["vectors"], allow_pickle=False) as arrays:
-                vectors: NDArray[np.float32] = arrays["vectors"]
-            known = {at: index[at] for at in ("dimension", "identity", "complete")}
-            if vectors.shape != (len(lines), known["dimension"]) or len(lines) != index["count"]:
-                raise ValueError("its parts do not fit together")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreError(
-                f"memory:{self._path}: the collection '{name}' is damaged ({error}): index anew"
-            ) from error
-        return CollectionInfo(name=name, **known), lines, vectors
-
-    def _folder(self, name: str) -> Path:
-        # A name may hold characters that a file's name may not; a dot alone is not a folder of
-        # ours.
-        return self._path / quote(name, safe=" ").replace(".", "%2E")
-
-
-def _line(chunk: Chunk) -> bytes:
-    stored = encode(chunk)
-    return f'{stored.body[:-1]},"digest":"{stored.digest}"}}\n'.encode()
-
-
-def _values(line: bytes) -> dict[str, Any]:
-    # A leading space says that the fast reader would change something.
-    found: dict[str, Any] = json.loads(line) if line[:1] == b" " else orjson.loads(line)
-    return found

@@ -8,38 +8,37 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from filelock import FileLock, Timeout
+from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import (
-    NORMAL,
-    Effort,
-    MetricName,
-    Row,
-    Space,
-    Words,
-    checked_metric,
-    chosen_vector,
-    chosen_words,
-)
+from ragbench.stores.base import NORMAL, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import ReadableDatabase, server_url
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.writers import in_use
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _METRICS: dict[str, MetricName] = {"COSINE": "cosine", "IP": "dot", "L2": "euclid"}
 _TIMEOUT = 60.0
 _MOST = 16384
 """The most hits that Milvus gives for one query."""
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Keeps the packages' logs off the screen."""
+    # Both packages log each failure with its whole traceback; it is raised all the same.
+    loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def open_milvus(address: str) -> MilvusDatabase:
@@ -72,34 +71,29 @@ class MilvusDatabase(ReadableDatabase[Any]):
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
 
+    @quiet()
     def connect(self) -> Any:
-        with quiet():
-            return super().connect()
+        return super().connect()
 
+    @quiet()
     def listed(self, connection: Any) -> list[str]:
-        with quiet():
-            return list(connection.list_collections())
+        return list(connection.list_collections())
 
+    @quiet()
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Milvus | None:
-        with quiet():
-            if not connection.has_collection(name):
-                return None
-            # What another process has filled is on the disk only, until it is loaded.
-            connection.load_collection(name)
-            description = connection.describe_collection(name)
-            fields = description["fields"]
-            kinds = {one["name"]: one["type"].name for one in fields}
-            dense = [at for at, kind in kinds.items() if kind == "FLOAT_VECTOR"]
-            vector = chosen_vector(name, mapping.vector, dense)
-            found = _metric(connection, name, vector)
+        if not connection.has_collection(name):
+            return None
+        # What another process has filled is on the disk only, until it is loaded.
+        connection.load_collection(name)
+        description = connection.describe_collection(name)
+        fields = description["fields"]
+        kinds = {one["name"]: one["type"].name for one in fields}
+        dense = [at for at, kind in kinds.items() if kind == "FLOAT_VECTOR"]
+        vector = mapping.chosen_vector(name, dense)
+        found = _metric(connection, name, vector)
         functions = description.get("functions") or ()
-        outputs = [
-            at
-            for one in functions
-            if one["type"].name == "BM25"
-            for at in one["output_field_names"]
-        ]
-        sparse = chosen_words(name, mapping.words, outputs)
+        bm25 = [one["output_field_names"] for one in functions if one["type"].name == "BM25"]
+        sparse = mapping.chosen_words(name, [at for outputs in bm25 for at in outputs])
         chosen = next(one for one in fields if one["name"] == vector)
         return Milvus(
             client=connection,
@@ -107,7 +101,7 @@ class MilvusDatabase(ReadableDatabase[Any]):
             space=Space(
                 vector=vector,
                 dimension=int(chosen["params"]["dim"]),
-                metric=checked_metric(name, mapping.metric, found),
+                metric=mapping.checked_metric(name, found),
             ),
             key=next(one["name"] for one in fields if one.get("is_primary")),
             words=None if sparse is None else Words(field=sparse, how="BM25 of Milvus"),
@@ -128,14 +122,14 @@ class Milvus:
     kinds: Mapping[str, str]
     """The fields of the schema with their types."""
 
+    @quiet()
     def count(self) -> int:
-        with quiet():
-            answer = self.client.query(self.name, filter="", output_fields=["count(*)"])
+        answer = self.client.query(self.name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
+    @quiet()
     def sample(self, limit: int) -> list[Row]:
-        with quiet():
-            rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
+        rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
         return [self._row(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
@@ -151,15 +145,15 @@ class Milvus:
         return " and ".join(parts)
 
     @property
+    @quiet()
     def is_exact(self) -> bool:
-        with quiet():
-            indexes = self.client.list_indexes(self.name)
-            kinds = [self.client.describe_index(self.name, at) for at in indexes]
+        indexes = self.client.list_indexes(self.name)
+        kinds = [self.client.describe_index(self.name, at) for at in indexes]
         searched = [one for one in kinds if one["field_name"] == self.space.vector]
         return all(one.get("index_type") == "FLAT" for one in searched)
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: str, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: str, effort: Effort = NORMAL
     ) -> list[list[Row]]:
         # What pymilvus calls the distance is a similarity but for L2, which is squared.
         sign = -1.0 if self.space.metric == "euclid" else 1.0
@@ -174,37 +168,30 @@ class Milvus:
         # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
         return [[row._replace(score=abs(row.score)) for row in hits if row.score] for hits in found]
 
+    @quiet()
     def _ask(
-        self,
-        asked: list[Any],
-        field: str,
-        limit: int,
-        condition: str,
-        effort: Effort = NORMAL,
+        self, asked: list[Any], field: str, limit: int, condition: str, effort: Effort = NORMAL
     ) -> list[list[Row]]:
-        with quiet():
-            answers = self.client.search(
-                self.name,
-                asked,
-                filter=condition,
-                anns_field=field,
-                limit=limit,
-                output_fields=["*"],
-                search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
-            )
+        answers = self.client.search(
+            self.name,
+            asked,
+            filter=condition,
+            anns_field=field,
+            limit=limit,
+            output_fields=["*"],
+            search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
+        )
         return [
             [self._row(hit["entity"], float(hit["distance"])) for hit in hits] for hits in answers
         ]
 
     def _row(self, entity: Mapping[str, Any], score: float) -> Row:
-        fields = {
-            at: value
-            for at, value in entity.items()
-            if not self.kinds.get(at, "").endswith("VECTOR")
-        }
+        vectors = {at for at, kind in self.kinds.items() if kind.endswith("VECTOR")}
+        fields = {at: value for at, value in entity.items() if at not in vectors}
         return Row(str(fields[self.key]), fields, score)
 
 
+_quoted = partial(json.dumps, ensure_ascii=False)
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -221,7 +208,7 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
         return f"({name} is not null)" if name in fields else f"(exists {name})"
 
     def equal(field: str, values: Sequence[Scalar]) -> str:
-        return f"({' or '.join(f'{at(field)} == {_literal(value)}' for value in values)})"
+        return f"({' or '.join(f'{at(field)} == {_quoted(value)}' for value in values)})"
 
     return Dialect(
         both=lambda parts: f"({' and '.join(parts)})",
@@ -250,11 +237,7 @@ def _prefix(name: str, field: str, prefix: str) -> str:
             f"filter on '{field}': Milvus takes %, _ and \\ in a prefix for signs; give its own "
             "expression as the native filter"
         )
-    return f"({name} like {_literal(prefix + '%')})"
-
-
-def _literal(value: Scalar) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return f"({name} like {_quoted(prefix + '%')})"
 
 
 def _metric(client: Any, name: str, vector: str) -> MetricName:
@@ -270,38 +253,17 @@ def _metric(client: Any, name: str, vector: str) -> MetricName:
 
 def _lite(path: str, address: str) -> Any:
     require("milvus_lite", extra="milvus")
-    folder = Path(path)
-    if folder.is_file():
+    if Path(path).is_file():
         raise StoreError(f"{address}: is a file; Milvus Lite 3 keeps a folder: name another path")
     failed = require("pymilvus.exceptions", extra="milvus").ConnectionConfigException
     try:
         return _pymilvus().MilvusClient(path)
-    except failed as error:
-        # It keeps its reason to itself; the most frequent one is another process.
-        try:
-            with FileLock(folder / "LOCK", timeout=0):
-                raise StoreError(
-                    f"{address}: Milvus Lite cannot open it: may it be written, and did Milvus "
-                    "Lite 3 make it?"
-                ) from error
-        except Timeout:
-            raise in_use(address, folder) from error
+    except failed as error:  # it keeps its reason to itself
+        raise StoreError(
+            f"{address}: Milvus Lite cannot open it: is it in use by another process, may it be "
+            "written, and did Milvus Lite 3 make it?"
+        ) from error
 
 
 def _pymilvus() -> Any:
     return require("pymilvus", extra="milvus")
-
-
-@contextmanager
-def quiet() -> Generator[None]:
-    """Keeps the packages' logs off the screen."""
-    # Both packages log each failure with its whole traceback; it is raised all the same.
-    loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)

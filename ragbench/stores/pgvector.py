@@ -1,40 +1,43 @@
-"""The store ``postgresql``: PostgreSQL with the extension pgvector.
+"""The store ``postgresql``: PostgreSQL with the extension pgvector; tables of others are read.
 
 A collection is a table ``ragbench_NAME`` of the schema that the connection comes to; what is kept
-with collections stands in ``ragbench_collections``. Search is exact; a table of many chunks can
-have an HNSW index (``?index=hnsw`` at the end of the address when the collection is made).
+with collections stands in ``ragbench_collections``. Search is exact: ragbench makes no index of
+vectors.
 """
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, cast
 
 import orjson
 
+from ragbench.core.chunk import stored_chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Row, Space, Translated
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.pgvector_filters import EVERYTHING, Condition, SqlColumn, own_condition, quoted
-from ragbench.stores.pgvector_table import PgvectorTable, SqlTable, find_table, look_on, table_names
-from ragbench.stores.record import StoredChunk, plain, read_chunk
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from ragbench.stores.pgvector_filters import (
+    EVERYTHING,
+    VECTORS,
+    Condition,
+    SqlColumn,
+    column_condition,
+    joined,
+    native_condition,
+    own_condition,
+    quoted,
+)
+from ragbench.stores.record import StoredChunk, plain
 
 _INFOS = "ragbench_collections"
 _TIMEOUT = 15
-_MOST_INDEXED = 2000
-_TO_BE_INDEXED = "ragbench: to have an HNSW index"
-"""The comment on a table whose vectors are indexed once all are there."""
 _COLUMNS = {
     "chunk_id": "text",
     "document_id": "text",
@@ -45,40 +48,47 @@ _COLUMNS = {
     "digest": "text",
     "dates": "jsonb",
     "fields": "jsonb",
-    "exact": "text",
     "embedding": "vector",
 }
 """And their types."""
-_EXACT = Effort(exact=True)
-_READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "exact")
-"""What a chunk is made of."""
-_FEW = 200
-"""Of n rows that an index looks for p that pass, it sees some 10 n / p, and is slower by row: at
-384 dimensions comparing all p is faster while p * p is below 200 n."""
+_READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "embedding")
+"""What a chunk is made of, and what is searched."""
 
 
-def open_pgvector(address: str) -> PgvectorDatabase:
-    parts = urlsplit(address)
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    index = dict(pairs).get("index", "none")
-    if index not in ("none", "hnsw"):
-        raise ConfigError(f"'{mask_url(address)}': index is hnsw or none, found '{index}'")
-    # libpq takes a plus for itself, not for a space.
-    query = urlencode([pair for pair in pairs if pair[0] != "index"], quote_via=quote)
-    # urlunsplit drops the slashes of an address without a host, which libpq needs.
-    dsn = urlunsplit(parts._replace(query=query))
-    if "://" not in dsn:
-        dsn = dsn.replace(":", "://", 1)
-    return PgvectorDatabase(mask_url(address), dsn, hnsw=index == "hnsw")
+_OPERATORS: dict[MetricName, str] = {
+    "cosine": "<=>",
+    "dot": "<#>",
+    "euclid": "<->",
+    "manhattan": "<+>",
+}
+_CLASSES: dict[str, MetricName] = {
+    "cosine": "cosine",
+    "ip": "dot",
+    "l2": "euclid",
+    "l1": "manhattan",
+}
+"""What the names of index operator classes say, such as ``vector_cosine_ops``."""
+_LEFT_OUT = ("vector", "halfvec", "sparsevec", "tsvector")
+"""Types of columns that are for searching, not for reading."""
+
+_CONFIGURED = re.compile(r"to_tsvector\('(?:\w+\.)?\"?(\w+)\"?'::regconfig")
+
+
+class _Lexemes(NamedTuple):
+    """How a table is searched by words."""
+
+    words: Words
+    vector: str
+    """The tsvector: a column, or an expression over one, as an index has it."""
+    configuration: str
 
 
 class PgvectorDatabase(WritableDatabase[Any]):
     """Tables of one database. The connection is one of psycopg."""
 
-    def __init__(self, address: str, dsn: str, *, hnsw: bool = False) -> None:
-        super().__init__(address)
-        self._dsn = dsn
-        self._hnsw = hnsw
+    def __init__(self, address: str) -> None:
+        super().__init__(mask_url(address))
+        self._dsn = address if "://" in address else address.replace(":", "://", 1)
 
     def load(self) -> tuple[type[Exception], ...]:
         """What the client raises, of itself and of the connection."""
@@ -96,7 +106,7 @@ class PgvectorDatabase(WritableDatabase[Any]):
             # What exists already need not be reported.
             connection.execute("SET client_min_messages = warning")
             if _has_infos(connection):
-                self._register(connection)
+                require("pgvector.psycopg", extra="pgvector").register_vector(connection)
         except BaseException:
             connection.close()
             raise
@@ -116,28 +126,30 @@ class PgvectorDatabase(WritableDatabase[Any]):
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty table, and its entry, in one transaction."""
-        if self._hnsw and info.dimension > _MOST_INDEXED:
+        try:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except require("psycopg", extra="pgvector").Error as error:
             raise StoreError(
-                f"{self.address}: pgvector indexes at most {_MOST_INDEXED} dimensions, found "
-                f"{info.dimension}: leave index=hnsw out"
-            )
-        self._prepare(connection)
-        self._register(connection)
+                f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
+                "install it on the server, then run CREATE EXTENSION vector as a superuser"
+            ) from error
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
+        )
+        require("pgvector.psycopg", extra="pgvector").register_vector(connection)
         table = _table(info.name)
         with connection.transaction():
             connection.execute(
                 f'CREATE TABLE {table} (chunk_id text COLLATE "C" PRIMARY KEY, '
                 'document_id text, text text NOT NULL, "start" int8, "end" int8, '
                 "metadata jsonb NOT NULL, digest text NOT NULL, dates jsonb, fields jsonb, "
-                f"exact text, embedding vector({info.dimension}) NOT NULL)"
+                f"embedding vector({info.dimension}) NOT NULL)"
             )
             # Every search reads all vectors: they stay in the rows, where long texts may leave.
             connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
             connection.execute(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
             connection.execute(f"CREATE INDEX ON {table} (document_id)")
             connection.execute(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
-            if self._hnsw:
-                connection.execute(f"COMMENT ON TABLE {table} IS '{_TO_BE_INDEXED}'")
             connection.execute(
                 f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info))
             )
@@ -160,45 +172,163 @@ class PgvectorDatabase(WritableDatabase[Any]):
             if row is not None:
                 connection.execute(f"DROP TABLE {_table(name)}")
 
-    def _prepare(self, connection: Any) -> None:
-        try:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        except require("psycopg", extra="pgvector").Error as error:
-            raise StoreError(
-                f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
-                "install it on the server, then run CREATE EXTENSION vector as a superuser"
-            ) from error
-        connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
-        )
 
-    def _register(self, connection: Any) -> None:
-        """Lets the client know pgvector's types."""
-        require("pgvector.psycopg", extra="pgvector").register_vector(connection)
+class PgvectorTable:
+    """See `ragbench.stores.base.Reader`. A row's fields are its columns."""
+
+    most = None
+
+    def __init__(
+        self,
+        connection: Any,
+        table: SqlTable,
+        space: Space,
+        *,
+        key: str | None,
+        lexemes: _Lexemes | None = None,
+    ) -> None:
+        self.space = space
+        self.words = None if lexemes is None else lexemes.words
+        self._lexemes = lexemes
+        self._readable = [one for one in table.columns if one.kind not in _LEFT_OUT]
+        self.key = key
+        self._connection = connection
+        self._table = _escaped(table.sql)
+        self._part = table.part
+        self._columns = [one.name for one in self._readable]
+        vector = next(one for one in table.columns if one.name == space.vector)
+        self._vector = quoted(vector.name)
+        self._kind = vector.kind
+
+    @classmethod
+    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
+        """The table, or None; from here on the server refuses every write of the connection."""
+        connection.execute("SET default_transaction_read_only = on")
+        connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
+        look_on(connection)
+        table = find_table(connection, name)
+        if table is None:
+            return None
+        columns = {one.name: one for one in table.columns if one.is_vector}
+        vector = columns[mapping.chosen_vector(name, list(columns))]
+        key = _key(connection, table)
+        if key is None and mapping.id is None:
+            raise ConfigError(
+                f"the table '{name}' has no primary key of one column: name its id with "
+                "--map id=COLUMN"
+            )
+        metrics = _indexed(connection, table, vector)
+        metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)
+        space = Space(
+            vector=vector.name,
+            dimension=vector.dimension or _dimension(connection, table, vector),
+            metric=metric or "cosine",
+            metric_known=metric is not None,
+        )
+        lexemes = _lexemes(connection, name, table, mapping)
+        return cls(connection, table, space, key=key, lexemes=lexemes)
+
+    def count(self) -> int:
+        where, values = self._where(EVERYTHING)
+        [(count,)] = self._asked(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
+        return int(count)
+
+    def sample(self, limit: int) -> list[Row]:
+        where, values = self._where(EVERYTHING)
+        asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
+        return [self._row(row) for row in self._asked(asked, *values, limit)]
+
+    def condition(self, filters: Filter | None, native: object) -> Condition:
+        """See `Reader`; a native one is SQL, which the connection lets only read."""
+        parts = [EVERYTHING]
+        if filters is not None:
+            parts.append(column_condition(filters, self._readable))
+        if native is not None:
+            parts.append(native_condition(native))
+        return joined(parts)
+
+    @property
+    def is_exact(self) -> bool:
+        """See `Engine`: whether no index may miss a nearest vector."""
+        asked = (
+            "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a "
+            "ON a.oid = c.relam WHERE i.indrelid = %s::regclass AND a.amname = ANY(%s)"
+        )
+        return not self._asked(asked, self._table, ["hnsw", "ivfflat"])
+
+    def nearest(
+        self, rows: Rows, limit: int, condition: Condition, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        where, values = self._where(condition)
+        compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
+        asked = (
+            f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
+        )
+        found: list[list[Row]] = []
+        with nullcontext() if effort == NORMAL else self._connection.transaction():
+            if effort.exact:
+                self._connection.execute("SET LOCAL enable_indexscan = off")
+            elif effort.ef is not None:
+                self._connection.execute(f"SET LOCAL hnsw.ef_search = {effort.ef}")
+            for row in rows:
+                query = f"[{','.join(map(repr, row.tolist()))}]"
+                found.append([self._row(hit) for hit in self._asked(asked, query, *values, limit)])
+        return found
+
+    def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> list[list[Row]]:
+        """See `Reader`; rows that hold any word of the question, by ``ts_rank_cd``."""
+        assert self._lexemes is not None
+        where, values = self._where(condition)
+        vector = self._lexemes.vector
+        # Of the words any, not all, as BM25 has it: few passages hold all words of a question.
+        words = "replace(plainto_tsquery(%s::regconfig, %s)::text, '&', '|')::tsquery"
+        asked = (
+            f"SELECT {self._listed(f'ts_rank_cd({vector}, asked, 1)')} FROM {self._table}, "
+            f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
+            "ORDER BY 1 DESC LIMIT %s"
+        )
+        found: list[list[Row]] = []
+        for text in texts:
+            given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
+            hits = self._asked(asked, *given)
+            found.append([self._row(hit)._replace(score=float(hit[0])) for hit in hits])
+        return found
+
+    def _asked(self, sql: str, *values: object) -> list[Any]:
+        return _rows(self._connection, sql, *values)
+
+    def _listed(self, first: str) -> str:
+        return ", ".join([first, *map(quoted, self._columns)])
+
+    def _where(self, condition: Condition) -> tuple[str, tuple[object, ...]]:
+        there = f"{self._vector} IS NOT NULL AND {condition.sql}"
+        if self._part is None:
+            return there, condition.values
+        return f"{there} AND collection_id = %s", (*condition.values, self._part)
+
+    def _row(self, row: Sequence[Any]) -> Row:
+        fields = dict(zip(self._columns, row[1:], strict=True))
+        own = "" if self.key is None else str(fields[self.key])
+        # A cosine distance is one minus the cosine; the inner product comes as its negative.
+        score = 1.0 - row[0] if self.space.metric == "cosine" else -row[0]
+        return Row(own, fields, float(score))
 
 
 class OwnTable(PgvectorTable):
     """One that ragbench fills; see `ragbench.stores.base.Writer`."""
 
-    read = staticmethod(read_chunk)
+    read = staticmethod(stored_chunk)
 
     def __init__(self, address: str, connection: Any, name: str) -> None:
-        columns = (*_READ, "embedding")
+        columns = [SqlColumn(name=one, kind=_COLUMNS[one], dimension=None) for one in _READ]
         super().__init__(
             connection,
-            SqlTable(
-                sql=_table(name),
-                columns=tuple(
-                    SqlColumn(name=one, kind=_COLUMNS[one], dimension=None) for one in columns
-                ),
-            ),
+            SqlTable(sql=_table(name), columns=tuple(columns)),
             Space(vector="embedding", dimension=None, metric="dot"),
             key="chunk_id",
         )
         self._address = address
         self._name = name
-        self._translated = Translated(own_condition)
-        self._is_few = Translated(self._passes_few)
         # To look rows up is as fast as to read on, wherever a table is in memory or on a SSD.
         connection.execute("SET random_page_cost = 1.1")
         # How many rows pass depends on the filter's values: plans are made for these.
@@ -206,85 +336,37 @@ class OwnTable(PgvectorTable):
         look_on(connection)
 
     def read_info(self) -> CollectionInfo:
-        row = self._connection.execute(
-            f"SELECT info FROM {_INFOS} WHERE name = %s", (self._name,)
-        ).fetchone()
-        if row is None:
+        rows = self._asked(f"SELECT info FROM {_INFOS} WHERE name = %s", self._name)
+        if not rows:
             raise StoreError(f"{self._address}: the collection '{self._name}' was removed")
-        return info_from_json(row[0], self._address)
+        return info_from_json(rows[0][0], self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
         if info.complete:
-            # All at once: to keep indexes up with each write takes longer.
-            self._index_vectors()
             self._connection.execute(f"ANALYZE {self._table}")
         self._connection.execute(
             f"UPDATE {_INFOS} SET info = %s WHERE name = %s", (info_to_json(info), self._name)
         )
 
     def condition(self, filters: Filter | None, native: object) -> Condition:
-        """See `Writer`; what an index would be slower for is marked to be compared exactly."""
-        if filters is None:
-            return EVERYTHING
-        found = self._translated(filters)
-        return replace(found, few=True) if self._is_few(filters) else found
+        return EVERYTHING if filters is None else own_condition(filters)
 
-    def _passes_few(self, filters: Filter) -> bool:
-        """Whether an index of vectors is slower than to compare all rows that pass a filter.
-
-        Exactly comparing them is then better, too. The planner takes such an index for too cheap.
-        """
-        if self.is_exact:
-            return False
-        asked = "SELECT reltuples FROM pg_class WHERE oid = %s::regclass"
-        rows = self._connection.execute(asked, (self._table,)).fetchone()[0]
-        most = math.isqrt(int(_FEW * max(rows, 0)))
-        where = self._translated(filters)
-        asked = (
-            f"SELECT count(*) FROM (SELECT 1 FROM {self._table} WHERE {where.sql} LIMIT %s) "
-            "AS passing"
-        )
-        passing = self._connection.execute(asked, (*where.values, most + 1)).fetchone()[0]
-        return bool(passing <= most)
-
-    def _index_vectors(self) -> None:
-        """Makes the HNSW index where one is wanted, of all vectors at once.
-
-        To add a million vectors to one takes hours, to make it of them minutes; it has to fit the
-        server's ``maintenance_work_mem``, which is raised for it, to 1 GB at most.
-        """
-        connection = self._connection
-        asked = "SELECT obj_description(%s::regclass, 'pg_class')"
-        if connection.execute(asked, (self._table,)).fetchone()[0] != _TO_BE_INDEXED:
-            return
-        with connection.transaction():
-            connection.execute(
-                "SELECT set_config('maintenance_work_mem', '1GB', true) WHERE "
-                "pg_size_bytes(current_setting('maintenance_work_mem')) < pg_size_bytes('1GB')"
-            )
-            made = f"CREATE INDEX ON {self._table} USING hnsw (embedding vector_ip_ops)"
-            try:
-                with connection.transaction():
-                    connection.execute(made)
-            except require("psycopg.errors", extra="pgvector").DiskFull:
-                # Workers share memory, of which a container may have little; one alone needs none.
-                connection.execute("SET LOCAL max_parallel_maintenance_workers = 0")
-                connection.execute(made)
-            connection.execute(f"COMMENT ON TABLE {self._table} IS NULL")
-
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """See `Writer`; all of it or nothing."""
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
         changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
-        plains = [plain(chunk) for chunk in chunks]
+        jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
         with self._connection.transaction(), self._connection.cursor() as cursor:
             cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
             copied = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"
             with cursor.copy(copied) as copy:
                 copy.set_types(list(_COLUMNS.values()))
-                for chunk, row in zip(plains, rows, strict=True):
-                    copy.write_row(_values(chunk, row))
+                for chunk, row in zip(chunks, rows, strict=True):
+                    kept = {**plain(chunk), "embedding": row}
+                    for name in ("metadata", "dates", "fields"):
+                        kept[name] = None if kept[name] is None else jsonb(kept[name], orjson.dumps)
+                    copy.write_row([kept[name] for name in _COLUMNS])
             cursor.execute(
                 f"INSERT INTO {self._table} ({names}) SELECT {names} FROM ragbench_batch "
                 f"ON CONFLICT (chunk_id) DO UPDATE SET {changed}"
@@ -300,37 +382,15 @@ class OwnTable(PgvectorTable):
         found = self._connection.execute(asked, (list(ids),), binary=True).fetchall()
         return [self._row(row).fields for row in found]
 
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         import numpy as np
 
-        asked = f"SELECT chunk_id, embedding FROM {self._table} WHERE chunk_id = ANY(%s)"
+        asked = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         found = self._connection.execute(asked, (list(ids),), binary=True)
-        return {row[0]: np.asarray(_plain(row[1]), dtype=np.float32) for row in found}
+        return {id_: np.asarray(vector, dtype=np.float32) for id_, vector in found}
 
     def digests(self) -> dict[str, str]:
-        return dict(
-            self._connection.execute(f"SELECT chunk_id, digest FROM {self._table}").fetchall()
-        )
-
-    def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Condition, effort: Effort = NORMAL
-    ) -> list[list[Row]]:
-        return super().nearest(rows, limit, condition, _EXACT if condition.few else effort)
-
-
-def _values(chunk: Mapping[str, Any], vector: Any) -> list[Any]:
-    jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
-    found = {**chunk, "embedding": vector}
-    return [
-        jsonb(found[name], orjson.dumps)
-        if kind == "jsonb" and found[name] is not None
-        else found[name]
-        for name, kind in _COLUMNS.items()
-    ]
-
-
-def _plain(vector: Any) -> Any:
-    return vector.to_numpy() if hasattr(vector, "to_numpy") else vector
+        return dict(self._asked(f"SELECT chunk_id, digest FROM {self._table}"))
 
 
 def _has_infos(connection: Any) -> bool:
@@ -339,3 +399,158 @@ def _has_infos(connection: Any) -> bool:
 
 def _table(name: str) -> str:
     return f'"ragbench_{fitted_name(name)}"'
+
+
+def _rows(connection: Any, sql: str, *values: object) -> list[Any]:
+    found: list[Any] = connection.execute(sql, values).fetchall()
+    return found
+
+
+def look_on(connection: Any) -> None:
+    """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
+
+    Without, it gives 40 rows at most, however many are asked for.
+    """
+    if _rows(connection, "SELECT to_regtype('vector')") == [(None,)]:
+        return
+    connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
+    connection.execute(
+        "SELECT set_config(name, 'strict_order', false) FROM pg_settings "
+        "WHERE name = 'hnsw.iterative_scan'"
+    )
+
+
+def _key(connection: Any, table: SqlTable) -> str | None:
+    """The primary key, where it is one column that can be read."""
+    rows = _rows(
+        connection,
+        "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
+        "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
+        "WHERE i.indrelid = %s::regclass AND i.indisprimary",
+        table.sql,
+    )
+    return rows[0][0] if len(rows) == 1 else None
+
+
+def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
+    rows = _rows(
+        connection,
+        "SELECT DISTINCT o.opcname::text FROM pg_index i "
+        "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
+        "JOIN pg_opclass o ON o.oid = i.indclass[0] "
+        "WHERE i.indrelid = %s::regclass AND a.attname = %s ORDER BY 1",
+        *(table.sql, vector.name),
+    )
+    parts = [str(row[0]).split("_") for row in rows]
+    return [_CLASSES[part[1]] for part in parts if len(part) == 3 and part[1] in _CLASSES]
+
+
+def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:
+    """Of a column without a length, that of one row."""
+    name, sql = quoted(vector.name), _escaped(table.sql)
+    asked = f"SELECT vector_dims({name}) FROM {sql} WHERE {name} IS NOT NULL LIMIT 1"
+    rows = _rows(connection, asked)
+    return int(rows[0][0]) if rows else None
+
+
+def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping) -> _Lexemes | None:
+    """The column of a full-text search and its configuration; None where there is none."""
+    kinds = {one.name: one.kind for one in table.columns}
+    vectors = [at for at, kind in kinds.items() if kind == "tsvector"]
+    texts = [at for at, kind in kinds.items() if kind in ("text", "varchar")]
+    wanted = mapping.words
+    if wanted is None and len(vectors) != 1:
+        return None
+    field = mapping.chosen_words(name, [*vectors, *texts] if wanted else vectors)
+    assert field is not None
+    # The expression of a generated column; none where it is none.
+    rows = _rows(
+        connection,
+        "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d JOIN pg_attribute a "
+        "ON a.attrelid = d.adrelid AND a.attnum = d.adnum "
+        "WHERE d.adrelid = %s::regclass AND a.attname = %s",
+        *(table.sql, field),
+    )
+    definition = str(rows[0][0]) if rows else ""
+    found = _CONFIGURED.search(definition)
+    configuration = mapping.language or (found.group(1) if found else "simple")
+    expression = quoted(field)
+    if field not in vectors:
+        word = configuration.replace("'", "''")
+        expression = f"to_tsvector('{word}', {expression})"
+    how = f"ts_rank_cd, {configuration}" + ("" if found or mapping.language else " assumed")
+    return _Lexemes(Words(field=field, how=how), _escaped(expression), configuration)
+
+
+def _escaped(sql: str) -> str:
+    """A name in a statement with placeholders: a percent sign is none."""
+    return sql.replace("%", "%%")
+
+
+# --- tables with vectors, and how hard their index looks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlTable:
+    """A table with vectors, or the part of one that is a collection of LangChain's."""
+
+    sql: str
+    """Its name, quoted."""
+    columns: tuple[SqlColumn, ...]
+    part: object = None
+    """The ``collection_id`` of its rows; None for all rows."""
+
+
+def find_table(connection: Any, name: str) -> SqlTable | None:
+    """The table of a name that has a column of vectors."""
+    sql = _found(connection, name) or ("." in name and _found(connection, *name.split(".", 1)))
+    if sql:
+        columns = _columns(connection, sql)
+        return SqlTable(sql=sql, columns=columns) if any(one.is_vector for one in columns) else None
+    shared = _found(connection, "langchain_pg_embedding")
+    names = _found(connection, "langchain_pg_collection")
+    if shared is None or names is None:
+        return None
+    rows = _rows(connection, f"SELECT uuid FROM {names} WHERE name = %s", name)
+    if not rows:
+        return None
+    return SqlTable(sql=shared, columns=_columns(connection, shared), part=rows[0][0])
+
+
+def table_names(connection: Any) -> list[str]:
+    """The tables with vectors that are on the search path, but for ragbench's own.
+
+    In the place of LangChain's shared table stand its collections.
+    """
+    asked = (
+        "SELECT DISTINCT c.relname::text FROM pg_class c "
+        "JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid "
+        "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND t.typname = ANY(%s) "
+        "AND NOT starts_with(c.relname, 'ragbench_') AND pg_table_is_visible(c.oid)"
+    )
+    found = [row[0] for row in _rows(connection, asked, VECTORS)]
+    shared = _found(connection, "langchain_pg_collection")
+    if shared is not None and "langchain_pg_embedding" in found:
+        found.remove("langchain_pg_embedding")
+        found += [row[0] for row in _rows(connection, f"SELECT name FROM {shared}")]
+    return found
+
+
+def _found(connection: Any, *parts: str) -> str | None:
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+    [(found,)] = _rows(connection, "SELECT to_regclass(%s)::text", quoted)
+    return cast("str | None", found)
+
+
+def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
+    rows = _rows(
+        connection,
+        "SELECT a.attname::text, t.typname::text, a.atttypmod FROM pg_attribute a "
+        "JOIN pg_type t ON t.oid = a.atttypid "
+        "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+        sql,
+    )
+    return tuple(
+        SqlColumn(name=name, kind=kind, dimension=size if kind in VECTORS and size > 0 else None)
+        for name, kind, size in rows
+    )

@@ -14,7 +14,7 @@ from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
 from ragbench.errors import ConfigError
-from ragbench.stores.record import field_key, plain_text, straight_path
+from ragbench.stores.record import field_key, straight_path
 
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _EXACT = 2.0**53
@@ -51,8 +51,6 @@ class Condition:
 
     sql: str
     values: tuple[Any, ...] = ()
-    few: bool = False
-    """Whether so few rows pass that comparing all of them is faster than an index of vectors."""
 
 
 EVERYTHING = Condition(sql="true")
@@ -74,11 +72,6 @@ def _either(parts: Iterable[Condition]) -> Condition:
 def _denied(part: Condition) -> Condition:
     # What is missing is null, and its denial would be, too.
     return Condition(sql=f"(NOT coalesce({part.sql}, false))", values=part.values)
-
-
-def own_condition(filters: Filter) -> Condition:
-    """A folded filter over the columns that ragbench writes."""
-    return _OWN(filters)
 
 
 def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition:
@@ -230,13 +223,12 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
 
 def _own(field: str, test: Callable[[_Json], Condition], document: Condition | None) -> Condition:
     """A condition on a field: where a path of keys leads to it, and where it is spelled out."""
-    name = plain_text(field)
-    path, key = straight_path(name), field_key(name)
+    path, key = straight_path(field), field_key(field)
     spelled = test(_Json("fields", (key,)))
     # Few rows have any, and an index knows which.
     spelled = Condition(sql=f"(fields IS NOT NULL AND {spelled.sql})", values=spelled.values)
     other = Condition(sql="NOT coalesce(jsonb_exists(fields, %s), false)", values=(key,))
-    if name == "document_id":  # metadata that have such a key of their own come first
+    if field == "document_id":  # metadata that have such a key of their own come first
         return spelled if document is None else _either([joined([document, other]), spelled])
     if path is None:
         return spelled
@@ -245,34 +237,32 @@ def _own(field: str, test: Callable[[_Json], Condition], document: Condition | N
 
 
 def _own_equal(field: str, values: Sequence[Scalar]) -> Condition:
-    kept = [plain_text(one) if isinstance(one, str) else one for one in values]
-    texts = [one for one in kept if isinstance(one, str)]
+    texts = [one for one in values if isinstance(one, str)]
     document = Condition(sql="document_id = ANY(%s)", values=(texts,))
-    return _own(field, lambda held: _either(held.equal(one) for one in kept), document)
-
-
-def _own_prefix(field: str, prefix: str) -> Condition:
-    kept = plain_text(prefix)
-    document = Condition(sql="starts_with(document_id, %s)", values=(kept,))
-    return _own(field, lambda held: held.prefix(kept), document)
+    return _own(field, lambda held: _either(held.equal(one) for one in values), document)
 
 
 def _own_range(wanted: Range) -> Condition:
     if not wanted.of_dates:
         return _own(wanted.field, lambda held: held.within(wanted), None)
-    moment = f"((dates->>{_literal(field_key(plain_text(wanted.field)))})::float8)"
+    moment = f"((dates->>{_literal(field_key(wanted.field))})::float8)"
     return _compared(moment, wanted.limits(), "::float8")
 
 
-_OWN = Dialect(
+own_condition: Dialect[Condition] = Dialect(
     both=joined,
     either=_either,
     denied=_denied,
     equal=_own_equal,
     within=_own_range,
     exists=lambda field: _own(field, _Json.exists, Condition(sql="document_id IS NOT NULL")),
-    prefix=_own_prefix,
+    prefix=lambda field, prefix: _own(
+        field,
+        lambda held: held.prefix(prefix),
+        Condition(sql="starts_with(document_id, %s)", values=(prefix,)),
+    ),
 )
+"""A folded filter over the columns that ragbench writes."""
 
 
 def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Condition:
@@ -281,12 +271,9 @@ def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Condition:
 
 
 def _days(wanted: Range) -> dict[str, Any]:
-    return {word: _day(str(bound)) for word, bound in wanted.bounds().items()}
-
-
-def _day(bound: str) -> str:
-    """A date that PostgreSQL reads: a year or a month is its first day."""
-    return bound + {4: "-01-01", 7: "-01"}.get(len(bound), "")
+    """Dates that PostgreSQL reads: a year or a month is its first day."""
+    texts = {word: str(bound) for word, bound in wanted.bounds().items()}
+    return {word: day + {4: "-01-01", 7: "-01"}.get(len(day), "") for word, day in texts.items()}
 
 
 def _literal(text: str) -> str:

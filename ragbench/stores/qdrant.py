@@ -1,56 +1,55 @@
-"""Qdrant on a server, or in a folder of its Python client."""
+"""Qdrant: collections of a server, or of its Python client's local mode.
+
+Qdrant takes whole numbers and UUIDs as ids: a point's id is a UUID of version 5 made of the
+chunk's, which is kept in the payload. The payload is the plain form (`ragbench.stores.record`);
+what is empty of it is left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
-from ragbench.core.filters import Filter
+from ragbench.core.chunk import stored_chunk
+from ragbench.core.filters import Filter, number
 from ragbench.errors import ForeignCollectionError, StoreError
-from ragbench.masking import mask_text, mask_url
+from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.safe_text import shown_line
-from ragbench.stores.base import (
-    NORMAL,
-    CollectionInfo,
-    Effort,
-    MetricName,
-    Row,
-    Space,
-    Words,
-    checked_metric,
-    chosen_vector,
-    chosen_words,
-)
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, MetricName, Row, Rows, Space, Words
 from ragbench.stores.database import (
     WritableDatabase,
     fitted_name,
+    info_from_json,
     info_to_json,
     name_from_json,
     server_url,
 )
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
-from ragbench.stores.qdrant_filters import PayloadFilters, native_condition
-from ragbench.stores.qdrant_points import (
-    DENSE,
-    KEY,
-    WORDS,
-    OfClient,
-    OwnPoints,
-    qdrant_models,
-    read_mark,
-)
-from ragbench.stores.words import fastembed_words
+from ragbench.stores.qdrant_filters import OwnFilters, PayloadFilters, written_path
+from ragbench.stores.record import StoredChunk, field_key, plain
+from ragbench.stores.words import WordVector, fastembed_words
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+DENSE = "dense"
+WORDS = "words"
+"""The sparse vector of a collection that ranks by words itself; the store weighs them."""
+KEPT = ["chunk_id", "document_id", "text", "start", "end", "metadata"]
+"""What of a payload a chunk is made of."""
+_MOST_INDEXED = 16
+_BATCH = 500
+_PAGE = 2000
+_TIMEOUT = 60
+KEY = "ragbench"
+"""Under which a collection's metadata keep what ragbench says of it."""
+_NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
 _DELETED = 0.05
 """From such a share of removed chunks on a segment with words is rewritten."""
+
+
+def point_id(identifier: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, identifier))
 
 
 class QdrantServerDatabase(WritableDatabase[Any]):
@@ -88,13 +87,23 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             raise StoreError(
                 f"{self.address}: there is a collection '{name}' that ragbench did not make"
             )
+        settings: dict[str, Any] = {}
+        if info.words is not None:
+            sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
+            settings["sparse_vectors_config"] = {WORDS: sparse}
+            # Qdrant counts in how many chunks a word stands in each shard by itself,
+            settings["shard_number"] = 1
+            # and removed ones until their segment is rewritten: by default from a fifth of it on.
+            settings["optimizers_config"] = models.OptimizersConfigDiff(
+                deleted_threshold=_DELETED, vacuum_min_vector_number=100
+            )
         connection.create_collection(
             name,
             vectors_config={
                 DENSE: models.VectorParams(size=info.dimension, distance=models.Distance.DOT)
             },
             metadata={KEY: info_to_json(info)},
-            **({} if info.words is None else _for_words(models)),
+            **settings,
         )
         if read_mark(connection, name) is None:
             connection.delete_collection(name)
@@ -113,8 +122,7 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             return None
         if read_mark(connection, fitted) is None:
             raise ForeignCollectionError(self.address, name)
-        models, exact = qdrant_models(), self._local
-        return OwnPoints(self.address, connection, fitted, models, is_exact=exact)
+        return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the collection, if it has ragbench's mark."""
@@ -122,6 +130,36 @@ class QdrantServerDatabase(WritableDatabase[Any]):
             connection.delete_collection(fitted_name(name))
 
 
+@dataclass
+class OfClient:
+    """A collection that the client asks for."""
+
+    _client: Any
+    _name: str
+
+    def count(self) -> int:
+        return int(self._client.count(self._name, exact=True).count)
+
+    def _answers(
+        self,
+        queries: Sequence[Any],
+        using: str | None,
+        limit: int,
+        condition: Any,
+        effort: Effort = NORMAL,
+        *,
+        with_payload: object = KEPT,
+    ) -> list[list[Any]]:
+        models = qdrant_models()
+        asked = {"using": using, "limit": limit, "filter": condition, "with_payload": with_payload}
+        if effort != NORMAL:
+            asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
+        requests = [models.QueryRequest(query=query, **asked) for query in queries]
+        found: Any = self._client.query_batch_points(self._name, requests) if requests else ()
+        return [answer.points for answer in found]
+
+
+@dataclass
 class QdrantPayloads(OfClient):
     """One collection of another program; see `ragbench.stores.base.Reader`.
 
@@ -130,14 +168,9 @@ class QdrantPayloads(OfClient):
 
     most = None
     key = None
-
-    def __init__(
-        self, client: Any, name: str, space: Space, *, words: Words | None, language: str
-    ) -> None:
-        super().__init__(client, name)
-        self.space = space
-        self.words = words
-        self._language = language
+    space: Space
+    words: Words | None
+    _language: str
 
     @classmethod
     def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
@@ -148,20 +181,15 @@ class QdrantPayloads(OfClient):
         named = cast("Mapping[str, Any]", kept if isinstance(kept, Mapping) else {"": kept})
         # A query has one vector: those with many a point compare otherwise.
         dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
-        vector = chosen_vector(name, mapping.vector, list(dense))
+        vector = mapping.chosen_vector(name, list(dense))
         found = cast("MetricName", dense[vector].distance.value.lower())
-        metric = checked_metric(name, mapping.metric, found)
-        dimension = int(dense[vector].size)
-        sparse = chosen_words(name, mapping.words, list(params.sparse_vectors or ()))
+        metric = mapping.checked_metric(name, found)
+        space = Space(vector=vector, dimension=int(dense[vector].size), metric=metric)
+        sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
         language = mapping.language or "english"
         how = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
-        return cls(
-            connection,
-            name,
-            Space(vector=vector, dimension=dimension, metric=metric),
-            words=None if sparse is None else Words(field=sparse, how=how),
-            language=language,
-        )
+        words = None if sparse is None else Words(field=sparse, how=how)
+        return cls(connection, name, space, words, language)
 
     def sample(self, limit: int) -> list[Row]:
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
@@ -170,9 +198,10 @@ class QdrantPayloads(OfClient):
     def condition(self, filters: Filter | None, native: object) -> Any:
         """See `Reader`; a native one is Qdrant's JSON object."""
         models = qdrant_models()
-        parts = [] if filters is None else [PayloadFilters(models)(filters)]
+        said = PayloadFilters(models)
+        parts = [] if filters is None else [said(filters)]
         if native is not None:
-            parts.append(native_condition(native, models))
+            parts.append(said.native(native))
         return models.Filter(must=parts) if parts else None
 
     @property
@@ -182,102 +211,200 @@ class QdrantPayloads(OfClient):
         return isinstance(self._client._client, local)
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[Row]]:
+        using = self.space.vector or None
+        found = self._answers(rows.tolist(), using, limit, condition, effort, with_payload=True)
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
-        queries = [row.tolist() for row in rows]
-        return self._ask(queries, self.space.vector or None, limit, condition, sign, effort)
+        return [[_foreign_row(point, sign) for point in points] for points in found]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """See `Reader`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
         assert self.words is not None
         numbers = [fastembed_words(text, self._language) for text in texts]
-        asked = [at for at, one in enumerate(numbers) if one]
-        queries = [
-            qdrant_models().SparseVector(indices=numbers[at], values=[1.0] * len(numbers[at]))
-            for at in asked
+        vector = qdrant_models().SparseVector
+        queries = [vector(indices=one, values=[1.0] * len(one)) for one in numbers if one]
+        using = self.words.field
+        answers = iter(self._answers(queries, using, limit, condition, with_payload=True))
+        return [
+            [_foreign_row(one) for one in next(answers) if one.score > 0] if words else []
+            for words in numbers
         ]
-        found: list[list[Row]] = [[] for _ in texts]
-        if asked:
-            answers = self._ask(queries, self.words.field, limit, condition, 1.0)
-            for at, rows in zip(asked, answers, strict=True):
-                found[at] = [row for row in rows if row.score > 0]
+
+
+class OwnPoints(OfClient):
+    """A collection that ragbench fills; see `ragbench.stores.base.WordWriter`."""
+
+    read = staticmethod(stored_chunk)
+
+    def __init__(
+        self, address: str, client: Any, name: str, models: ModuleType, *, is_exact: bool
+    ) -> None:
+        super().__init__(client, name)
+        self.is_exact = is_exact
+        self._address = address
+        self._models = models
+        self._indexed: set[str] = set()
+        self._filters = OwnFilters(models)
+
+    def read_info(self) -> CollectionInfo:
+        text = read_mark(self._client, self._name)
+        if text is None:
+            raise StoreError(f"{self._address}: '{self._name}' has lost its metadata")
+        return info_from_json(text, self._address)
+
+    def write_info(self, info: CollectionInfo) -> None:
+        self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
+
+    def remove(self, ids: Sequence[str]) -> None:
+        points = [point_id(value) for value in ids]
+        self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
+
+    def _index(self, path: str, kind: str) -> None:
+        if not self.is_exact:
+            self._client.create_payload_index(self._name, path, kind)
+
+    def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+        kind = self._models.PointStruct
+        made = [kind(id=point, vector=vectors, payload=kept) for point, vectors, kept in points]
+        self._client.upsert(self._name, made, wait=True)
+
+    def _records(
+        self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
+    ) -> Iterable[Any]:
+        for first in range(0, len(points), _PAGE):
+            yield from self._client.retrieve(
+                self._name,
+                list(points[first : first + _PAGE]),
+                with_payload=keys,
+                with_vectors=vectors or False,
+            )
+
+    def _pages(self, keys: list[str]) -> Iterator[Any]:
+        offset = None
+        while True:
+            records, offset = self._client.scroll(
+                self._name, limit=_PAGE, offset=offset, with_payload=keys
+            )
+            yield from records
+            if offset is None:
+                return
+
+    def _sparse(self, words: WordVector) -> Any:
+        return self._models.SparseVector(indices=list(words), values=list(words.values()))
+
+    def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
+        plains = [plain(chunk) for chunk in chunks]
+        self._index_fields(plains)
+        points: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+        for chunk, fields, row in zip(chunks, plains, rows, strict=True):
+            vectors = {DENSE: row.tolist()}
+            if chunk.words:
+                vectors[WORDS] = self._sparse(chunk.words)
+            payload = {name: value for name, value in fields.items() if value not in (None, {})}
+            if fields["fields"]:
+                payload["spelled"] = list(fields["fields"])
+            points.append((point_id(chunk.id), vectors, payload))
+        for first in range(0, len(points), _BATCH):
+            self._upsert(points[first : first + _BATCH])
+
+    def _index_fields(self, chunks: Sequence[Mapping[str, Any]]) -> None:
+        """Has the first 16 fields that are seen indexed; each index makes writing slower."""
+        found: dict[str, str] = {}
+        for chunk in chunks:
+            for name, value in chunk["metadata"].items():
+                kind = _kind(value)
+                if kind and '"' not in name and "\\" not in name:
+                    found.setdefault(name, kind)
+        dated = {key for chunk in chunks for key in chunk["dates"] or ()}
+        new = sorted(found.keys() - self._indexed)[: _MOST_INDEXED - len(self._indexed)]
+        for name in new:
+            self._index(written_path(["metadata", name]), found[name])
+            if field_key(name) in dated:
+                self._index(written_path(["dates", field_key(name)]), "float")
+        self._indexed.update(new)
+
+    def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        return [one.payload for one in self._records([point_id(at) for at in ids], KEPT)]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
+        import numpy as np
+
+        found = self._records([point_id(at) for at in ids], ["chunk_id"], [DENSE])
+        return {
+            one.payload["chunk_id"]: np.asarray(one.vector[DENSE], dtype=np.float32)
+            for one in found
+        }
+
+    def digests(self) -> dict[str, str]:
+        found = (one.payload for one in self._pages(["chunk_id", "digest"]))
+        return {kept["chunk_id"]: kept["digest"] for kept in found}
+
+    def condition(self, filters: Filter | None, native: object) -> Any:
+        return None if filters is None else self._filters(filters)
+
+    def nearest(
+        self, rows: Rows, limit: int, condition: Any, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        found = self._answers(rows.tolist(), DENSE, limit, condition, effort)
+        return [[_row(point) for point in points] for points in found]
+
+    def best_sums(
+        self, queries: Sequence[WordVector], limit: int, condition: Any
+    ) -> list[list[Row]]:
+        found = self._answers([self._sparse(one) for one in queries], WORDS, limit, condition)
+        return [[_row(point) for point in points if point.score > 0] for points in found]
+
+    def weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """See `WordWriter`: a score divided by what the chunk has."""
+        queries = [self._sparse({number_: 1.0}) for number_ in numbers]
+        best: list[Any] = [hits and hits[0] for hits in self._answers(queries, WORDS, 1, None)]
+        held = {one.payload["chunk_id"] for one in best if one and one.score > 0}
+        records = self._records([*map(point_id, held)], ["chunk_id"], [WORDS])
+        vectors = {one.payload["chunk_id"]: one.vector[WORDS] for one in records}
+        found: list[float | None] = []
+        for number_, one in zip(numbers, best, strict=True):
+            vector = vectors[one.payload["chunk_id"]] if one and one.score > 0 else None
+            has = vector and vector.values[list(vector.indices).index(number_)]
+            found.append(float(one.score) / float(has) if has else None)
         return found
 
-    def _ask(
-        self,
-        queries: Sequence[Any],
-        using: str | None,
-        limit: int,
-        condition: Any,
-        sign: float,
-        effort: Effort = NORMAL,
-    ) -> list[list[Row]]:
-        answers = self._answers(
-            queries, effort, using=using, limit=limit, filter=condition, with_payload=True
-        )
-        return [
-            [Row(str(one.id), one.payload or {}, sign * float(one.score)) for one in points]
-            for points in answers
-        ]
+
+def _foreign_row(point: Any, sign: float = 1.0) -> Row:
+    return Row(str(point.id), point.payload or {}, sign * float(point.score))
 
 
-def _for_words(models: ModuleType) -> dict[str, Any]:
-    """What a collection is made with that ranks by words."""
-    sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
-    return {
-        "sparse_vectors_config": {WORDS: sparse},
-        # Qdrant counts in how many chunks a word stands in each shard by itself,
-        "shard_number": 1,
-        # and removed ones until their segment is rewritten: by default from a fifth of it on.
-        "optimizers_config": models.OptimizersConfigDiff(
-            deleted_threshold=_DELETED, vacuum_min_vector_number=100
-        ),
-    }
+def _row(point: Any) -> Row:
+    return Row(point.payload["chunk_id"], point.payload, point.score)
 
 
-_TIMEOUT = 60
+def _kind(value: object) -> str | None:
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        value = items[0] if items else None
+    if isinstance(value, str):
+        return "keyword"
+    if isinstance(value, bool):
+        return "bool"
+    return None if number(value) is None else "float"
 
 
-def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
-    """The database of an address.
+def qdrant_models() -> ModuleType:
+    return require("qdrant_client.models", extra="qdrant")
 
-    Args:
-        address: ``qdrant:FOLDER``, or ``qdrant+http://HOST:6333`` (or ``https``); a password in
-            it, as in ``qdrant+https://:KEY@HOST:6333``, is the server's API key.
-    """
-    if address.startswith("qdrant:") and len(address) > len("qdrant:"):
-        return QdrantEmbeddedDatabase(Path(address.removeprefix("qdrant:")))
-    forms = "qdrant:FOLDER or qdrant+http://HOST:6333"
-    url, _, key = server_url(address, "Qdrant", forms)
+
+def read_mark(client: Any, name: str) -> str | None:
+    metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
+    text = (metadata or {}).get(KEY)
+    return text if isinstance(text, str) else None
+
+
+def open_server(address: str) -> QdrantServerDatabase:
+    """A server: ``qdrant+http://HOST:6333`` (or ``https``); a password is its API key."""
+    url, _, key = server_url(address, "Qdrant", "qdrant:FOLDER or qdrant+http://HOST:6333")
 
     def open_client() -> Any:
         client = require("qdrant_client", extra="qdrant").QdrantClient
         return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)
 
     return QdrantServerDatabase(mask_url(address), open_client)
-
-
-_MARK = "meta.json"
-"""A file that Qdrant's client writes into its folder, and makes anew where it is not there."""
-
-
-def open_foreign_qdrant(address: str) -> WritableDatabase[Any]:
-    """A server, or a folder that Qdrant's Python client has written in its local mode."""
-    path = Path(address.removeprefix("qdrant:"))
-    if not address.startswith("qdrant:") or path == Path():
-        return open_qdrant(address)
-    if not (path / _MARK).is_file():
-        raise StoreError(
-            f"{address}: this is not a folder of Qdrant's client (QdrantClient(path=...)): of "
-            "embedded collections ragbench reads those and its own"
-        )
-    return QdrantServerDatabase(address, lambda: _local(address, path), local=True)
-
-
-def _local(address: str, path: Path) -> Any:
-    client = require("qdrant_client", extra="qdrant").QdrantClient
-    try:
-        return client(path=str(path))
-    except Exception as error:
-        raise StoreError(f"{address}: {shown_line(mask_text(str(error)), longest=300)}") from error

@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.io.atomic import written_whole
+from ragbench.masking import mask_text
 from ragbench.plugins import require
+from ragbench.safe_text import shown_line
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import (
     WritableDatabase,
@@ -22,18 +24,25 @@ from ragbench.stores.database import (
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.qdrant_points import DENSE, WORDS, OwnPoints, point_id
+from ragbench.stores.qdrant import (
+    DENSE,
+    WORDS,
+    OwnPoints,
+    QdrantServerDatabase,
+    open_server,
+    point_id,
+)
 from ragbench.stores.words import WordVector
-from ragbench.stores.writers import in_use
 
-CLIENT_FOLDER = "collection"
+_CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
 
 _INFO = "collection.json"
 _SHARD = "shard"
-_SPARE = 64 * 2**20
-"""Bytes that stay free. The engine writes through mapped files, some of them 32 MiB with holes: on
-a full disk the system ends the process (SIGBUS), and no error can be caught."""
+_SPARE = 128 * 2**20
+"""Bytes that stay free, of which a batch of 500 chunks may take half. The engine writes through
+mapped files, some of them 32 MiB with holes: on a full disk the system ends the process (SIGBUS),
+and no error can be caught."""
 _PAGE = 5000
 
 
@@ -69,7 +78,7 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
         folder = self._folder(info.name)
         shutil.rmtree(folder, ignore_errors=True)
         (folder / _SHARD).mkdir(parents=True)
-        _check_space(self.address, folder, 0)
+        _check_space(self.address, folder)
         dense = connection.EdgeVectorParams(size=info.dimension, distance=connection.Distance.Dot)
         words = connection.EdgeSparseVectorParams(modifier=connection.Modifier.Idf)
         sparse = None if info.words is None else {WORDS: words}
@@ -86,7 +95,7 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
         """Loads the shard, once."""
         folder = self._folder(name)
         if not (folder / _INFO).is_file():
-            if (self._path / CLIENT_FOLDER / name).is_dir():
+            if (self._path / _CLIENT_FOLDER / name).is_dir():
                 raise ForeignCollectionError(self.address, name)
             return None
         if name not in self._shards:
@@ -95,7 +104,10 @@ class QdrantEmbeddedDatabase(WritableDatabase[Any]):
             except Exception as error:
                 if "WouldBlock" not in str(error):
                     raise
-                raise in_use(self.address, self._path) from error
+                raise StoreError(
+                    f"{self.address}: in use by another process. Such a folder is open to one "
+                    "process at a time: wait until that one is done, close it, or use a server"
+                ) from error
         return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
 
     def detach(self, connection: Any, name: str) -> None:
@@ -128,7 +140,7 @@ class QdrantEmbedded(OwnPoints):
         return info_from_json(self._info.read_text(encoding="utf-8"), self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        _check_space(self._address, self._info.parent, 0)
+        _check_space(self._address, self._info.parent)
         # What is marked complete is on the disk before the mark is.
         self._shard.flush()
         _write_info(self._info, info)
@@ -145,12 +157,7 @@ class QdrantEmbedded(OwnPoints):
         self._shard.update(self._models.UpdateOperation.create_field_index(path, made))
 
     def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
-        # Once into the log, once into the segment, and room for what is kept of each.
-        size = sum(
-            4 * len(vectors[DENSE]) + sum(len(str(value)) for value in payload.values()) + 512
-            for _, vectors, payload in points
-        )
-        _check_space(self._address, self._info.parent, 4 * size)
+        _check_space(self._address, self._info.parent)
         made = [self._models.Point(*point) for point in points]
         self._shard.update(self._models.UpdateOperation.upsert_points(made))
 
@@ -171,29 +178,21 @@ class QdrantEmbedded(OwnPoints):
             if offset is None:
                 return
 
-    def _nearest(
+    def _answers(
         self,
         queries: Sequence[Any],
-        using: str,
+        using: str | None,
         limit: int,
-        condition: Any = None,
-        *,
+        condition: Any,
         effort: Effort = NORMAL,
-        with_vectors: bool = False,
+        *,
+        with_payload: object = True,
     ) -> list[list[Any]]:
         package: Any = self._models
         # All of the payload: to choose costs the engine more than what is left out.
-        wanted = (
-            {"with_vector": [using], "with_payload": False}
-            if with_vectors
-            else {"filter": condition, "with_payload": True}
-        )
-        requests = [
-            package.QueryRequest(
-                limit=limit, query=package.Query.Nearest(query, using=using), **wanted
-            )
-            for query in queries
-        ]
+        asked = {"limit": limit, "filter": condition, "with_payload": True}
+        nearest = [package.Query.Nearest(query, using=using) for query in queries]
+        requests = [package.QueryRequest(query=query, **asked) for query in nearest]
         if len(requests) == 1:
             return [self._shard.query(requests[0])]
         found: list[list[Any]] = self._shard.query_batch(package.QueryBatchRequest(requests))
@@ -203,17 +202,51 @@ class QdrantEmbedded(OwnPoints):
         return self._models.SparseVector(list(words), list(words.values()))
 
 
-def _check_space(address: str, folder: Path, needed: int) -> None:
+def _check_space(address: str, folder: Path) -> None:
     """Stops before the disk is full."""
     free = shutil.disk_usage(folder).free
-    if free < needed + _SPARE:
+    if free < _SPARE:
         raise StoreError(
             f"{address}: the disk is nearly full: {free / 2**20:,.0f} MiB are free, and the engine "
-            f"needs {(needed + _SPARE) / 2**20:,.0f} MiB to write safely. Make room, and run the "
-            "same command again"
+            f"needs {_SPARE / 2**20:,.0f} MiB to write safely. Make room, and run the same command "
+            "again"
         )
 
 
 def _write_info(path: Path, info: CollectionInfo) -> None:
     with written_whole(path) as file:
         file.write(info_to_json(info).encode() + b"\n")
+
+
+def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
+    """The database of an address, ``qdrant:FOLDER`` or that of a server."""
+    folder = address.removeprefix("qdrant:")
+    if folder and folder != address:
+        return QdrantEmbeddedDatabase(Path(folder))
+    return open_server(address)
+
+
+_MARK = "meta.json"
+"""A file that Qdrant's client writes into its folder, and makes anew where it is not there."""
+
+
+def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
+    """A server, or a folder that Qdrant's Python client has written in its local mode."""
+    path = Path(address.removeprefix("qdrant:"))
+    if not address.startswith("qdrant:") or path == Path():
+        return open_server(address)
+    if not (path / _MARK).is_file():
+        raise StoreError(
+            f"{address}: this is not a folder of Qdrant's client (QdrantClient(path=...)): of "
+            "embedded collections ragbench reads those and its own"
+        )
+
+    def open_client() -> Any:
+        client = require("qdrant_client", extra="qdrant").QdrantClient
+        try:
+            return client(path=str(path))
+        except Exception as error:
+            said = shown_line(mask_text(str(error)), longest=300)
+            raise StoreError(f"{address}: {said}") from error
+
+    return QdrantServerDatabase(address, open_client, local=True)

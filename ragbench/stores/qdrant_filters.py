@@ -16,8 +16,9 @@ from typing import Any
 
 from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
 from ragbench.errors import ConfigError
-from ragbench.stores.record import field_key, plain_text, straight_path
+from ragbench.stores.record import field_key, straight_path
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -27,16 +28,6 @@ class _Both:
 
     must: list[Any] = field(default_factory=list[Any])
     must_not: list[Any] = field(default_factory=list[Any])
-
-
-def native_condition(given: object, models: ModuleType) -> Any:
-    try:
-        return models.Filter.model_validate(given)
-    except ValueError as error:
-        problem = " ".join(str(error).split())[:200]
-        raise ConfigError(
-            f'the native filter of Qdrant is a JSON object, such as {{"must": [...]}}: {problem}'
-        ) from error
 
 
 def written_path(keys: Sequence[str]) -> str:
@@ -90,6 +81,17 @@ class PayloadFilters:
         )
         return _filter(dialect(filters), self.models)
 
+    def native(self, given: object) -> Any:
+        """What the user says in Qdrant's own JSON."""
+        try:
+            return self.models.Filter.model_validate(given)
+        except ValueError as error:
+            problem = " ".join(str(error).split())[:200]
+            raise ConfigError(
+                "the native filter of Qdrant is a JSON object, such as "
+                f'{{"must": [...]}}: {problem}'
+            ) from error
+
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
         models = self.models
         texts = [value for value in values if isinstance(value, str)]
@@ -113,7 +115,9 @@ class PayloadFilters:
     def within(self, wanted: Range) -> _Both:
         if not wanted.of_dates:
             return self._between(wanted.field, wanted)
-        dates = {name: _moment(bound) for name, bound in wanted.limits().items()}
+        dates = {
+            name: _EPOCH + timedelta(milliseconds=bound) for name, bound in wanted.limits().items()
+        }
         asked = self.models.DatetimeRange(**dates)
         return _Both(must=[self.models.FieldCondition(key=wanted.field, range=asked)])
 
@@ -146,37 +150,34 @@ class OwnFilters(PayloadFilters):
     """Folded filters over the plain fields of `ragbench.stores.record`."""
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
-        kept = [plain_text(value) if isinstance(value, str) else value for value in values]
         test = super().equal
-        return self._at(key, lambda path: test(path, kept))
+        return self._at(key, lambda path: test(path, values))
 
     def prefix(self, key: str, prefix: str) -> _Both:
         test = super().prefix
-        return self._at(key, lambda path: test(path, plain_text(prefix)))
+        return self._at(key, lambda path: test(path, prefix))
 
     def exists(self, key: str) -> _Both:
         # An empty list is no value to Qdrant, and one to ragbench.
-        listed = _Both(must=[self._names("lists", plain_text(key))])
+        listed = _Both(must=[self._names("lists", key)])
         test = super().exists
         return self._at(key, lambda path: _any([test(path), listed], self.models))
 
     def within(self, wanted: Range) -> _Both:
-        name = plain_text(wanted.field)
         if wanted.of_dates:
-            return self._between(written_path(["dates", field_key(name)]), wanted)
-        listed = _Both(must_not=[self._names("lists", name)])
-        return self._at(name, lambda key: _all([self._between(key, wanted), listed]))
+            return self._between(written_path(["dates", field_key(wanted.field)]), wanted)
+        listed = _Both(must_not=[self._names("lists", wanted.field)])
+        return self._at(wanted.field, lambda key: _all([self._between(key, wanted), listed]))
 
     def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
         """A test where a path of keys leads to the field, and where it is spelled out."""
-        name = plain_text(field)
-        key, path = field_key(name), straight_path(name)
+        key, path = field_key(field), straight_path(field)
         spelled = test(written_path(["fields", key]))
         if path is None:
             return spelled
-        keys = ["document_id"] if name == "document_id" else ["metadata", *path]
-        straight = test(written_path(keys))
-        if len(path) == 1 and name != "document_id":
+        of_document = field == "document_id"
+        straight = test(written_path([field] if of_document else ["metadata", *path]))
+        if len(path) == 1 and not of_document:
             return straight
         apart = _all([straight, _Both(must_not=[self._names("spelled", key)])])
         return _any([apart, spelled], self.models)
@@ -184,7 +185,3 @@ class OwnFilters(PayloadFilters):
     def _names(self, key: str, value: str) -> Any:
         match = self.models.MatchValue(value=value)
         return self.models.FieldCondition(key=key, match=match)
-
-
-def _moment(milliseconds: float) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)

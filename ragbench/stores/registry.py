@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 STORES = Registry(
     kind="stores",
     builtin={
-        "memory": "ragbench.stores.memory:open_memory",
-        "postgres": "ragbench.stores.pgvector:open_pgvector",
-        "postgresql": "ragbench.stores.pgvector:open_pgvector",
-        "qdrant": "ragbench.stores.qdrant:open_qdrant",
+        "memory": "ragbench.stores.memory:MemoryDatabase",
+        "postgres": "ragbench.stores.pgvector:PgvectorDatabase",
+        "postgresql": "ragbench.stores.pgvector:PgvectorDatabase",
+        "qdrant": "ragbench.stores.qdrant_embedded:open_qdrant",
     },
 )
 FOREIGN_STORES = Registry(
@@ -41,9 +41,9 @@ FOREIGN_STORES = Registry(
         "elasticsearch": "ragbench.stores.elastic:open_elasticsearch",
         "milvus": "ragbench.stores.milvus:open_milvus",
         "opensearch": "ragbench.stores.elastic:open_opensearch",
-        "postgres": "ragbench.stores.pgvector:open_pgvector",
-        "postgresql": "ragbench.stores.pgvector:open_pgvector",
-        "qdrant": "ragbench.stores.qdrant:open_foreign_qdrant",
+        "postgres": "ragbench.stores.pgvector:PgvectorDatabase",
+        "postgresql": "ragbench.stores.pgvector:PgvectorDatabase",
+        "qdrant": "ragbench.stores.qdrant_embedded:open_foreign_qdrant",
     },
 )
 

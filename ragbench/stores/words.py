@@ -15,7 +15,7 @@ import importlib
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -69,9 +69,6 @@ class WordsForm:
                 "index it under another name"
             )
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @lru_cache(maxsize=1 << 17)
 def word_number(token: str) -> int:
@@ -89,10 +86,10 @@ def check_words(database: object, words: WordsForm | None) -> None:
     """Refuses to keep words where nothing would rank them."""
     if words is None or getattr(database, "ranks_words", False):
         return
-    address = getattr(database, "address", "this store")
     raise ConfigError(
-        f"{address}: this store does not rank by BM25 itself (--words store): leave the option "
-        "out, or index into Qdrant (qdrant:FOLDER or qdrant+http://HOST:6333)"
+        f"{getattr(database, 'address', 'this store')}: this store does not rank by BM25 itself "
+        "(--words store): leave the option out, or index into Qdrant (qdrant:FOLDER or "
+        "qdrant+http://HOST:6333)"
     )
 
 

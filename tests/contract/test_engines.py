@@ -227,12 +227,6 @@ def test_workers_that_end_are_one_clear_error(apart: Engine) -> None:
         mapped(partial(dying, 50), range(100), apart, batch=8)
 
 
-@pytest.mark.nightly
-def test_workers_that_all_end_are_one_clear_error(apart: Engine) -> None:
-    with pytest.raises(RunError, match="a worker process ended without a result"):
-        mapped(partial(dying, *range(100)), range(100), apart, lost=lambda at: at)
-
-
 def test_a_worker_that_dies_while_all_is_stopped_is_no_error(apart: Engine) -> None:
     asked = iter([False] * 4)  # batches are begun; then a signal ends this process and its workers
     found = mapped(partial(dying, 3), range(200), apart, batch=8, stopped=lambda: next(asked, True))

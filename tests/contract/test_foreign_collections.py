@@ -157,25 +157,6 @@ def test_rows_that_lack_something_are_kept_and_counted(place: Place, name: str) 
     ]
 
 
-def test_fields_may_be_any_json(place: Place, name: str) -> None:
-    if not place.nested:
-        pytest.skip("the engine keeps flat fields only")
-    odd: dict[str, Any] = {
-        "body": "text with \x01 and \u2028",
-        "list": [1, "two", None, {"three": [4.5]}],
-        "object": {"a b": {"c.d": "e"}},
-        "nothing": None,
-        "": "empty name",
-    }
-    fill(place, name, odd)
-    with place.open(name, FieldMapping(text=f"{place.prefix}body")) as collection:
-        (chunk,) = collection.search(QUERIES[:1], k=1)[0]
-    assert chunk.text == odd["body"]
-    known = chunk.metadata.get("payload", chunk.metadata)
-    assert known["list"] == odd["list"]
-    assert known["object"] == odd["object"]
-
-
 FILTERS: list[dict[str, Any]] = [
     {"year": 2010},
     {"year": 2010.0},

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ragbench import Chunk
-from ragbench.stores.record import chunk_digest
+from ragbench.stores.record import encode
 from ragbench.stores.registry import open_database
 from tests.contract.store_engines import POSTGRES, postgres
 
@@ -95,5 +95,5 @@ def test_another_program_reads_and_filters_the_plain_fields(pattern: str, tmp_pa
         [found] = json.loads(ran(READERS[pattern], place)[-1])
     expected = {"chunk_id": "c1", "document_id": "d1", "text": NEW.text, "start": 0, "end": 12}
     assert expected.items() <= found.items()
-    assert found["digest"] == chunk_digest(NEW)
+    assert found["digest"] == encode(NEW).digest
     assert found["metadata"] == METADATA

@@ -150,16 +150,8 @@ def tell(query: str, contexts: list[str]) -> str:
     return answer_of(query)
 
 
-async def find_later(query: str, top_k: int | None = None) -> list[str]:
-    return find(query, top_k)
-
-
 def ask(query: str, top_k: int | None = None) -> dict[str, Any]:
     return {"answer": answer_of(query), "contexts": find(query, top_k)}
-
-
-async def ask_later(query: str, top_k: int | None = None) -> dict[str, Any]:
-    return ask(query, top_k)
 
 
 def respond(_: str, path: str, body: Any) -> tuple[int, Any]:
@@ -184,9 +176,7 @@ IMPLEMENTATIONS: dict[str, Callable[[str], AnyRAG]] = {
     "async": lambda url: Later(),
     "duck": lambda url: as_rag(Duck()),
     "functions": lambda url: as_rag(retrieve=find, generate=tell),
-    "async functions": lambda url: as_rag(retrieve=find_later, generate=tell),
     "one call": lambda url: as_rag(ask),
-    "async one call": lambda url: as_rag(ask_later),
     "of two rags": lambda url: as_rag(retrieve=Later(), generate=New()),
     "LangChain": lambda url: as_rag(retrieve=ChainRetriever(), generate=tell),
     "LlamaIndex": lambda url: as_rag(QueryEngine()),

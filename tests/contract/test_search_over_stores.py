@@ -13,13 +13,12 @@ import pytest
 
 from ragbench import Chunk, Document
 from ragbench.embedders.local import HashingEmbedder
-from ragbench.errors import ConfigError, RagbenchWarning, StoreError
+from ragbench.errors import ConfigError, StoreError
 from ragbench.pipeline.documents import WordsPlace, make_chunker
-from ragbench.pipeline.index import index_documents
+from ragbench.pipeline.index import index_documents, words_of
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import SparseIndex, StoredWordsStrategy
 from ragbench.pipeline.strategies import StrategyName
-from ragbench.pipeline.writing import words_of
 from ragbench.stores.database import Database
 from ragbench.stores.memory import MemoryDatabase
 from ragbench.stores.words import word_number
@@ -264,13 +263,6 @@ def test_what_is_changed_added_and_removed_is_ranked(opened: Opening) -> None:
         math.log(1 + 57.5 / 2.5)
     )
     database.close()
-
-
-def test_chunks_that_have_become_longer_are_reported(database: Database) -> None:
-    stored(database)
-    longer = [replace(one, text=f"{one.text} {'longer ' * 20}") for one in DOCUMENTS]
-    with pytest.warns(RagbenchWarning, match="words on average now; BM25 in the store holds long"):
-        stored(database, longer)
 
 
 def test_a_collection_stays_as_it_was_made(database: Database) -> None:

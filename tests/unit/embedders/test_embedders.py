@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import open_embedder
-from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import Embedder, known_prefixes, readable_text, unit_rows
+from ragbench.embedders.embedder import known_prefixes, readable_text, unit_rows
 from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
 from ragbench.embedders.openai import OpenAIEmbedder
 from ragbench.errors import ConfigError
@@ -21,7 +20,6 @@ from ragbench.llm.settings import resolve
 from tests.llm_server import FaultServer
 from tests.unit.embedders.tiny_encoder import write_tiny_encoder
 from tests.unit.llm.builders import InMemory
-from tests.unit.post.models import model_folder
 from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 BGE_PREFIX = "Represent this sentence for searching relevant passages: "
@@ -155,27 +153,6 @@ def test_onnx_files_that_are_not_there_or_no_encoder_are_reported(tmp_path: Path
     folder = write_tiny_cross_encoder(tmp_path / "cross")
     with pytest.raises(ConfigError, match="not a text encoder"):
         OnnxEmbedder(model=str(folder)).embed_queries(["w1"])
-
-
-@pytest.mark.models
-def test_a_real_model_shows_what_belongs_together() -> None:
-    embedder = OnnxEmbedder(
-        model=str(model_folder("bge_small_en")),
-        pooling="cls",
-        query_prefix=BGE_PREFIX,
-    )
-    scale = measure_calibration(cast("Embedder", embedder))
-    assert 0.4 < scale.background < 0.65
-    cosines = (
-        embedder.embed_queries(["Who may keep a dog?"])
-        @ embedder.embed_passages(
-            ["Pets such as dogs need the landlord's consent.", "Interest is paid every year."]
-        ).T
-    )
-    related, unrelated = (scale.score(float(cosine)) for cosine in cosines[0])
-    assert related > 0.8
-    assert unrelated < 0
-    embedder.close()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from ragbench import Document, index, open_embedder, open_engine
-from ragbench.embedders.embedder import Windowed, too_long
 from ragbench.embedders.loaded import FastembedEmbedder
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from tests.unit.embedders.test_embedders import BGE_PREFIX
@@ -100,41 +99,11 @@ def test_an_object_of_another_framework_indexes_and_searches(
         ("objects.py:Zeros", "a vector of zeros for 'rent'"),
         ("objects.py:nothing", r"is not an embedder: .* LangChain"),
         ("objects.py:mde", "Did you mean made"),
-        ("cohere:embed-v4.0", r"no longer built in.*file\.py:embedder.*base_url"),
-        ("voyage:voyage-3.5", "no longer built in"),
-        ("jina:jina-embeddings-v3", "no longer built in"),
     ],
 )
 def test_what_is_no_embedder_or_gives_no_vectors_is_refused(name: str, message: str) -> None:
     with pytest.raises((ConfigError, InterfaceError), match=message):
         open_embedder(name).embed_passages(["rent"])
-
-
-@pytest.mark.models
-def test_chunks_that_fastembed_reads_only_in_part_are_counted(
-    tmp_path: Path, recwarn: pytest.WarningsRecorder
-) -> None:
-    """Of "w " n times there are n tokens and two special ones: 510 fit into 512, 511 do not."""
-    pytest.importorskip("fastembed")
-    settings = {"path": str(fastembed_folder(tmp_path / "bge")), "passage_prefix": ""}
-    embedder = open_embedder(f"fastembed:{MODEL}", **settings)
-    assert isinstance(embedder, Windowed)
-    texts = ["w " * count for count in (1, 510, 511, 2000)]
-    assert (embedder.window, list(embedder.passage_tokens(texts))) == (512, [3, 512, 513, 2002])
-    assert too_long(embedder, texts) == 2
-    documents = [Document(id=str(at), text=text) for at, text in enumerate(texts)]
-    done = index(
-        documents, f"memory:{tmp_path}/store", "kb", chunker="whole",
-        embedder=f"fastembed:{MODEL}", embedder_settings=settings,
-    )  # fmt: skip
-    assert (done.written, done.cut_short) == (4, 2)
-    [said] = [str(one.message) for one in recwarn if "in no vector" in str(one.message)]
-    assert "2 of the 4 chunks that were embedded are longer than the 512 tokens" in said
-    assert "(--chunk-size)" in said
-
-
-def test_an_embedder_that_reads_everything_cuts_nothing() -> None:
-    assert too_long(open_embedder("multilingual"), ["word " * 5000]) == 0
 
 
 def fastembed_folder(folder: Path) -> Path:
@@ -155,10 +124,7 @@ def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
     questions = ["When do I pay for the flat?", "Which animal is loud?"]
     ours = FastembedEmbedder(model=MODEL, path=str(folder), threads=1)
     theirs = open_embedder(
-        f"onnx:{source}",
-        pooling="cls",
-        query_prefix=BGE_PREFIX,
-        passage_prefix="",
+        f"onnx:{source}", pooling="cls", query_prefix=BGE_PREFIX, passage_prefix=""
     )
     assert ours.dimension == theirs.dimension == 384
     passages = ours.embed_passages(texts)
@@ -181,14 +147,9 @@ class SentenceTransformer:
         if name == "no/such":
             raise OSError("no/such is not a\nlocal folder")
         self.prompts = {"query": "ask: ", "document": ""} if name == "own/prompts" else {}
-        self.max_seq_length = float("inf") if name == "static/model" else 4
 
     def encode(self, sentences: list[str], *, prompt: str | None = None, **_: Any) -> Any:
         return np.array([[float(len(f"{prompt or ''}{text}")), 1.0] for text in sentences])
-
-    def tokenizer(self, texts: list[str], *, truncation: bool, verbose: bool) -> Any:
-        assert (truncation, verbose) == (False, False)
-        return {"input_ids": [[101, *range(len(text.split())), 102] for text in texts]}
 
 
 @pytest.fixture
@@ -196,15 +157,6 @@ def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("sentence_transformers")
     package.SentenceTransformer = SentenceTransformer  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "sentence_transformers", package)
-
-
-@pytest.mark.usefixtures("sentence_transformers")
-def test_what_sentence_transformers_reads_of_a_passage_is_counted_with_its_prefix() -> None:
-    """Of four tokens two are special: "passage: a" fits, "passage: a b" does not."""
-    texts = ["a", "a b", "a b c"]
-    assert too_long(open_embedder("sentence-transformers:intfloat/e5-small"), texts) == 2
-    assert too_long(open_embedder("sentence-transformers:plain/model"), texts) == 1
-    assert too_long(open_embedder("sentence-transformers:static/model"), texts) == 0
 
 
 @pytest.mark.usefixtures("sentence_transformers")

@@ -30,24 +30,6 @@ def test_retrieval_has_ids_scores_and_metadata() -> None:
     assert result.metadata == {"retriever": "bm25"}
 
 
-@pytest.mark.parametrize(
-    ("query", "document", "answer"),
-    [
-        ("What is the capital of France?", "fr", "Paris is the capital of France."),
-        ("Was ist die Hauptstadt von Deutschland?", "de", DOCUMENTS[1].text),
-        ("中国的首都是哪里？", "zh", "北京是中国的首都。"),
-    ],
-)
-def test_it_answers_with_a_sentence_of_the_corpus(query: str, document: str, answer: str) -> None:
-    rag = BaselineRAG(DOCUMENTS)
-    found = rag.retrieve_with_metadata(query)
-    assert found.context_ids is not None
-    assert found.context_ids[0] == document
-    result = rag.generate_with_metadata(query, list(found.contexts))
-    assert result.response == answer
-    assert result.abstained is False
-
-
 @pytest.mark.parametrize("top_k", [0, -3])
 def test_top_k_below_one_is_refused(top_k: int) -> None:
     with pytest.raises(ConfigError, match="top_k"):

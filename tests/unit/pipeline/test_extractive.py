@@ -40,12 +40,7 @@ LIGHTHOUSE = "When was the lighthouse built?"
             "总部位于上海。",
             "总部位于上海。",
         ),
-        (
-            "年假有多少天？",
-            ["员工每年有二十天年假。"],
-            "二十天",
-            "员工每年有二十天年假。",
-        ),
+        ("年假有多少天？", ["员工每年有二十天年假。"], "二十天", "员工每年有二十天年假。"),
         (
             "Wie viele Tage Urlaub gibt es?",
             ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."],

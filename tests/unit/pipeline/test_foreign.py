@@ -69,11 +69,11 @@ def test_the_collection_is_read_as_it_is(filled: Path) -> None:
         assert opened.rag.batch_retrieve([QUESTION])[0] == list(found.contexts)
         identity: Any = opened.rag.stage_identity("retrieve")
         read = "text=body  document_id=from  (euclid, 64 dimensions)"
-        assert opened.notes[0] == f"read as: {read}"
+        assert opened.retriever.notes[0] == f"read as: {read}"
         assert identity["retriever"]["read_as"] == read
         assert identity["retriever"]["embedder"]["embedder"] == "hashing"
         opened.rag.retrieve_with_metadata(QUESTION, top_k=50)
-        assert opened.notes[1:] == [
+        assert opened.retriever.notes[1:] == [
             "Warning: 1 row has no text under 'body': kept with an empty one (such as '4')"
         ]
     with pytest.raises(ForeignCollectionError, match="in a pipeline's file: 'map' and 'embedder'"):
@@ -194,17 +194,6 @@ def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
     fill(HashingEmbedder(dimension=128), embedded, [{"text": text} for text in kept])
     file = 'indexing: {store: "qdrant:mine", collection: docs, embedder: "hashing:128", map: {}}'
     with load_pipeline(saved(f"{file}\nretrieval: {{type: dense, top_k: 3}}")).open() as opened:
-        warnings = [line for line in opened.notes if line.startswith("Warning")]
+        warnings = [line for line in opened.retriever.notes if line.startswith("Warning")]
     assert len(warnings) == bool(wanted)
     assert wanted in "".join(warnings)
-
-
-@pytest.mark.parametrize("wrong", [True, False])
-def test_search_says_it_before_the_hits(
-    place: Path, wrong: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    payloads = [{"text": text} for text in TEXTS]
-    fill(HashingEmbedder(dimension=128), foreign(TEXTS) if wrong else TEXTS, payloads)
-    asked = ["search", "item 3", "--store", "qdrant:mine", "--collection", "docs"]
-    assert main([*asked, "--map", "text=text", "--embedder", "hashing:128"]) == 0
-    assert ("hardly made the vectors of 'docs'" in capsys.readouterr().err) is wrong

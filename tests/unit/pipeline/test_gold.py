@@ -16,8 +16,8 @@ from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.pipeline.gold import Gold, GoldLocator, golds_of
 from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery
+from ragbench.pipeline.retrieval import StoreRetriever
 from ragbench.pipeline.stages import Retriever, Searching
-from ragbench.pipeline.store_retriever import StoreRetriever
 from ragbench.pipeline.strategies import DenseStrategy, exactly
 from ragbench.stores.base import Effort
 from tests.unit.pipeline.builders import Forgetful

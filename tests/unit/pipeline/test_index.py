@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,50 +78,6 @@ def test_what_another_program_wrote_meanwhile_is_no_whole_collection(
     assert run(documents(), database).removed == 1
 
 
-def test_the_one_that_comes_last_has_the_collection(database: MemoryDatabase) -> None:
-    def entered() -> Iterator[Document]:
-        yield from documents(280)
-        with database.open("kb") as store:
-            said = json.loads(store.info().lease)
-            taken = json.dumps({**said, "owner": "another", "host": "elsewhere"})
-            store.mark(complete=False, lease=taken)
-        yield from documents(300)[280:]
-
-    with pytest.raises(StoreError, match=r"has begun to write .* this one stops"):
-        run(entered(), database)  # type: ignore[arg-type]
-    with database.open("kb") as store:
-        assert json.loads(store.info().lease)["owner"] == "another"
-
-
-@pytest.mark.parametrize(
-    ("said", "held"),
-    [
-        ({}, True),
-        ({"host": "elsewhere"}, True),
-        ({"host": "elsewhere", "renewed": 0}, False),
-        ({"pid": 2**22 + 1}, False),
-    ],
-)
-def test_the_lease_of_one_that_died_is_free(
-    database: MemoryDatabase, said: dict[str, Any], held: bool
-) -> None:
-    run(documents(), database)
-    lease = {
-        "owner": "another",
-        "host": platform.node(),
-        "pid": os.getpid(),
-        "renewed": time.time(),
-        **said,
-    }
-    with database.open("kb") as store:
-        store.mark(complete=False, lease=json.dumps(lease))
-    if held:
-        with pytest.raises(StoreError, match="wait until it is done"):
-            run(documents(), database)
-    else:
-        assert run(documents(), database).continued
-
-
 @pytest.fixture
 def database() -> Iterator[MemoryDatabase]:
     opened = MemoryDatabase()
@@ -145,7 +97,6 @@ def test_only_what_has_changed_is_embedded_and_what_is_gone_is_removed(
     first = run(given, database)
     assert (first.chunks, first.written, first.removed) == (5, 5, 0)
     assert database.open("kb").info().complete
-    assert database.open("kb").info().lease == ""
     again = CountingEmbedder()
     assert (run(given, database, again).unchanged, again.texts) == (5, [])
     changed = [Document(id="d1", text="Now about something else."), *given[2:]]

@@ -12,12 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import Transformed
-from ragbench.errors import (
-    InterfaceError,
-    LLMRefusedError,
-    LLMReplyError,
-    LLMUnreachableError,
-)
+from ragbench.errors import InterfaceError, LLMRefusedError, LLMReplyError, LLMUnreachableError
 from ragbench.pipeline.pre_retrieval import (
     HyDE,
     MultiQuery,

@@ -258,9 +258,7 @@ def test_a_store_that_ranks_by_words_is_part_of_what_the_rag_is(place: Path) -> 
     assert "words" not in identities(there.replace("hybrid", "dense"))[0]
 
 
-def test_an_orchestration_may_be_a_function_and_must_give_a_plain_rag(place: Path) -> None:
-    (place / "own.py").write_text(
-        """
+ORCHESTRATIONS = """
 from ragbench import AsyncRAGInterface, RAGInterface
 
 class Upper(RAGInterface):
@@ -268,45 +266,52 @@ class Upper(RAGInterface):
         self.stages = stages
         super().__init__()
     def retrieve(self, query, top_k=None):
-        results = self.stages.searching.results([query], top_k or self.stages.top_k)
-        return [text.upper() for text in results[0].contexts]
+        [found] = self.stages.searching.results([query], top_k or self.stages.top_k)
+        return [text.upper() for text in found.contexts]
     def generate(self, query, contexts):
         return contexts[0]
+
+class Later(AsyncRAGInterface, families=("generation",)):
+    async def generate(self, query, contexts):
+        return ""
 
 def made(stages, shout=True):
     return Upper(stages)
 
-class Later(AsyncRAGInterface, families=("generation",)):
-    def __init__(self, stages):
-        super().__init__()
-    async def generate(self, query, contexts):
-        return ""
+def later(stages):
+    return Later()
 
 def nothing(stages):
     return 3
 
 def broken(stages):
     raise OSError("full")
-""",
-        "utf-8",
-    )
-    for name in ("Upper", "{type: own.py:made, shout: false, rrf_k: 10}"):
-        kind = name if name.startswith("{") else f"own.py:{name}"
-        Path("rag.yaml").write_text(f"{CORPUS}orchestration: {kind}", "utf-8")
-        with load_pipeline("rag.yaml").open() as opened:
-            assert opened.rag.retrieve("badge", 1) == [
-                "A LOST BADGE IS REPORTED AT THE GATE. A NEW ONE IS READY WITHIN A DAY."
-            ]
-            assert opened.staged() == (opened.rag, None)
-            assert set(opened.identity) == {"retrieve", "generate"}
-    for name, shown in (
-        ("Later", "its methods are coroutines"),
-        ("nothing", "is not a RAG"),
-        ("broken", "raised OSError: full"),
-    ):
-        Path("rag.yaml").write_text(f"{CORPUS}orchestration: own.py:{name}", "utf-8")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("own.py:Upper", ""),
+        ("{type: own.py:made, shout: false, rrf_k: 10}", ""),
+        ("own.py:later", "its methods are coroutines"),
+        ("own.py:nothing", "is not a RAG"),
+        ("own.py:broken", "raised OSError: full"),
+    ],
+)
+def test_an_orchestration_may_be_a_function_and_must_give_a_plain_rag(
+    place: Path, name: str, shown: str
+) -> None:
+    (place / "own.py").write_text(ORCHESTRATIONS, "utf-8")
+    Path("rag.yaml").write_text(f"{CORPUS}orchestration: {name}", "utf-8")
+    if shown:
         with pytest.raises(ConfigError, match=shown), load_pipeline("rag.yaml").open():
             pass
+        return
+    with load_pipeline("rag.yaml").open() as opened:
+        [text] = opened.rag.retrieve("badge", 1)
+        assert text.startswith("A LOST BADGE IS REPORTED AT THE GATE.")
+        assert opened.staged() == (opened.rag, None)
 
 
 def test_made_up_passages_are_embedded_as_passages(place: Path) -> None:

@@ -80,37 +80,24 @@ def test_a_field_that_no_row_has_is_refused_with_the_nearest() -> None:
 
 def test_values_of_databases_become_json() -> None:
     given: dict[str, Any] = {
-        "big": 2**70,
         "nan": float("nan"),
         "decimal": Decimal("1.5"),
         "date": datetime(2023, 5, 1, tzinfo=UTC),
         "uuid": UUID(int=1),
         "bytes": b"\x00\xff",
-        "surrogate": "\ud800",
         "tuple": (1, {2}),
     }
     assert json_value(given) == {
-        "big": str(2**70),
         "nan": None,
         "decimal": 1.5,
         "date": "2023-05-01T00:00:00+00:00",
         "uuid": "00000000-0000-0000-0000-000000000001",
         "bytes": "00ff",
-        "surrogate": "?",
         "tuple": [1, [2]],
     }
-    deep: Any = 1
-    for _ in range(201):
-        deep = [deep]
-    with pytest.raises(ValueProblem, match="nested more than 200 levels"):
-        json_value(deep)
-
-
-@given(JSON)
-def test_any_json_can_be_written(value: Any) -> None:
-    kept = json_value(value)
-    assert json_value(kept) == kept
-    orjson.dumps(kept)
+    for odd in (2**70, "\ud800", json.loads("[" * 201 + "]" * 201)):
+        with pytest.raises(ValueProblem):
+            json_value({"odd": odd})
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5), st.text(max_size=5))
@@ -129,7 +116,7 @@ def test_metadata_that_nothing_can_write_are_left_out_and_counted() -> None:
     (chunk,) = reader.chunks([Row("1", {"text": "a", "deep": deep, "year": 1})])
     assert (chunk.text, chunk.metadata) == ("a", {})
     assert reader.warnings() == [
-        "1 row has metadata nested too deep to be written: skipped (such as '1')"
+        "1 row has metadata that no JSON can hold, or nested too deep: skipped (such as '1')"
     ]
 
 
