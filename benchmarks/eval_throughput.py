@@ -126,7 +126,9 @@ def ragbench_command(result: Measured) -> None:
         if os.environ.get("THROUGHPUT_SCORES"):
             from ragbench import report_of
 
-            result.scores = [tuple(c.value for c in row.cells) for row in report_of(out).rows()]
+            result.scores = [
+                tuple(cell.value or 0.0 for cell in row.cells) for row in report_of(out).rows()
+            ]
 
 
 def write_cases(path: Path, count: int) -> None:

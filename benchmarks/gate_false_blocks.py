@@ -257,7 +257,7 @@ def sample_sizes(rng: Generator, trials: int) -> Iterator[list[str]]:
             change(world.sample(rng, cases), tolerance) is ChangeKind.NOT_WORSE
             for _ in range(max(trials // 2, 1))
         ]
-        yield [world.name, str(needed.clusters), str(cases), percent(share(passed))]
+        yield [world.name, str(needed), str(cases), percent(share(passed))]
 
 
 def correlated(rng: Generator, cases: int, drops: Sequence[float]) -> list[Array]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
-from ragbench.rag.one_call import AnswerMemo
+from ragbench.rag.one_call import OneCall
 
 CONTEXTS = [f"context number {number} with some words in it" for number in range(10)]
 IDS = [f"chunk-{number}" for number in range(10)]
@@ -152,11 +152,11 @@ def others() -> None:
     """Prints what defining a class and remembering an answer cost."""
     print("\nonce                                                       us")
     print(f"  {'defining a class with two methods':58} {microseconds(lambda: build(_TWO)):6.0f}")
-    memo, given = AnswerMemo(), GenerationResult("answer")
+    memo, given = OneCall("a benchmark"), (CONTEXTS, "answer")
 
     def remember() -> None:
-        memo.put("q", CONTEXTS, given)
-        memo.get("q", CONTEXTS)
+        memo.retrieval("q", given)
+        memo.known("q", CONTEXTS)
 
     print(f"  {'remembering and finding a one-call answer':58} {microseconds(remember):6.2f}")
 

@@ -103,7 +103,7 @@ class Leaky(RAGInterface):
 class Worse(Leaky):
     answer = "no idea"
 '''
-CASES = [
+CASES: list[dict[str, Any]] = [
     {"id": f"leave {EVIL}", "query": f"How many days? {EVIL}", "reference": f"27 days {EVIL}",
      "reference_context_ids": [f"d0  {EVIL}"], "tags": [f"t{EVIL}"], "cluster": EVIL},
     {"id": "desk", "query": f"When is the desk open? {EVIL}", "reference": "8"},
@@ -221,7 +221,7 @@ WORDS = {
     "BAD_FILE": [f"bad{EVIL[:6]}.yaml"],
     "POSTGRES": [f"postgres://bob:{URL_PASSWORD}@127.0.0.1:1/x"],
     "QDRANT": [f"qdrant:http://bob:{URL_PASSWORD}@127.0.0.1:1"],
-    "HTTP": [f"http://bob:{URL_PASSWORD}@127.0.0.1:1/"],
+    "HTTP": [f"http://bob:{URL_PASSWORD}@127.0.0.1:1/", "--rag-args", '{"retries": 0}'],
 }
 
 

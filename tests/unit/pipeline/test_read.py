@@ -308,8 +308,10 @@ def test_a_retrieval_of_another_package_says_what_it_goes_with(
 
     monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)
     file = f"retrieval: elsewhere\n{text}"
-    found = problems(file) if wanted else [(2, "")] if load_pipeline(saved(file)) else []
-    assert [wanted in message for _, message in found] == [True]
+    if wanted:
+        assert [wanted in message for _, message in problems(file)] == [True]
+    else:
+        load_pipeline(saved(file))
 
 
 @pytest.mark.parametrize(

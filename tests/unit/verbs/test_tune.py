@@ -37,7 +37,7 @@ class Words:
 
 def collection(missed: str = "") -> TunedCollection:
     dense = DenseStrategy(
-        store=Forgetful(CHUNKS, missed),
+        store=Forgetful(CHUNKS, missed),  # type: ignore[arg-type]
         embedder=HashingEmbedder(dimension=256),
         calibration=None,
     )
