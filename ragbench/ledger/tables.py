@@ -1,7 +1,7 @@
 """The SQLite file of a run: tables, views, version, transactions.
 
-The views are the documented way to read it with other programs (docs/formats.md): ``scores``,
-``causes_by_case``, ``outcomes_by_case``, ``chunks``, ``matches`` and ``judgement_steps``.
+The views are the documented way to read it with other programs (docs/run_folder.md): ``scores``,
+``summaries``, ``causes_by_case``, ``outcomes_by_case``, ``chunks``, ``matches`` and ``judgement_steps``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from ragbench.errors import RunMismatchError
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
-_VERSION = 6
+_VERSION = 7
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -139,6 +139,15 @@ CREATE VIEW matches AS
          json_each(CAST(matched.body AS TEXT), '$.matches') AS one
     WHERE cases.position IS NOT NULL
       AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch');
+CREATE VIEW summaries AS
+    SELECT metrics.name AS metric, json_extract(one.value, '$.score') AS score,
+           json_extract(one.value, '$.interval.low') AS low,
+           json_extract(one.value, '$.interval.high') AS high,
+           json_extract(one.value, '$.measured') AS measured,
+           json_extract(one.value, '$.total') AS total
+    FROM report, json_each(CAST(report.body AS TEXT), '$.summaries') AS one
+    JOIN metrics ON metrics.position = one.key
+    WHERE report.run = (SELECT max(run) FROM runs);
 CREATE VIEW judgement_steps AS
     SELECT cases.id AS case_id, metrics.name AS metric,
            CAST(judgements.body AS TEXT) AS judgements

@@ -39,7 +39,8 @@ def stats(cache: _CacheOption = None, json: JsonOption = False) -> None:
     """
     from ragbench.llm.cache import ResponseCache
 
-    with ResponseCache(_path(cache), must_exist=True) as opened:
+    # An empty default cache is made: 0 answers are no error in a script.
+    with ResponseCache(_path(cache), must_exist=cache is not None) as opened:
         found = opened.stats()
     if json:
         console.print_json(found)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from ragbench.errors import ConfigError
 from ragbench_cli.options import Output, argument, option, takes_records
 
 
@@ -54,6 +55,8 @@ def command(asked: Asked, shown: Shown) -> None:
     from ragbench.views.comparison import comparison_document
     from ragbench_cli.comparison_tables import print_comparison
 
+    if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
+        raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
     comparison = compare(
         [read_run(run) for run in asked.runs],
         metrics=None if asked.metrics is None else split_metrics(asked.metrics),
