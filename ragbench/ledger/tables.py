@@ -1,7 +1,8 @@
 """The SQLite file of a run: tables, views, version, transactions.
 
 The views are the documented way to read it with other programs (docs/run_folder.md): ``scores``,
-``summaries``, ``causes_by_case``, ``outcomes_by_case``, ``chunks``, ``matches`` and ``judgement_steps``.
+``summaries``, ``causes_by_case``, ``outcomes_by_case``, ``chunks``, ``matches`` and
+``judgement_steps``.
 """
 
 from __future__ import annotations

@@ -124,5 +124,5 @@ def test_a_run_that_kept_names_only_is_refused_in_one_line(run: Path) -> None:
     manifest = orjson.loads(folder.manifest.read_bytes())
     manifest["metrics"] = [{"name": m["name"], "version": 1} for m in manifest["metrics"]]
     folder.manifest.write_bytes(orjson.dumps(manifest))
-    with pytest.raises(RunMismatchError, match="is not a manifest of ragbench: .*definition"):
+    with pytest.raises(RunMismatchError, match=r"is not a manifest of ragbench: .*definition"):
         report_of(run)
