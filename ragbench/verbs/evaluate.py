@@ -15,6 +15,7 @@ from ragbench.core.report import Report
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.decoder import EntryDecoder
+from ragbench.io.entries import EntrySource
 from ragbench.io.read import Selection
 from ragbench.io.source import Problems, Row
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
@@ -31,8 +32,10 @@ from ragbench.stages.begin import (
     Draw,
     Evaluation,
     KnownManifest,
+    asked_for,
     begin,
     dated,
+    drafted,
     earlier_settings,
     journal_of,
 )
@@ -256,21 +259,28 @@ def evaluate_entries(
             stack.callback(lambda: None if folder.manifest.exists() else folder.discard())
         selection, source = settings.selection or Selection(), settings.source or ""
         draw = Draw(cases, selection, source, stopped, GoldSpace())
-        journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
+        may_stand = not settings.retry_failed and settings.corpus is None
+        content = cases.content if may_stand and isinstance(cases, EntrySource) else str
+        draw.content = content()
+        draft = drafted(asked, draw, settings.name or "dataset", settings.notes)
+        journal = stack.enter_context(journal_of(folder, draft, draw, fresh=fresh))
         is_async = rag is not None and rag.is_async
         in_loop = stack.enter_context(_event_loop()) if is_async else asyncio.run
         begun = begin(
             asked,
+            draft,
             journal,
             draw,
             folder,
-            name=settings.name or "dataset",
             watch=watch,
             trust=settings.trust_stored,
             calls=calls,
             in_loop=in_loop,
             anew=anew,
         )
+        if begun.stands:
+            begun.reuse.keep(is_last=True)
+            return report_of(out)
         notes = (*settings.notes, *begun.notes)
         known = KnownManifest(replace(begun.manifest, notes=notes), folder.manifest)
         known.decide(asked.matching)
@@ -302,6 +312,8 @@ def evaluate_entries(
         counted = RunCases(folder.path, known.manifest, chosen)
         builder = _counted(stages, score, running, counted, known, settings.corpus)
         begun.reuse.keep(is_last=True)
+        is_same = content() == draw.content  # also after it was read
+        journal.runs.keep("asked", asked_for(draft, draw, folder) if is_same else b"")
         journal.complete()
         # The report is made of what every later reader finds in the folder.
         counted.manifest = read_manifest(folder.manifest)
@@ -433,6 +445,8 @@ def _cases_of(
             source=str(given) if settings.source is None else settings.source,
             notes=(*settings.notes, *opened.info.notes),
         )
+    if isinstance(given, EntrySource):
+        return given, settings
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise ConfigError(
             "cases are a path, or a list of cases or dicts, and not "

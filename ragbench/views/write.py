@@ -14,6 +14,10 @@ from ragbench.core.outcome import Status
 from ragbench.core.report import CaseRow, Report
 from ragbench.io.atomic import written_whole
 from ragbench.ledger.codec import judgement_object
+from ragbench.ledger.content import stamp_of
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.journal import Journal
 from ragbench.views.document import markdown
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import RunPage
@@ -41,9 +45,7 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
 
     Each is written whole or not at all. The cases are read once for all forms.
     """
-    names = ["report.json", "cases.csv", "report.md", "timings.json"]
-    if report.judging is not None:
-        names.append("judgements.jsonl")
+    names = _names(report)
     columns, page = shown_columns(report.metrics), RunPage(report)
     verdict = () if report.validation is None else _VERDICT_COLUMNS
     with ExitStack() as stack:
@@ -64,7 +66,26 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
         files[2].write(markdown(run_document(report), level=1).encode())
         files[3].write(timings_json(report))
     write_html(folder / PAGE, page.body(), title=page.title)
+    if (run := RunFolder(path=folder)).exists:
+        with Journal(run.journal) as journal:
+            journal.runs.keep("written", _state(report, folder, journal))
     return [*(folder / name for name in names), folder / PAGE]
+
+
+def are_written(report: Report, folder: Path) -> bool:
+    """Whether `write_reports` wrote the files of this very run, and nobody has touched them."""
+    with Journal(RunFolder(path=folder).journal) as journal:
+        return bool(journal.runs.kept("written") == _state(report, folder, journal))
+
+
+def _state(report: Report, folder: Path, journal: Journal) -> str:
+    stamps = [stamp_of(folder / name) for name in (*_names(report), PAGE)]
+    return fingerprint((report_json(report).decode(), journal.runs.started(), stamps))
+
+
+def _names(report: Report) -> list[str]:
+    names = ["report.json", "cases.csv", "report.md", "timings.json"]
+    return names if report.judging is None else [*names, "judgements.jsonl"]
 
 
 def _fields(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> list[str]:

@@ -34,7 +34,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
-    from ragbench.views.write import write_reports
+    from ragbench.views.write import are_written, write_reports
     from ragbench_cli.evaluation import evaluated
     from ragbench_cli.report_tables import print_report
 
@@ -46,7 +46,8 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         show_estimate(done.estimate.estimate(), done.estimate.cases, as_json=json)
         return
     report, folder = done.report, done.folder
-    write_reports(report, folder)
+    if not are_written(report, folder):
+        write_reports(report, folder)
     if json:
         console.print_file(folder / "report.json")
     else:
