@@ -146,9 +146,9 @@ class MatchingTally:
             self.named += len(plain)
             self.shared += sum(map(self.gold.ids.__contains__, plain))
             self._names.update(plain)
-            for id in plain:
-                if loosely(id) in wanted and id not in judged:
-                    self._count_nearly((id,), wanted)
+            for name in plain:
+                if loosely(name) in wanted and name not in judged:
+                    self._count_nearly((name,), wanted)
             return self._counted(own, own)
         for rank, (id, metadata) in enumerate(zip_longest(ids, result.context_metadata or ()), 1):
             documents = documents_of(id, metadata or {})
