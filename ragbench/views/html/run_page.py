@@ -21,7 +21,6 @@ from ragbench.core.report import (
     badness,
     main_metric,
 )
-from ragbench.views.comparison import counts_text
 from ragbench.views.document import flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
@@ -174,6 +173,8 @@ def _room(causes: Sequence[CauseCount]) -> dict[Cause, int]:
 
 def _against(against: Against) -> dict[str, Any]:
     """What ``run.html.jinja`` says of the run that this one is held against."""
+    from ragbench.views.comparison import counts_text  # few pages have one
+
     apart = (
         (against.edited, "were edited since"),
         (against.added, "are only in this run"),
