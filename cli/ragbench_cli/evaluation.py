@@ -23,6 +23,7 @@ from ragbench.stages.reuse import project_of
 from ragbench.stages.stage import CallSettings
 from ragbench.validators.validator import Validator
 from ragbench.verbs.evaluate import (
+    Collect,
     EvalSettings,
     dataset_name,
     evaluate_entries,
@@ -62,7 +63,7 @@ class Evaluated:
     """Whether a RAG was asked; else all of it was recorded."""
 
 
-def evaluated(options: EvalOptions) -> Evaluated:
+def evaluated(options: EvalOptions, collect: Collect | None = None) -> Evaluated:
     """Opens what the options name, runs it in its folder, and books what it cost."""
     keeping, quiet = options.keeping, options.quiet
     with _opened(options) as parts:
@@ -83,7 +84,7 @@ def evaluated(options: EvalOptions) -> Evaluated:
         )
         _check_out(parts.source.info, folder)
         with booked_run(parts.models, parts.system.chats, folder, quiet=quiet):
-            report = _run(parts, options, folder)
+            report = _run(parts, options, folder, collect)
     return Evaluated(
         report=report,
         folder=folder,
@@ -312,7 +313,7 @@ def _run_name(options: EvalOptions, parts: _Parts) -> str:
     return run_name(dataset_name(source.dataset), parts.system.name, digest)
 
 
-def _run(parts: _Parts, options: EvalOptions, folder: Path) -> Report:
+def _run(parts: _Parts, options: EvalOptions, folder: Path, collect: Collect | None) -> Report:
     """Asks as often as is wanted, scores, and puts canaries to the judge."""
     system, source, models = parts.system, parts.source, parts.models
     cases, asking, measuring, keeping = (
@@ -354,6 +355,7 @@ def _run(parts: _Parts, options: EvalOptions, folder: Path) -> Report:
         advance=parts.bars,
         watch=parts.watch,
         stopped=parts.stopped,
+        collect=collect if asking.repeats == 1 else None,
     )
     entries = (entry.case for entry in source) if cases.ask_again else source
     report = evaluate_repeatedly(

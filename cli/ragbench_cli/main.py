@@ -6,6 +6,7 @@ of command names need none of them.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -322,4 +323,6 @@ def run() -> None:
         # A terminal that cannot show a letter is not an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    # Many small records are made, none in circles: looking for such takes a tenth of a run.
+    gc.set_threshold(50_000, 20, 50)
     sys.exit(main(sys.argv[1:]))

@@ -278,6 +278,18 @@ class Latency:
 _MAIN = ("answer_correct", "token_f1", "exact_match", "nDCG@10", "recall@5")
 
 
+def main_metric(metrics: Sequence[Metric]) -> int | None:
+    """The position of what cases are ordered by when nobody says; None without one."""
+    names = [metric.name for metric in metrics]
+    return next((names.index(main) for main in _MAIN if main in names), None)
+
+
+def badness(value: float | None, metric: Metric | None) -> tuple[bool, float]:
+    """What the worst cases by a metric come first by."""
+    is_low = metric is not None and metric.definition.direction is Direction.LOWER
+    return value is None, (value or 0.0) * (-1 if is_low else 1)
+
+
 def _none(*_: object) -> Iterator[Any]:
     return iter(())
 
@@ -320,17 +332,6 @@ class Report:
     """What judging took; None when no metric of the run asks a model."""
     causes: tuple[CauseCount, ...] = ()
     """What became of the cases, in the order of a case's way through the stages."""
-
-    @property
-    def main_metric(self) -> int | None:
-        """The position of what cases are ordered by when nobody says; None without one."""
-        names = [metric.name for metric in self.metrics]
-        return next((names.index(main) for main in _MAIN if main in names), None)
-
-    def badness(self, value: float | None, at: int | None) -> tuple[bool, float]:
-        """What the worst cases by the metric at a position come first by."""
-        is_low = at is not None and self.metrics[at].definition.direction is Direction.LOWER
-        return value is None, (value or 0.0) * (-1 if is_low else 1)
 
     @property
     def is_comparable(self) -> bool:

@@ -113,6 +113,9 @@ class EntrySource(AbstractContextManager["EntrySource"]):
     read: Callable[[], Iterator[Entry]]
     held: ExitStack = field(default_factory=ExitStack)
     """What is kept for it on disk, until it is closed."""
+    content: Callable[[], str] = lambda: ""
+    """Digests all that is read, and how it is: equal where the cases are. Empty where only reading
+    them shows that."""
 
     def __iter__(self) -> Iterator[Entry]:
         return self.read()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b, file_digest
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -113,10 +114,30 @@ def open_source(
             is_join=is_join,
             stack=stack,
         )
-        return opening.open(form)
+        opened = opening.open(form)
+        if place.path is not None and where != STDIN and opened.info.form in (*CONTAINERS, "beir"):
+            how = repr((opened.info, form, fields, split, encoding, is_join))
+            opened.content = partial(_content, (place.path, corpus, queries, qrels), how)
+        return opened
     except BaseException:
         stack.close()
         raise
+
+
+def _content(paths: Iterable[str | Path | None], how: str) -> str:
+    """Digests files, and folders with all below them; empty where one cannot be read so."""
+    whole = blake2b(how.encode("utf-8", "backslashreplace"))
+    with suppress(OSError):
+        for path in (Path(each) for each in paths if each is not None):
+            files = sorted(path.rglob("*")) if path.is_dir() else [path]
+            if any(file.is_symlink() and file.is_dir() for file in files):
+                return ""
+            for file in (each for each in files if path.is_file() or each.is_file()):
+                with file.open("rb") as opened:
+                    digest = file_digest(opened, blake2b).digest()
+                whole.update(repr((str(file), digest)).encode("utf-8", "backslashreplace"))
+        return whole.hexdigest()
+    return ""
 
 
 def _kept(stdin: Source, stack: ExitStack) -> Source:

@@ -56,6 +56,8 @@ class ScoreTables:
         self._new_cells: dict[int, CaseCells] = {}
         self._new_rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in _BESIDE}
         """By table what stands beside the cells."""
+        self._compared: set[int] = set()
+        """Cases whose chunks were compared with the gold, also where no stage has a row of it."""
         (self.columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         """How many metrics the journal has."""
 
@@ -78,7 +80,7 @@ class ScoreTables:
             numbers = [(number,) for number in self._new_cells]
             db.executemany("DELETE FROM notes WHERE number = ?", numbers)
             db.executemany("DELETE FROM causes WHERE number = ?", numbers)
-            matched = {row[:1] for row in self._new_rows["matched"]}
+            matched = [(number,) for number in self._compared]
             db.executemany("DELETE FROM matched WHERE number = ?", matched)
         places = marks(range(self.columns + 5))
         db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({places})", rows)
@@ -89,6 +91,7 @@ class ScoreTables:
     def written(self) -> None:
         """Forgets what was recorded: it is in the file."""
         self._new_cells.clear()
+        self._compared.clear()
         for rows in self._new_rows.values():
             rows.clear()
 
@@ -159,6 +162,7 @@ class ScoreTables:
 
     def record_matched(self, number: int, matches: Mapping[str, Matched]) -> None:
         """Stores which chunks of a case are relevant contexts, by stage, beside its cells."""
+        self._compared.add(number)
         self._new_rows["matched"] += [
             (number, stage, encode_matched(one)) for stage, one in matches.items()
         ]

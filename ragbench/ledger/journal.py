@@ -206,7 +206,7 @@ class Journal:
             self._db.execute("DELETE FROM report")  # it is of the cases of before
             self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
             self._db.execute("DELETE FROM outcomes WHERE known = ?", (Known.RECORDED.value,))
-            count = 0
+            count, seen = 0, set[bytes]()
             rows = enumerate(cases, start=1)
             while batch := [_case_row(each, position) for position, each in islice(rows, _BATCH)]:
                 placed = [row for row, _ in batch]
@@ -214,7 +214,7 @@ class Journal:
                 if self._db.executemany(_PLACE_CASE, placed).rowcount != len(batch):
                     raise DataError([self._repeated(placed)])
                 count += len(batch)
-                self._record_entries(batch)
+                self._record_entries(batch, seen)
         self.was_empty = self.is_empty()
         return count
 
@@ -228,19 +228,29 @@ class Journal:
         )
 
     def _record_entries(
-        self, batch: Sequence[tuple[tuple[str, bytes, bytes, int], Mapping[str, Outcome[object]]]]
+        self,
+        batch: Sequence[tuple[tuple[str, bytes, bytes, int], Mapping[str, Outcome[object]]]],
+        seen: set[bytes],
     ) -> None:
-        """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
+        """Stores the recorded outcomes of cases that were just placed, in the same transaction.
+
+        Args:
+            seen: the digests of texts that stand in it already.
+        """
         texts: list[tuple[bytes, str]] = []
         rows: list[tuple[object, ...]] = []
+        ids = [row[0] for row, recorded in batch if recorded]
+        query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
+        numbers = dict(self._db.execute(query, ids))
         for row, recorded in batch:
-            if not recorded:
-                continue
-            query = "SELECT number FROM cases WHERE id = ?"
-            (number,) = self._db.execute(query, row[:1]).fetchone()
+            number = numbers.get(row[0], 0)
             for stage, outcome in recorded.items():
                 encoded = encode_outcome(stage, outcome)
-                texts += encoded.pairs
+                if len(seen) > _KNOWN_TEXTS:
+                    seen.clear()
+                new = [pair for pair in encoded.pairs if pair[0] not in seen]
+                seen.update(encoded.digests)
+                texts += [(key, hidden(text)) for key, text in new]
                 stored = StoredOutcome.of(RECORDED, outcome, Known.RECORDED, encoded)
                 rows.append(stored.row(number, stage, 0, 0))
         self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)

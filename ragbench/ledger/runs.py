@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import orjson
 
@@ -21,15 +22,28 @@ class RunTables:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self.epoch = self.meta("epoch") or 0
+        self.epoch = int(self.kept("epoch") or 0)
         """The present setting's number; 0 before the first run."""
         self.number = (self._latest() or (0, False))[0]
         """The latest run's."""
 
-    def meta(self, key: str) -> int | None:
-        """A number that is kept under a name."""
+    def kept(self, key: str) -> Any:
+        """What is kept under a name; None where nothing is."""
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else int(row[0])
+        return None if row is None else row[0]
+
+    def keep(self, key: str, value: bytes | str | int) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def stands(self, asked: bytes) -> bool:
+        """Whether the latest run is complete, was asked for the same, and asked nobody itself.
+
+        What it asked another run reuses, and says so in its report.
+        """
+        if not asked or self.kept("asked") != asked or self.report() is None or self.notes():
+            return False
+        query = "SELECT 1 FROM outcomes WHERE run = ? LIMIT 1"
+        return self._db.execute(query, (self.number,)).fetchone() is None
 
     def begin(self, setting: bytes, notes: Sequence[str] = ()) -> None:
         """Begins a run, or continues the latest one where that was interrupted."""
@@ -37,14 +51,11 @@ class RunTables:
         started = datetime.now().astimezone().isoformat(timespec="microseconds")
         with transaction(self._db):
             self._db.execute("DELETE FROM report")
-            row = self._db.execute("SELECT value FROM meta WHERE key = 'setting'").fetchone()
-            is_new = row is None or row[0] != setting
+            is_new = self.kept("setting") != setting
             if is_new:
                 self.epoch += 1
-                self._db.executemany(
-                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
-                    [("setting", setting), ("epoch", self.epoch)],
-                )
+                self.keep("setting", setting)
+                self.keep("epoch", self.epoch)
             latest = self._latest()
             if latest is not None and not is_new and not latest[1]:
                 self.number = latest[0]

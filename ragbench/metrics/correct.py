@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 from ragbench.metrics.metric import metric
@@ -155,10 +155,12 @@ class AnswerBeside(NamedTuple):
 
     def _of_a_phrase(self, given: set[str]) -> dict[str, float]:
         """How much of a short reference stands in the answer as it is, or nearly."""
-        from rapidfuzz import fuzz
+        from rapidfuzz import fuzz, process
 
         wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
-        near = [_nearest(one, given, fuzz.ratio) for one in self.new]
+        others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
+        nearest = partial(process.extractOne, choices=others, scorer=fuzz.ratio)
+        near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
         alike = fuzz.partial_ratio(phrase[:_LONGEST_PHRASE], whole) if phrase and whole else 0.0
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
@@ -351,14 +353,10 @@ def _share(found: Any) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _nearest(word: str, given: set[str], ratio: Any) -> float:
+def _likeness(word: str, nearest: Callable[[str], Any]) -> float:
     """How alike the most similar word is, 0 to 1; a number is itself or not."""
-    if word in given:
-        return 1.0
-    if word[-1].isdecimal():
-        return 0.0
-    others = (one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal())
-    return max((ratio(word[:_LONGEST_PHRASE], one) for one in others), default=0.0) / 100
+    found = None if word[-1].isdecimal() else nearest(word[:_LONGEST_PHRASE])
+    return 0.0 if found is None else found[1] / 100
 
 
 def _side(tokens: Sequence[str]) -> int:

@@ -29,6 +29,7 @@ from ragbench.metrics.matching import (
     match,
     named_by,
     normalised,
+    plain_ids,
 )
 
 _CHECKED = 512
@@ -42,7 +43,7 @@ _ENDING = re.compile(r"(?<=.)\.(?:md|markdown|txt|pdf|html?|docx?|json)$")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 15)
 def loosely(id: str) -> str:
     """An id without what often differs between two programs that mean the same.
 
@@ -53,8 +54,10 @@ def loosely(id: str) -> str:
         >>> loosely("/Docs/Caf%C3%A9-007.pdf") == loosely("docs/cafe\u0301-7")
         True
     """
-    text = normalize("NFC", unquote(id)).casefold().strip().strip("/").removeprefix("./")
-    return _ZEROS.sub("", _ENDING.sub("", text))
+    plain = id if id.isascii() and "%" not in id else normalize("NFC", unquote(id))
+    text = plain.casefold().strip().strip("/").removeprefix("./")
+    text = _ENDING.sub("", text) if "." in text else text
+    return _ZEROS.sub("", text) if "0" in text else text
 
 
 class MatchingVerdict(NamedTuple):
@@ -138,6 +141,15 @@ class MatchingTally:
         other: list[int] = []
         ids: Sequence[str | None] = result.context_ids or [None] * len(result)
         wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
+        if plain := plain_ids(result):
+            own = [rank for rank, id in enumerate(plain, 1) if id in judged]
+            self.named += len(plain)
+            self.shared += sum(map(self.gold.ids.__contains__, plain))
+            self._names.update(plain)
+            for name in plain:
+                if loosely(name) in wanted and name not in judged:
+                    self._count_nearly((name,), wanted)
+            return self._counted(own, own)
         for rank, (id, metadata) in enumerate(zip_longest(ids, result.context_metadata or ()), 1):
             documents = documents_of(id, metadata or {})
             names = documents if id is None else (*documents, id)
@@ -153,6 +165,9 @@ class MatchingTally:
                 self.of_documents += found[1] is MatchedBy.DOCUMENT
             elif id not in judged:
                 self._count_nearly(names, wanted)
+        return self._counted(own, other)
+
+    def _counted(self, own: list[int], other: list[int]) -> tuple[list[int], list[int]]:
         self.by_id += len(own)
         self.by_document += len(other)
         if len(self._names) > 2 * _REMEMBERED:

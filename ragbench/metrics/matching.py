@@ -226,8 +226,15 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
     matches: list[Match] = []
     repeated: list[int] = []
     seen: set[str] = set()
+    plain = plain_ids(result) if is_by_id and gold.has_ids else ()
     chunks = zip_longest(result.context_ids or (), result.context_metadata or (), result.contexts)
-    for rank, (id, metadata, text) in enumerate(chunks, 1):
+    for rank, id in enumerate(plain, 1):
+        if id in seen:
+            repeated.append(rank)
+        elif id in gold.labels:
+            matches.append(Match(rank=rank, gold=gold.labels[id], by=MatchedBy.ID))
+        seen.add(id)
+    for rank, (id, metadata, text) in enumerate(() if plain else chunks, 1):
         if is_by_id and id is not None:
             if id in seen:
                 repeated.append(rank)
@@ -237,7 +244,7 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
             matches.append(Match(rank=rank, gold=at, by=by))
     golds = tuple(gold.labels)
     grades = tuple((case.judgements or {}).values()) if is_by_id else (1,) * len(golds)
-    if is_by_id and gold.matching is not Matching.ID:
+    if is_by_id and gold.matching is not Matching.ID and not plain:
         labels = {match.rank: golds[match.gold] for match in matches}
         repeated = sorted({*repeated, *_later_chunks(result, labels, skipped=repeated)})
     return Matched(
@@ -270,6 +277,18 @@ def _later_chunks(
             later.append(rank)
         above.add(place)
     return later
+
+
+def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
+    """The ids of chunks of which none names a document: each is that id and nothing else.
+
+    Empty where one names a document, or may. Most retrievals are such, and compared at once.
+    """
+    ids, metadata = result.context_ids or (), result.context_metadata
+    if (metadata is not None and any(metadata)) or None in ids:
+        return ()
+    joined = "\n".join(ids)
+    return () if any(mark in joined for mark in _PART_MARKS) else ids
 
 
 def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:

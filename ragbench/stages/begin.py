@@ -15,8 +15,8 @@ from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
 from ragbench.io.read import Selection
-from ragbench.ledger.fingerprint import fingerprint, running_digest
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.fingerprint import digest, fingerprint, running_digest
+from ragbench.ledger.folder import RunFolder, repeat_folders
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import (
     DatasetInfo,
@@ -71,15 +71,17 @@ class BegunRun:
     """Says which stored outcomes still hold, and keeps what the new ones came from."""
     notes: tuple[str, ...]
     """What the journal has to say of outcomes that are used again."""
+    stands: bool = False
+    """Whether nothing was begun, since the latest run is the same, and its report is kept."""
 
 
 def begin(
     asked: Evaluation,
+    draft: Manifest,
     journal: Journal,
     draw: Draw,
     folder: RunFolder,
     *,
-    name: str,
     watch: Watch,
     trust: bool,
     calls: CallSettings,
@@ -89,7 +91,15 @@ def begin(
     """Begins a run over the cases of a journal."""
     system, source = asked.system, draw.source
     absent = absent_stages(system, journal.recorded_counts(), source)
-    manifest = _manifest(asked, journal, draw, name, absent)
+    manifest = replace(
+        draft,
+        dataset=replace(
+            draft.dataset,
+            fingerprint=running_digest(journal.case_digests()).hex(),
+            cases=journal.case_count(),
+        ),
+        absent=absent,
+    )
     left_out: list[str | Path] = [source, folder.path]
     reuse = OutcomeReuse(
         journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
@@ -103,6 +113,10 @@ def begin(
     keys = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
     judge = None if manifest.judge is None else manifest.judge["fingerprint"]
     setting = fingerprint((cases, keys, judge, absent))
+    if not draw.is_read:
+        if not reuse.notes and journal.runs.kept("setting") == bytes.fromhex(setting):
+            return BegunRun(manifest=manifest, stages=stages, reuse=reuse, notes=(), stands=True)
+        journal.replace_cases(draw)
     journal.runs.begin(bytes.fromhex(setting), reuse.notes)
     journal.before_flush = reuse.keep
     notes = journal.runs.notes()
@@ -116,16 +130,15 @@ def begin(
     return BegunRun(manifest=manifest, stages=stages, reuse=reuse, notes=notes)
 
 
-def _manifest(
-    asked: Evaluation, journal: Journal, draw: Draw, name: str, absent: Mapping[str, str]
-) -> Manifest:
+def drafted(asked: Evaluation, draw: Draw, name: str, notes: Sequence[str]) -> Manifest:
+    """The manifest but for what the cases say."""
     system, selection = asked.system, draw.selection
     return Manifest(
         dataset=DatasetInfo(
             name=name,
             source=draw.source,
-            fingerprint=running_digest(journal.case_digests()).hex(),
-            cases=journal.case_count(),
+            fingerprint="",
+            cases=0,
             limit=selection.limit,
             sample=selection.sample,
             seed=None if selection.sample is None else selection.seed,
@@ -135,19 +148,36 @@ def _manifest(
         settings={**system.settings, "matching": str(asked.matching)},
         packages=package_versions(_PACKAGES),
         git=git_state(Path.cwd()),
-        absent=absent,
+        notes=tuple(notes),
         judge=None if asked.judge is None else asked.judge.info,
     )
 
 
+def asked_for(draft: Manifest, draw: Draw, folder: RunFolder) -> bytes:
+    """A digest of all that a report depends on beside what is asked; empty where nobody can tell.
+
+    A metric that is judged, and one of the user's, may read anything.
+    """
+    is_open = draft.judge is not None or any(one.definition["digest"] for one in draft.metrics)
+    if not draw.content or is_open or not folder.manifest.is_file() or repeat_folders(folder.path):
+        return b""
+    parts = (draw.content.encode(), fingerprint(draft).encode(), folder.manifest.read_bytes())
+    return digest(parts)
+
+
 @contextmanager
-def journal_of(folder: RunFolder, draw: Draw, *, fresh: bool) -> Generator[Journal]:
-    """The folder's journal with the cases in it, for the length of a block."""
+def journal_of(
+    folder: RunFolder, draft: Manifest, draw: Draw, *, fresh: bool
+) -> Generator[Journal]:
+    """The folder's journal with the cases in it, for the length of a block.
+
+    They are not read where its latest run was asked for the same.
+    """
     if fresh:
         with folder.new_journal() as path, Journal(path) as new:
             new.replace_cases(draw)
     with Journal(folder.journal) as journal:
-        if not fresh:
+        if not fresh and not journal.runs.stands(asked_for(draft, draw, folder)):
             journal.replace_cases(draw)
         yield journal
 
@@ -196,6 +226,9 @@ class Draw:
     """Counts each case: what is relevant is known before anything is asked."""
     declining: int = 0
     """Cases that are taken as unanswerable: every reference says that there is no answer."""
+    content: str = ""
+    """Digest of all that they are read from, before that; empty where nobody can tell."""
+    is_read: bool = False
 
     def __iter__(self) -> Iterator[Case | Entry]:
         given = None
@@ -211,6 +244,7 @@ class Draw:
             yield _with_abstention(given, case) if isinstance(given, Entry) else case
         if given is None:
             raise DataError([Problem(message="there are no cases", path=self.source)])
+        self.is_read = True
 
 
 def _with_abstention(entry: Entry, case: Case) -> Entry:

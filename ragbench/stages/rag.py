@@ -16,7 +16,6 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.ledger.fingerprint import text_digest, text_digests
 from ragbench.metrics.abstention import abstained
-from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
 from ragbench.rag.fallback import (
@@ -86,6 +85,12 @@ def contexts_for_generation(
     return [written], text_digest(written)
 
 
+def _pre_retrieval_failures(found: RetrievalResult[Any]) -> object:
+    from ragbench.pipeline.pre_retrieval import pre_retrieved  # of pipelines
+
+    return pre_retrieved(found).failures
+
+
 def _recovered(body: bytes, failures: Callable[[RetrievalResult[Any]], object]) -> bool:
     """Whether a stored result holds failures that were passed over: another try may find more."""
     if b'"failures"' not in body:
@@ -113,7 +118,7 @@ def retrieve_stage(
         name="retrieve",
         identity=identity,
         reads=lambda row: Given(row.case.query, row.case.query.encode()),
-        is_incomplete=lambda body: _recovered(body, lambda found: pre_retrieved(found).failures),
+        is_incomplete=lambda body: _recovered(body, _pre_retrieval_failures),
         **_calls(
             rag,
             RETRIEVAL,

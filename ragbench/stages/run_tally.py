@@ -17,7 +17,6 @@ from ragbench.core.result import GenerationResult
 from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import STAGES, Trace
 from ragbench.metrics.summary import NO_FIGURE
-from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import steps_of
 from ragbench.safe_text import counted
 from ragbench.stats.mean import most_frequent
@@ -46,6 +45,8 @@ def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
     found = [outcome.failure for _, outcome in trace.stages if outcome.failure]
     first, between = trace.retrieval.value, trace.post_retrieval
     if first is not None and first.metadata:
+        from ragbench.pipeline.pre_retrieval import pre_retrieved  # of pipelines
+
         found += pre_retrieved(first).failures
     if between is not None and between.value is not None:  # operators that were passed over
         found += [failure for step in steps_of(between.value) for failure in step.failures]

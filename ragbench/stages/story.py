@@ -21,7 +21,6 @@ from ragbench.core.story import (
 )
 from ragbench.core.trace import Trace
 from ragbench.metrics.window import Compared
-from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import Step, steps_of, written_text
 from ragbench.stages.attribution import FoundGold
 from ragbench.text.sentences import split_sentences
@@ -43,9 +42,7 @@ def story_of(
     candidates = () if generated is None else tuple(generated.candidates)
     spans = dict.fromkeys(evidence.text for evidence in case.evidence)
     return CaseStory(
-        sent=()
-        if retrieved is None or not retrieved.metadata
-        else tuple(f"{one.kind}: {one.text}" for one in pre_retrieved(retrieved).queries),
+        sent=_sent(retrieved) if retrieved is not None and retrieved.metadata else (),
         hops=tuple(_hops(trace)),
         chunks=tuple(_chunks(trace, FoundGold.of(trace, matches), steps, judgements)),
         operators=tuple(step.operator for step in steps),
@@ -60,6 +57,12 @@ def story_of(
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
+
+
+def _sent(retrieved: RetrievalResult[Any]) -> tuple[str, ...]:
+    from ragbench.pipeline.pre_retrieval import pre_retrieved  # of pipelines
+
+    return tuple(f"{one.kind}: {one.text}" for one in pre_retrieved(retrieved).queries)
 
 
 def _hops(trace: Trace) -> Iterator[Hop]:

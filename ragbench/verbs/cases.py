@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from ragbench.core.attribution import Cause
-from ragbench.core.report import CaseRow, IndexedCase, Report
+from ragbench.core.report import CaseRow, IndexedCase, Report, badness, main_metric
 from ragbench.errors import ConfigError
 
 
@@ -14,7 +14,7 @@ def worst_metric(report: Report, name: str | None = None) -> int | None:
     """The position of the metric that cases are ordered by; None when the run has none."""
     names = [metric.name for metric in report.metrics]
     if name is None:
-        return report.main_metric
+        return main_metric(report.metrics)
     if name not in names:
         raise ConfigError(
             f"the run has no metric '{name}'{_closest(name, names)}. It has {', '.join(names)}"
@@ -34,7 +34,7 @@ def select_cases(
     at = None if worst is None else worst_metric(report, worst)
     found = [case for case in report.index(at, tag) if cause in (None, case.cause)]
     if at is not None:
-        found.sort(key=lambda case: report.badness(case.value, at))
+        found.sort(key=lambda case: badness(case.value, report.metrics[at]))
     return len(found), [*report.find([case.id for case in found[:limit]])]
 
 
@@ -55,7 +55,7 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
     for cause in filter(by_cause.__contains__, Cause):
         found = by_cause[cause]
         if at is not None:
-            found.sort(key=lambda case: report.badness(case.value, at))
+            found.sort(key=lambda case: badness(case.value, report.metrics[at]))
         yield cause, [*report.find([case.id for case in found[:each]])]
 
 

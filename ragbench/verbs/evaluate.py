@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
-from ragbench.core.report import Report
+from ragbench.core.metric import Metric
+from ragbench.core.report import CaseRow, Report
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError, RunError
 from ragbench.io.decoder import EntryDecoder
+from ragbench.io.entries import EntrySource
 from ragbench.io.read import Selection
 from ragbench.io.source import Problems, Row
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
@@ -31,8 +33,10 @@ from ragbench.stages.begin import (
     Draw,
     Evaluation,
     KnownManifest,
+    asked_for,
     begin,
     dated,
+    drafted,
     earlier_settings,
     journal_of,
 )
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
 GivenCases = str | Path | Iterable[Case | Entry | Mapping[str, object]]
 """A path, an address, or records: cases, cases with what is known of them, dicts."""
 
+Collect = Callable[[Sequence[Metric]], Callable[[CaseRow], None]]
 _MOST_REPEATS = 20
 """A baseline keeps no more."""
 
@@ -213,10 +218,13 @@ def evaluate_entries(
     advance: Callable[[Progress], None] | None = None,
     watch: Watch | None = None,
     stopped: Callable[[], bool] = lambda: False,
+    collect: Collect | None = None,
 ) -> Report:
     """`evaluate` for records and a RAG that are there.
 
     Args:
+        collect: gives what is told each case once it is through all stages; called again, where
+            all are told anew. Nobody is told a case of a run that stands as it is.
         watch: saw the system being loaded, as a command does; see docs/reuse.md.
         stopped: asked before each call; once true, what is in flight is finished and the run ends.
 
@@ -256,21 +264,28 @@ def evaluate_entries(
             stack.callback(lambda: None if folder.manifest.exists() else folder.discard())
         selection, source = settings.selection or Selection(), settings.source or ""
         draw = Draw(cases, selection, source, stopped, GoldSpace())
-        journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
+        may_stand = not settings.retry_failed and settings.corpus is None
+        content = cases.content if may_stand and isinstance(cases, EntrySource) else str
+        draw.content = content()
+        draft = drafted(asked, draw, settings.name or "dataset", settings.notes)
+        journal = stack.enter_context(journal_of(folder, draft, draw, fresh=fresh))
         is_async = rag is not None and rag.is_async
         in_loop = stack.enter_context(_event_loop()) if is_async else asyncio.run
         begun = begin(
             asked,
+            draft,
             journal,
             draw,
             folder,
-            name=settings.name or "dataset",
             watch=watch,
             trust=settings.trust_stored,
             calls=calls,
             in_loop=in_loop,
             anew=anew,
         )
+        if begun.stands:
+            begun.reuse.keep(is_last=True)
+            return report_of(out)
         notes = (*settings.notes, *begun.notes)
         known = KnownManifest(replace(begun.manifest, notes=notes), folder.manifest)
         known.decide(asked.matching)
@@ -300,8 +315,10 @@ def evaluate_entries(
             hired = _staffed(stages, workers, running, settings.top_k, rag, watch)
             stages = stack.enter_context(hired)
         counted = RunCases(folder.path, known.manifest, chosen)
-        builder = _counted(stages, score, running, counted, known, settings.corpus)
+        builder = _counted(stages, score, running, counted, known, settings.corpus, collect)
         begun.reuse.keep(is_last=True)
+        is_same = content() == draw.content  # also after it was read
+        journal.runs.keep("asked", asked_for(draft, draw, folder) if is_same else b"")
         journal.complete()
         # The report is made of what every later reader finds in the folder.
         counted.manifest = read_manifest(folder.manifest)
@@ -342,13 +359,15 @@ def _counted(
     cases: RunCases,
     known: KnownManifest,
     corpus: Callable[[], Iterable[Document]] | None,
+    collect: Collect | None,
 ) -> ReportBuilder:
     """Takes every case through every stage, and counts it.
 
     How gold is matched is known for sure once all cases are through: where that is not what was
     thought before, they are scored and counted again.
     """
-    journal, table, builder = running.journal, score.table, ReportBuilder(cases)
+    journal, table = running.journal, score.table
+    builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
     causes = journal.scores
     windows = (
         [RunCase(stored.number, stored.case, stored.digest) for stored in window]
@@ -371,7 +390,7 @@ def _counted(
     known.decide(verdict.matching, verdict.notes)
     if verdict.matching is table.matching:
         return builder
-    again = ReportBuilder(cases)
+    again = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
     stored = StoredTraces(
         journal=journal, manifest=cases.manifest, metrics=cases.metrics, with_texts=True
     )
@@ -433,6 +452,8 @@ def _cases_of(
             source=str(given) if settings.source is None else settings.source,
             notes=(*settings.notes, *opened.info.notes),
         )
+    if isinstance(given, EntrySource):
+        return given, settings
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise ConfigError(
             "cases are a path, or a list of cases or dicts, and not "

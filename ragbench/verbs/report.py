@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,12 +159,22 @@ class RunCases:
             with self.journal() as journal:
                 with_texts = journal.runs.report() is None or "post_retrieve" in stages
         repeated = _repeated(folders, self.metrics) if folders else None
+        matching = self.matching
         for case in self.traces(ids, with_texts=with_texts):
-            yield self._row(case, repeated, with_story=ids is not None)
+            between = case.trace.post_retrieval
+            biography = None if between is None else biography_of(case.trace, matching)
+            yield self.row(case, matching, biography, repeated, with_story=ids is not None)
 
-    def _row(self, case: RunCase, repeated: Repeated | None, *, with_story: bool) -> CaseRow:
-        trace, known, matching = case.trace, case.case, self.matching
-        biography = None if trace.post_retrieval is None else biography_of(trace, matching)
+    def row(
+        self,
+        case: RunCase,
+        matching: Matching,
+        biography: Biography | None,
+        repeated: Repeated | None,
+        *,
+        with_story: bool,
+    ) -> CaseRow:
+        trace, known = case.trace, case.case
         result, answer = trace.context.value, trace.generation.value
         ids = None if result is None else result.context_ids
         verdict = None if trace.validation is None else trace.validation.value
@@ -214,8 +224,8 @@ class RunCases:
 class ReportBuilder:
     """Counts the cases of a run as they come, and makes its report: nothing is read back."""
 
-    def __init__(self, cases: RunCases) -> None:
-        self.cases = cases
+    def __init__(self, cases: RunCases, told: Callable[[CaseRow], None] | None = None) -> None:
+        self.cases, self._told = cases, told
         self._summaries = SummaryBuilder(cases.metrics)
         self._tally = RunTally()
         self._judged = JudgeTally(cases.metrics, cases.manifest.judge)
@@ -239,6 +249,10 @@ class ReportBuilder:
         self._tally.add(trace, cells)
         if any(case.judgements):
             self._judged.add(case.judgements)
+        if self._told is not None:
+            case.attribution = attribution
+            row = self.cases.row(case, matching, biography, self._repeated, with_story=False)
+            self._told(row)
         return attribution
 
     def report(self, journal: Journal, *, keep: bool = False) -> Report:

@@ -27,7 +27,7 @@ from ragbench.core.validation import ValidationTable
 from ragbench.ledger.codec import validation_object
 
 
-def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
+def shown_columns(metrics: Sequence[Metric]) -> tuple[tuple[str, int], ...]:
     """Name and position of each metric that gives the same value in every run."""
     return tuple(
         (metric.name, position)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import SpooledTemporaryFile
+from typing import IO, BinaryIO, cast
 
 import orjson
 
+from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.report import CaseRow, Report
 from ragbench.io.atomic import written_whole
 from ragbench.ledger.codec import judgement_object
+from ragbench.ledger.content import stamp_of
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.journal import Journal
 from ragbench.views.document import markdown
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import RunPage
@@ -34,37 +42,98 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection")."""
 
 
-def write_reports(report: Report, folder: Path) -> list[Path]:
+class CaseFiles(ExitStack):
+    """What a run's files say of its cases, collected while each is at hand."""
+
+    count = 0
+
+    def begin(self, metrics: Sequence[Metric]) -> Callable[[CaseRow], None]:
+        """Takes the cases of a run from its first one on; what was collected before goes."""
+        self.close()
+        self.page, self.count = RunPage(metrics), 0
+        self._names, self._columns = [metric.name for metric in metrics], shown_columns(metrics)
+        self.table, self.judgements = (
+            self.enter_context(SpooledTemporaryFile[bytes](_HELD)) for _ in range(2)
+        )
+        self._text = io.TextIOWrapper(
+            cast("IO[bytes]", self.table), "utf-8", "backslashreplace", newline=""
+        )
+        # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
+        self._rows = csv.writer(self._text, lineterminator="\r\n")
+        return self._add
+
+    def _add(self, row: CaseRow) -> None:
+        has_verdicts = "validate" in row.stages
+        if not self.count:
+            self.head(has_verdicts=has_verdicts)
+        self.count += 1
+        self.page.case(row)
+        verdict = _verdict_fields(row) if has_verdicts else ()
+        self._rows.writerow([*_fields(row, self._columns), *verdict])
+        if any(row.judgements):
+            self.judgements.writelines(_judgements(row, self._names))
+
+    def head(self, *, has_verdicts: bool) -> None:
+        verdict = _VERDICT_COLUMNS if has_verdicts else ()
+        self._rows.writerow([*_COLUMNS, *(name for name, _ in self._columns), *verdict])
+
+    def copy(self, table: BinaryIO, judgements: BinaryIO | None) -> None:
+        self._text.flush()
+        for spooled, file in ((self.table, table), (self.judgements, judgements)):
+            if file is not None:
+                spooled.seek(0)
+                copyfileobj(spooled, file)
+
+
+_HELD = 1 << 24
+"""Bytes of a file that are held in memory until it is written; more are held on disk."""
+
+
+def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) -> list[Path]:
     """Writes ``report.json``, ``cases.csv``, ``report.md``, ``report.html`` and ``timings.json``.
 
     Where models judged, ``judgements.jsonl`` holds what they said.
 
-    Each is written whole or not at all. The cases are read once for all forms.
+    Each is written whole or not at all. The cases are read once for all forms, where they were
+    not collected before.
     """
-    names = ["report.json", "cases.csv", "report.md", "timings.json"]
-    if report.judging is not None:
-        names.append("judgements.jsonl")
-    columns, page = shown_columns(report.metrics), RunPage(report)
-    verdict = () if report.validation is None else _VERDICT_COLUMNS
+    names = _names(report)
     with ExitStack() as stack:
+        if cases is None or not cases.count:
+            cases = stack.enter_context(CaseFiles())
+            add = cases.begin(report.metrics)
+            for row in report.rows():
+                add(row)
+            if not cases.count:
+                cases.head(has_verdicts=report.validation is not None)
+        page = cases.page
+        page.report = report
         files = [stack.enter_context(written_whole(folder / name)) for name in names]
-        text = io.TextIOWrapper(
-            files[1], encoding="utf-8", errors="backslashreplace", newline="", write_through=True
-        )
-        # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
-        table = csv.writer(text, lineterminator="\r\n")
-        table.writerow([*_COLUMNS, *(name for name, _ in columns), *verdict])
-        for row in report.rows():
-            page.case(row)
-            table.writerow([*_fields(row, columns), *(_verdict_fields(row) if verdict else ())])
-            if report.judging is not None:
-                files[4].writelines(_judgements(row, [metric.name for metric in report.metrics]))
-        text.detach()
+        cases.copy(files[1], files[4] if len(files) > 4 else None)
         files[0].write(report_json(report))
         files[2].write(markdown(run_document(report), level=1).encode())
         files[3].write(timings_json(report))
     write_html(folder / PAGE, page.body(), title=page.title)
+    if (run := RunFolder(path=folder)).exists:
+        with Journal(run.journal) as journal:
+            journal.runs.keep("written", _state(report, folder, journal))
     return [*(folder / name for name in names), folder / PAGE]
+
+
+def are_written(report: Report, folder: Path) -> bool:
+    """Whether `write_reports` wrote the files of this very run, and nobody has touched them."""
+    with Journal(RunFolder(path=folder).journal) as journal:
+        return bool(journal.runs.kept("written") == _state(report, folder, journal))
+
+
+def _state(report: Report, folder: Path, journal: Journal) -> str:
+    stamps = [stamp_of(folder / name) for name in (*_names(report), PAGE)]
+    return fingerprint((report_json(report).decode(), journal.runs.started(), stamps))
+
+
+def _names(report: Report) -> list[str]:
+    names = ["report.json", "cases.csv", "report.md", "timings.json"]
+    return names if report.judging is None else [*names, "judgements.jsonl"]
 
 
 def _fields(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> list[str]:

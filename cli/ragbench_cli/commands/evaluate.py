@@ -34,19 +34,21 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
-    from ragbench.views.write import write_reports
+    from ragbench.views.write import CaseFiles, are_written, write_reports
     from ragbench_cli.evaluation import evaluated
     from ragbench_cli.report_tables import print_report
 
     _check(asked)
-    done = evaluated(asked)
+    with CaseFiles() as files:
+        done = evaluated(asked, files.begin)
+        if done.estimate is None and not are_written(done.report, done.folder):
+            write_reports(done.report, done.folder, files)
     if done.estimate is not None:
         from ragbench_cli.costs import show_estimate
 
         show_estimate(done.estimate.estimate(), done.estimate.cases, as_json=json)
         return
     report, folder = done.report, done.folder
-    write_reports(report, folder)
     if json:
         console.print_file(folder / "report.json")
     else:

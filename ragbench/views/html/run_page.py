@@ -11,8 +11,16 @@ from markupsafe import Markup
 
 from ragbench.core.attribution import Answer, Cause, CauseCount
 from ragbench.core.comparison import Against, CaseKind
-from ragbench.core.report import CaseRow, Latency, Report, StageCount, Summary
-from ragbench.views.comparison import counts_text
+from ragbench.core.metric import Metric
+from ragbench.core.report import (
+    CaseRow,
+    Latency,
+    Report,
+    StageCount,
+    Summary,
+    badness,
+    main_metric,
+)
 from ragbench.views.document import flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
@@ -32,26 +40,33 @@ _Placed = tuple[tuple[bool, float], int, str]
 
 
 class RunPage:
-    """Collects the cases of a report, then renders the page.
+    """Collects the cases of a run, then renders the page of its report.
 
     Args:
         against: the run that each case is held against: those that went another way stand first.
     """
 
-    def __init__(self, report: Report, against: Against | None = None) -> None:
-        self.report, self.against, manifest = report, against, report.manifest
-        self.title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
-        self._main = report.main_metric
-        self._room = _room(report.causes)
+    report: Report
+    """Given once all cases are collected."""
+
+    def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
+        self.against = against
+        self._at = main_metric(metrics)
+        self._main = None if self._at is None else metrics[self._at]
         self._count = 0
         self._changed: dict[CaseKind, list[str]] = {}
         """Ids of the cases that went another way than in the other run."""
         self._worst: dict[Cause, list[_Placed]] = {}
         """Of each cause the worst of those that are left, in no order."""
-        self._values = [array("d") for _ in report.metrics]
+        self._values = [array("d") for _ in metrics]
         self._matrix: Counter[tuple[bool, Answer]] = Counter()
         self._confidences: list[tuple[float, bool]] = []
-        self._cases = CaseBlocks(report.metrics, against)
+        self._cases = CaseBlocks(metrics, against)
+
+    @property
+    def title(self) -> str:
+        manifest = self.report.manifest
+        return f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
 
     def case(self, row: CaseRow) -> None:
         for at, cell in enumerate(row.cells):
@@ -73,21 +88,20 @@ class RunPage:
                 changed.append(row.id)
             return
         self._count += 1
-        room = self._room.get(attribution.cause, 0)
         kept = self._worst.setdefault(attribution.cause, [])
-        value = None if self._main is None else row.cells[self._main].value
-        kept.append((self.report.badness(value, self._main), self._count, row.id))
-        if len(kept) > 2 * room:
+        value = None if self._at is None else row.cells[self._at].value
+        kept.append((badness(value, self._main), self._count, row.id))
+        if len(kept) > 2 * MOST_CASES:
             kept.sort()
-            del kept[room:]
+            del kept[MOST_CASES:]
 
     def body(self) -> Iterator[str]:
-        total = sum(count.cases for count in self.report.causes)
+        total, room = sum(count.cases for count in self.report.causes), _room(self.report.causes)
         changed = [id for kind in _ORDER for id in self._changed.get(kind, ())]
         kept = sorted(
             (count, id)
             for cause, cases in self._worst.items()
-            for _, count, id in sorted(cases)[: self._room.get(cause, 0)]
+            for _, count, id in sorted(cases)[: room.get(cause, 0)]
         )
         ids, cut = [*changed, *(id for _, id in kept)], None
         if len(ids) < total:
@@ -140,9 +154,10 @@ class RunPage:
 
 
 def run_page(report: Report, against: Against | None = None) -> RunPage:
-    page = RunPage(report, against)
+    page = RunPage(report.metrics, against)
     for row in report.rows():
         page.case(row)
+    page.report = report
     return page
 
 
@@ -158,6 +173,8 @@ def _room(causes: Sequence[CauseCount]) -> dict[Cause, int]:
 
 def _against(against: Against) -> dict[str, Any]:
     """What ``run.html.jinja`` says of the run that this one is held against."""
+    from ragbench.views.comparison import counts_text  # few pages have one
+
     apart = (
         (against.edited, "were edited since"),
         (against.added, "are only in this run"),

@@ -16,10 +16,16 @@ import pytest
 
 from ragbench import Case, EvalSettings, evaluate, load_rag, metric, parse_metrics
 from ragbench.errors import InterruptedRunError
+from ragbench.io.read import Selection
+from ragbench.io.sources import open_source
+from ragbench.ledger.journal import Journal
 from ragbench.ledger.watch import Watch
+from ragbench.metrics.matching import Matching
 from ragbench.stages import reuse
 from ragbench.stages.reuse import RunVersion, project_of, run_version
 from ragbench.verbs.evaluate import evaluate_entries
+from ragbench.views.report import report_json
+from ragbench.views.write import are_written, write_reports
 
 CASES = [Case(id=str(n), query=f"q{n}", reference="yes") for n in range(3)]
 RAG = '''
@@ -138,6 +144,7 @@ def command(
     source: str = "",
     out: str = "run",
     stored: bool = False,
+    cases: Any = CASES,
     stopped: Callable[[], bool] = lambda: False,
     **arguments: Any,
 ) -> tuple[int, Any]:
@@ -149,7 +156,7 @@ def command(
         rag = load_rag("edited_rag.py:Edited", arguments)
         chosen = parse_metrics(metrics)
         report = evaluate_entries(
-            CASES,
+            cases,
             rag,
             out=Path(out),
             metrics=chosen,
@@ -476,3 +483,123 @@ def test_a_version_that_is_named_is_trusted(tmp_path: Path) -> None:
         scored(tmp_path / "run", version=version)
         asked.append(len(CALLS) - before)
     assert asked == [3, 0, 3, 3, 3]
+
+
+# --- a run that is the same
+
+
+ANSWERED = [
+    {"id": str(n), "query": f"q{n}", "reference": "yes", "response": "yes", "said": "no"}
+    for n in range(3)
+]
+
+
+def write_answers(response: str = "yes", *, path: str = "answers.jsonl") -> None:
+    lines = [json.dumps({**each, "response": response}) for each in ANSWERED]
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+def recorded(**given: Any) -> tuple[Any, list[str]]:
+    """The report of recorded answers, and when each run in the folder began."""
+    fields, metrics = given.pop("fields", {}), given.pop("metrics", "exact_match")
+    with open_source("answers.jsonl", fields=fields) as source:
+        report = evaluate(source, out="run", metrics=metrics, settings=EvalSettings(**given))
+    if not are_written(report, Path("run")):
+        write_reports(report, Path("run"))
+    with Journal(Path("run/journal.sqlite")) as journal:
+        return report, [*journal.runs.started().values()]
+
+
+def same_size() -> None:
+    """Another answer in as many bytes, in a file with the time of before."""
+    times = Path("answers.jsonl").stat()
+    write_answers("nay")
+    os.utime("answers.jsonl", ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def manifest_edited() -> None:
+    path = Path("run/manifest.json")
+    path.write_text(path.read_text().replace('"dataset"', '"other"', 1))
+
+
+CHANGES: dict[str, tuple[Callable[[], object] | None, dict[str, Any], float]] = {
+    "an answer": (lambda: write_answers("no"), {}, 0.0),
+    "an answer of equal length at the same time": (same_size, {}, 0.0),
+    "the fields": (None, {"fields": {"response": "said"}}, 0.0),
+    "a metric": (None, {"metrics": "token_f1"}, 1.0),
+    "a metric's parameter": (None, {"metrics": "exact_match(normalise=none)"}, 1.0),
+    "the limit": (None, {"selection": Selection(limit=2)}, 1.0),
+    "the draw": (None, {"selection": Selection(sample=2)}, 1.0),
+    "the matching": (None, {"matching": Matching.TEXT}, 1.0),
+    "the name": (None, {"name": "other"}, 1.0),
+    "the notes": (None, {"notes": ("other",)}, 1.0),
+    "the manifest": (manifest_edited, {}, 1.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_same_run_stands_and_another_is_counted_anew(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_answers()
+    first, began = recorded()
+    files = {path.name: path.stat().st_mtime_ns for path in Path("run").glob("report.*")}
+    same, still = recorded()
+    assert (report_json(same), still) == (report_json(first), began)
+    assert files == {path.name: path.stat().st_mtime_ns for path in Path("run").glob("report.*")}
+    edit, given, score = CHANGES[change]
+    if edit is not None:
+        edit()
+    report, later = recorded(**given)
+    assert later[: len(began)] == began and len(later) == len(began) + 1
+    assert report.summaries[0].score == score
+    assert Path("run/cases.csv").read_text().count("\n") == report.manifest["dataset"]["cases"] + 1
+    assert recorded()[0].summaries[0].metric.name == "exact_match"
+
+
+def test_files_of_a_run_that_stands_are_written_where_they_are_not_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_answers()
+    recorded()
+    table = Path("run/cases.csv").read_bytes()
+    Path("run/cases.csv").write_text("edited")
+    Path("run/report.md").unlink()
+    recorded()
+    assert Path("run/cases.csv").read_bytes() == table
+    assert Path("run/report.md").exists()
+
+
+def test_a_metric_of_ones_own_is_asked_though_the_run_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_answers()
+    values = {"value": 0.5}
+
+    @metric
+    def swept(response: str) -> float:
+        """What the dictionary says."""
+        return values["value"]
+
+    for value in (0.5, 0.75):
+        values["value"] = value
+        assert recorded(metrics=[swept])[0].summaries[0].score == value
+
+
+def test_a_run_whose_answers_are_reused_stands(project: Path) -> None:
+    def began() -> int:
+        with Journal(Path("run/journal.sqlite")) as journal:
+            return len(journal.runs.started())
+
+    Path("data.jsonl").write_text('{"query": "q", "reference": "yes"}\n')
+    counts: list[tuple[int, int, int]] = []
+    for edited in (False, False, False, True, False):
+        if edited:
+            REWORDED()
+        with open_source("data.jsonl") as source:
+            calls, report = command(cases=source)
+        counts.append((calls, report.stages[1].reused, began()))
+    assert counts == [(1, 0, 1), (0, 1, 2), (0, 1, 2), (1, 0, 3), (0, 1, 4)]

@@ -181,3 +181,10 @@ def test_answers_that_were_cut_off_are_noted(tmp_path: Path) -> None:
     _, (note,) = notes_of(data, tmp_path, "exact_match", "cut off")
     assert note.startswith("3 answers were cut off at a limit of tokens")
     assert note.endswith("Raise max_tokens.")
+
+
+def test_gold_that_cannot_be_compared_has_the_same_causes_in_the_next_run(tmp_path: Path) -> None:
+    """What was compared before it was known that nothing can be does not count."""
+    found = [scored([entry("x", "Paris", "elsewhere")], tmp_path / "run") for _ in range(2)]
+    assert not found[0].is_comparable
+    assert found[0].causes == found[1].causes
