@@ -250,7 +250,7 @@ def open_retrievals(
 _OF_SOURCES = ("corpus", "split", "encoding")
 """Options of dumps that other sources have, too."""
 _WHOLE_FORMS = frozenset(
-    {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval"}
+    {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}
 )
 _NO_CHUNKS = (
     "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
@@ -274,6 +274,8 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
     for entry in _noted(source, problems):
         case = entry.case
         outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
+        if outcome is None and source.info.form == "traces":
+            continue  # the notes count those that search nothing
         if outcome is None or outcome.value is None:
             why = "no retrieval is recorded"
             if outcome is not None:
