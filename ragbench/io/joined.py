@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -29,7 +30,7 @@ from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.ids import derived_id
-from ragbench.io.source import STDIN, Problems, Source, noting_read_errors
+from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, noting_read_errors
 from ragbench.io.sources import open_source, run_of
 from ragbench.safe_text import counted
 
@@ -223,7 +224,8 @@ def open_retrievals(
     what was retrieved.
     """
     form = format if format is None or format in _WHOLE_FORMS else ""
-    if form is None and where != STDIN:
+    is_packed = where == STDIN and sys.stdin.buffer.peek(2)[:2] == GZIP_MAGIC
+    if form is None and not is_packed:  # what is packed on standard input is read only once
         with (
             closing(Source.of(where, encoding=options.get("encoding"))) as place,
             noting_read_errors(place.name, Problems()),
