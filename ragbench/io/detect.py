@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,7 @@ from ragbench.io.json_files import (
 )
 from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
+from ragbench.io.spans import is_traces, trace_files
 from ragbench.io.values import is_list, is_object
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
@@ -63,11 +65,14 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     found, text = detect_container(source, kind, problems)
     if kind == "documents" or found not in CONTAINERS or len(problems) > known:
         return found
+    first = _first_records(source, found, text)
+    if is_traces(found, text, first, source.name):
+        return "traces"
     if found == "json" or (found == "jsonl" and _by_suffix().get(source.suffix) != "jsonl"):
         envelope = _envelope(source, text.encode("utf-8", "replace"), problems)
         if envelope is not None:
             return envelope if len(problems) == known else None
-    return next(filter(None, map(special_form, _first_records(source, found, text))), found)
+    return next(filter(None, map(special_form, first)), found)
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
@@ -115,6 +120,9 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
         return "trec"
     if kind == "cases" and (folder / JOURNAL_FILE).is_file():
         return "run"
+    files = trace_files(source) if kind == "cases" else []
+    if files and all(map(_holds_traces, files)):
+        return "traces"
     if kind == "documents":
         if source.child(CORPUS_FILE):
             return "ragbench"
@@ -129,6 +137,11 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
     )
     problems.add(message, path=source.name)
     return None
+
+
+def _holds_traces(file: Source) -> bool:
+    with closing(file):
+        return detect_format(file, "cases", Problems()) == "traces"
 
 
 def _shape(text: str, by_suffix: str | None) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -29,7 +30,7 @@ from ragbench.io.dumps.pieces import KEPT
 from ragbench.io.dumps.read import OpenDump, dump_row, open_dump
 from ragbench.io.entries import EntrySource, SourceInfo, in_stage_order
 from ragbench.io.ids import derived_id
-from ragbench.io.source import STDIN, Problems, Source, noting_read_errors
+from ragbench.io.source import GZIP_MAGIC, STDIN, Problems, Source, noting_read_errors
 from ragbench.io.sources import open_source, run_of
 from ragbench.safe_text import counted
 
@@ -223,7 +224,8 @@ def open_retrievals(
     what was retrieved.
     """
     form = format if format is None or format in _WHOLE_FORMS else ""
-    if form is None and where != STDIN:
+    is_packed = where == STDIN and sys.stdin.buffer.peek(2)[:2] == GZIP_MAGIC
+    if form is None and not is_packed:  # what is packed on standard input is read only once
         with (
             closing(Source.of(where, encoding=options.get("encoding"))) as place,
             noting_read_errors(place.name, Problems()),
@@ -250,7 +252,7 @@ def open_retrievals(
 _OF_SOURCES = ("corpus", "split", "encoding")
 """Options of dumps that other sources have, too."""
 _WHOLE_FORMS = frozenset(
-    {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval"}
+    {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}
 )
 _NO_CHUNKS = (
     "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
@@ -274,6 +276,8 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
     for entry in _noted(source, problems):
         case = entry.case
         outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
+        if outcome is None and source.info.form == "traces":
+            continue  # the notes count those that search nothing
         if outcome is None or outcome.value is None:
             why = "no retrieval is recorded"
             if outcome is not None:

@@ -84,7 +84,7 @@ HUB_PREFIX = "hf:"
 HEAD_BYTES = 1 << 16
 """How much of a file is looked at to recognise its format."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -199,7 +199,7 @@ class Source:
                 else:
                     raw = _stdin() if self.path is None else self.path.open("rb", HEAD_BYTES)
                 begin = cast("io.BufferedReader", raw).peek(HEAD_BYTES)
-                self.is_packed = begin.startswith(_GZIP_MAGIC)
+                self.is_packed = begin.startswith(GZIP_MAGIC)
                 self.is_wide = begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
                 if not self.is_packed:
                     self._stream = raw

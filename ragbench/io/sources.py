@@ -52,6 +52,7 @@ from ragbench.io.rankings import (
 )
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.source import STDIN, Problems, Row, RowReader, Source, noting_read_errors
+from ragbench.io.traces import TraceFile, held_traces
 from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
@@ -193,7 +194,11 @@ class _Opening:
         if name == "verdicts" and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
-        reader = partial(cast("RowReader", readers().load(name)), kind="cases")
+        reader: Reader = partial(cast("RowReader", readers().load(name)), kind="cases")
+        if name == "traces":
+            file = TraceFile()
+            self.stack.enter_context(closing(file.db))
+            reader = held_traces(file)
         sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
             return dump

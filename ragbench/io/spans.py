@@ -1,0 +1,459 @@
+"""Spans of traces, as whatever tool wrote them; ``span_forms.toml`` says where their parts are."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import msgspec
+import orjson
+
+from ragbench.errors import DataError, Problem
+from ragbench.io.dumps.form import SCORE_NAMES, TEXT_NAMES, getter, opened_json, text_of
+from ragbench.io.fields import read_table
+from ragbench.io.json_files import object_keys
+from ragbench.io.source import Source
+from ragbench.io.values import is_list, is_object
+
+Values = Mapping[str, object]
+RETRIEVER, RERANKER, MODEL = "retriever", "reranker", "model"
+_ERRORS = frozenset({"2", "error", "status_code_error", "statuscode.error"})
+_TYPES = {"object": dict, "list": list}
+_TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens")
+_DEEPEST = 8
+_PLAIN_FIELDS = frozenset(
+    {"query", "question", "user_input", "contexts", "retrieved_contexts", "response", "chunks"}
+)
+"""What only a record of its own has: a trace's id beside it is metadata."""
+
+
+OUTER = ("resourceSpans", "resource_spans", "batches", "traces", "runs", "data", "spans")
+"""Where a JSON object over a whole file keeps its records."""
+OTLP = frozenset(OUTER[:3])
+_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".gz"})
+
+
+class Span(msgspec.Struct, array_like=True, frozen=True):
+    """What counts of a span. A question and an answer are as they came: most are never needed."""
+
+    trace: str
+    id: str
+    parent: str | None
+    name: str
+    kind: str
+    """What it did, of ``[kinds]``; empty for all else."""
+    start: Any = None
+    end: Any = None
+    input: Any = None
+    output: Any = None
+    documents: list[dict[str, Any]] | None = None
+    """What a retriever found, or a reranker left; None where no list of documents is recorded."""
+    before: list[dict[str, Any]] | None = None
+    """What a reranker was given."""
+    error: str | None = None
+    about: dict[str, Any] = {}  # msgspec copies it
+    """Session, user, tags, feedback, tokens, where they are known."""
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpanForm:
+    name: str
+    summary: str
+    signs: tuple[frozenset[str], ...]
+    types: Mapping[str, type]
+    spans: tuple[tuple[str, ...], ...]
+    inner: str
+    is_json: bool
+    attributes: str
+    paths: Mapping[str, tuple[Callable[[object], object], ...]]
+
+    def holds(self, record: Values) -> bool:
+        keys = record.keys()
+        for sign in self.signs:
+            if sign <= keys and all(
+                type(record[name]) is kind for name, kind in self.types.items() if name in sign
+            ):
+                return True
+        return False
+
+    def first(self, name: str, record: object) -> object:
+        for find in self.paths.get(name, ()):
+            if (value := find(record)) is not None and value != "":
+                return value
+        return None
+
+
+@cache
+def span_forms() -> tuple[SpanForm, ...]:
+    return tuple(
+        SpanForm(
+            name=name,
+            summary=row.pop("summary"),
+            signs=tuple(frozenset(sign.split()) for sign in row.pop("signs")),
+            types={field: _TYPES[kind] for field, kind in row.pop("types", {}).items()},
+            spans=tuple(tuple(level.split()) for level in row.pop("spans", ())),
+            inner=row.pop("inner", ""),
+            is_json=row.pop("is_json", False),
+            attributes=row.pop("attributes"),
+            paths={part: tuple(map(_path, paths.split())) for part, paths in row.items()},
+        )
+        for name, row in ((n, dict(r)) for n, r in read_table("span_forms.toml")["form"].items())
+    )
+
+
+def _path(path: str) -> Callable[[object], object]:
+    if not path.endswith(".-1"):
+        return getter(path)
+    find = getter(path.removesuffix(".-1"))
+    return lambda record: held[-1] if is_list(held := find(record)) and held else None
+
+
+@cache
+def _named(table: str) -> Mapping[str, tuple[str, ...]]:
+    return {
+        name: tuple(names.split()) for name, names in read_table("span_forms.toml")[table].items()
+    }
+
+
+@cache
+def _finders(name: str) -> tuple[tuple[str, Callable[[object], object]], ...]:
+    return tuple((path, getter(path)) for path in _named("attributes").get(name, ()))
+
+
+def _attribute(attributes: Values, name: str, is_nested: bool) -> object:
+    for path, find in _finders(name):
+        value = find(attributes) if is_nested else attributes.get(path)
+        if value is not None and value != "":
+            return value
+    return None
+
+
+@cache
+def _kinds() -> Mapping[str, str]:
+    return {said: kind for kind, names in _named("kinds").items() for said in names}
+
+
+def span_form(record: Values) -> SpanForm | None:
+    return next((form for form in span_forms() if form.holds(record)), None)
+
+
+def refused_spans(record: Values) -> str | None:
+    """What a record with fields of spans is that fits no form; None where it has none."""
+    if not _PLAIN_FIELDS.isdisjoint(record):
+        return None
+    rows = read_table("span_forms.toml")["refused"]
+    return next((row["what"] for row in rows if {*row["all"].split()} <= record.keys()), None)
+
+
+# --- recognising
+
+
+def is_traces(
+    container: str, text: str, records: Sequence[Mapping[str, object]], name: str
+) -> bool:
+    """Whether a file holds spans; records may be cut off in what of it is shown.
+
+    Raises:
+        DataError: it holds spans in a form that is not read.
+    """
+    shown = [*records, *keys_shown(text)] if container in ("json", "jsonl") else records
+    if any(span_form(record) is not None for record in shown):
+        return True
+    what = next(filter(None, map(refused_spans, shown)), None)
+    if what is not None:
+        raise DataError([Problem(message=f"it holds {what}", path=name)])
+    return False
+
+
+def keys_shown(text: str) -> Iterator[Mapping[str, object]]:
+    """The keys of a first object and of the first one in its array, with values of their type."""
+    head = text.encode("utf-8", "replace").lstrip()
+    for _ in range(2):
+        head = head[1:].lstrip() if head[:1] == b"[" else head
+        ends = object_keys(head)
+        after = {name: head[end:].lstrip(b" \t\r\n:")[:1] for name, end in ends.items()}
+        empty: dict[bytes, object] = {b"{": {}, b"[": []}
+        yield {name: empty.get(sign) for name, sign in after.items()}
+        key = next((name for name in OUTER if after.get(name) == b"["), None)
+        if key is None:
+            return
+        head = head[ends[key] :].lstrip(b" \t\r\n:")
+
+
+def trace_files(source: Source) -> list[Source]:
+    """The files of a folder that may hold traces, by name; the file itself if it is one."""
+    if source.path is None or not source.is_folder:
+        return [source]
+    paths = sorted(p for p in source.path.iterdir() if p.suffix.lower() in _SUFFIXES)
+    folder = source.name.rstrip("/" + os.sep)
+    return [
+        replace(source, name=f"{folder}/{p.name}", path=p, _stream=None)
+        for p in paths
+        if p.is_file()
+    ]
+
+
+# --- records to spans
+
+
+def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]:
+    """The spans of a record, those that it holds within others too."""
+    found: list[object] = [record]
+    for level in form.spans:
+        held = [getter(name)(one) for one in found for name in level]
+        found = [one for many in held if is_list(many) for one in many]
+    left = [(one, record, 0) for one in reversed(found)]
+    while left:
+        one, outer, depth = left.pop()
+        if not is_object(one):
+            continue
+        inner = one.get(form.inner) if form.inner else None
+        if is_list(inner) and depth < 1000:
+            left += [(child, one, depth + 1) for child in reversed(inner)]
+        yield _span(form, one, outer, line)
+
+
+def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Span:
+    attributes = _attributes(form, record)
+    is_nested = any(type(value) is dict for value in attributes.values())
+
+    def find(name: str) -> Any:
+        value = form.first(name, record) if name in form.paths else None
+        if value is None:
+            value = _attribute(attributes, name, is_nested)
+        return _spelled(value) if form.is_json else value
+
+    id = str(form.first("id", record) or "")
+    trace = form.first("trace", record) or (
+        form.first("trace", outer) if outer is not record else ""
+    )
+    parent = form.first("parent", record)
+    if parent is None and form.inner and outer is not record:
+        parent = form.first("id", outer)
+    kind = _kinds().get(str(find("kind") or "").lower(), "")
+    documents = before = None
+    if kind == RETRIEVER:
+        documents = _listed(attributes, "documents") or documents_of(find("output"))
+    elif kind == RERANKER:
+        documents = _listed(attributes, "after") or documents_of(find("output"))
+        before = _listed(attributes, "before") or documents_of(find("input"))
+    names = _TOKENS if kind == MODEL else ()
+    if not parent or kind == RETRIEVER:
+        names = (*names, "session", "user", "tags", "feedback")
+    about = {n: value for n in names if (value := find(n)) not in (None, "", [], {})}
+    status = str(form.first("status", record) or "").lower()
+    is_error = status in _ERRORS or (not status and form.first("error", record) is not None)
+    return Span(
+        trace=str(trace or id),
+        id=id,
+        parent=str(parent) if parent else None,
+        name=str(record.get("name") or ""),
+        kind=kind,
+        start=form.first("start", record),
+        end=form.first("end", record),
+        input=find("input"),
+        output=None if kind in (RETRIEVER, RERANKER) else find("output"),
+        documents=documents,
+        before=before,
+        error=str(find("error") or "error") if is_error else None,
+        about=about,
+        line=line,
+    )
+
+
+def _attributes(form: SpanForm, record: Values) -> Values:
+    if form.attributes.endswith("*"):
+        prefix = form.attributes[:-1]
+        flat = {n.removeprefix(prefix): v for n, v in record.items() if n.startswith(prefix)}
+        held = record.get(prefix.rstrip("."))
+        return {**held, **flat} if is_object(held) else flat
+    held = opened_json(getter(form.attributes)(record))
+    if is_list(held):  # OTLP: keys with values that name their type
+        return {str(one.get("key")): _otlp(one.get("value")) for one in held if is_object(one)}
+    return held if is_object(held) else {}
+
+
+def _otlp(value: object, depth: int = 0) -> object:
+    if not is_object(value) or not value or depth > _DEEPEST:
+        return None
+    kind, held = next(iter(value.items()))
+    if kind in ("arrayValue", "array_value"):
+        items = held.get("values") if is_object(held) else None
+        return [_otlp(one, depth + 1) for one in items] if is_list(items) else []
+    if kind in ("kvlistValue", "kvlist_value"):
+        pairs = held.get("values") if is_object(held) else None
+        pairs = [one for one in pairs if is_object(one)] if is_list(pairs) else []
+        return {str(one.get("key")): _otlp(one.get("value"), depth + 1) for one in pairs}
+    return held
+
+
+def _spelled(value: object) -> object:
+    """A value of a tool that writes each as JSON."""
+    if isinstance(value, str) and value[:1] in ('"', "{", "["):
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(value)
+    return value
+
+
+# --- documents
+
+_LISTED = re.compile(r"(.+?)\.(\d+)\.(.+)")
+_REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
+
+
+def _listed(attributes: Values, name: str) -> list[dict[str, Any]] | None:
+    """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``."""
+    for prefix in _named("attributes")[name]:
+        found: dict[int, dict[str, object]] = {}
+        for key, value in attributes.items():
+            if key.startswith(prefix) and (match := _LISTED.fullmatch(key)) and match[1] == prefix:
+                found.setdefault(int(match[2]), {})[match[3]] = value
+        if found:
+            return documents_of([found[number] for number in sorted(found)])
+        held = getter(prefix)(attributes)
+        if held is not None and (documents := documents_of(held)) is not None:
+            return documents
+    return None
+
+
+def documents_of(value: object, depth: int = 0) -> list[dict[str, Any]] | None:
+    """A list of documents, in whatever it is wrapped; None for anything that is no such list."""
+    value = opened_json(value)
+    if is_object(value) and depth < _DEEPEST:
+        for name in _named("names")["documents"]:
+            if name in value and (found := documents_of(value[name], depth + 1)) is not None:
+                return found
+        return None
+    if not is_list(value):
+        return None
+    hits = [_document(one) for one in value]
+    if len(value) == 1 and hits == [None] and is_list(value[0]):
+        return documents_of(value[0], depth + 1) if depth < _DEEPEST else None
+    return [hit for hit in hits if hit is not None] if not hits or any(hits) else None
+
+
+def _document(value: object) -> dict[str, Any] | None:
+    value = opened_json(value)
+    if isinstance(value, str):
+        return {"text": value} if value and not _REPR.fullmatch(value) else None
+    if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
+        found = _document(value[0])
+        return None if found is None else {**found, "score": value[1]}
+    if not is_object(value):
+        return None
+    value = _constructed(value)
+    if any(name.startswith("document.") for name in value):
+        value = {name.removeprefix("document."): held for name, held in value.items()}
+    if "role" in value or "tool_calls" in value:
+        return None  # a message
+    outer = value
+    for name in ("document", "node"):
+        if is_object(inner := value.get(name)):
+            value = {**outer, **inner}
+    names = _named("names")
+    metadata = next((m for n in names["metadata"] if is_object(m := opened_json(value.get(n)))), {})
+    text = _first(value, TEXT_NAMES, _plain_text)
+    text = _first(metadata, TEXT_NAMES, _plain_text) if text is None else text
+    id = _first(value, names["id"], _plain_id) or _first(
+        metadata, names["id_in_metadata"], _plain_id
+    )
+    score = _first(value, SCORE_NAMES, lambda held: held)
+    if text is None and id is None:
+        return None
+    known = {"id": id, "text": text, "score": score, "metadata": metadata or None}
+    return {name: held for name, held in known.items() if held is not None}
+
+
+def _constructed(value: Values) -> Values:
+    """An object of LangChain's as its fields, where it is written as a call."""
+    kwargs = value.get("kwargs") if value.get("type") == "constructor" else None
+    return kwargs if is_object(kwargs) else value
+
+
+def _first(value: Values, names: Sequence[str], plain: Callable[[Any], Any]) -> Any:
+    return next((found for n in names if (found := plain(value.get(n))) is not None), None)
+
+
+def _plain_text(value: object) -> str | None:
+    return value.get("text") if is_object(value) else text_of(value)  # type: ignore[return-value]
+
+
+def _plain_id(value: object) -> str | None:
+    return str(value) if value != "" and type(value) in (str, int) else None
+
+
+# --- what was asked and answered
+
+_USER = frozenset({"user", "human", "humanmessage"})
+_SYSTEM = frozenset({"assistant", "ai", "model", "aimessage", "aimessagechunk"})
+
+
+def said(value: object, what: str, depth: int = 0) -> str | None:
+    """The question or the answer in what went into a span or came out of it; None if it has none.
+
+    Args:
+        what: ``"question"`` or ``"answer"``.
+    """
+    if isinstance(value, str):
+        inner = opened_json(value)
+        if isinstance(inner, str):
+            return value if value.strip() else None
+        value = inner
+    if depth > _DEEPEST or value is None or isinstance(value, bool):
+        return None
+    within = partial(said, what=what, depth=depth + 1)
+    if isinstance(value, (int, float)):
+        return str(value) if what == "answer" else None
+    if is_list(value):
+        return _said_in_list(value, what, within)
+    return _said_in_object(value, what, within) if is_object(value) else None
+
+
+def _said_in_object(value: Values, what: str, within: Callable[[object], str | None]) -> str | None:
+    value = _constructed(value)
+    for name in _named("names")[what]:
+        if name in value and (found := within(value[name])) is not None:
+            return found
+    only = next(iter(value), "") if len(value) == 1 else ""
+    if only and only not in _named("names")["documents"]:
+        return within(value[only])
+    return None
+
+
+def _said_in_list(
+    values: Sequence[object], what: str, within: Callable[[object], str | None]
+) -> str | None:
+    """What the last message of whoever speaks says; a text in parts as one."""
+    roles = [_role(one) for one in values]
+    if values and all(roles):
+        wanted = _USER if what == "question" else _SYSTEM
+        own = [one for one, role in zip(values, roles, strict=True) if role in wanted]
+        last = own[-1] if own else None
+        return within(last[1] if is_list(last) else last)
+    parts = [opened_json(one) for one in values]
+    if values and all(is_object(p) and p.get("type") == "text" for p in parts):
+        return text_of(parts)
+    if len(values) == 1 and (not is_object(one := parts[0]) or _is_generation(one)):
+        return None if isinstance(one, str) and _REPR.fullmatch(one) else within(one)
+    return None
+
+
+def _role(value: object) -> str:
+    if is_list(value) and len(value) == 2 and isinstance(value[0], str):
+        return value[0].lower() if value[0].lower() in _USER | _SYSTEM | {"system", "tool"} else ""
+    value = opened_json(value)
+    if not is_object(value):
+        return ""
+    value = _constructed(value)
+    role = value.get("role") or (value.get("type") if "content" in value else "")
+    return str(role or "").lower() if role != "text" else ""
+
+
+def _is_generation(value: Values) -> bool:
+    return not {"message", "generation_info", "finish_reason", "delta"}.isdisjoint(value)
