@@ -151,6 +151,23 @@ class Settled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CaseChange:
+    """A case that lost on a gated metric, is declined now, or failed now and did not before."""
+
+    id: str
+    metric: str
+    before: float | None
+    after: float | None
+    """None when it was not measured; the reason says why."""
+    loss: float
+    """How much it lost, as a share of the metric's scale where that is known; 0 when it failed."""
+    status: str
+    """How the metric ended for it now."""
+    reason: str | None = None
+    query: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GateCheck:
     """One thing that the gate looked at."""
 
@@ -185,8 +202,10 @@ class GateCheck:
     """Metrics that are the same number as the subject, on every case of both runs."""
     applies: int = 0
     """Cases that a floor's metric applies to, measured or not; 0 for other checks."""
-    lost: tuple[str, ...] = ()
-    """Cases that must pass and do not."""
+    lost: tuple[CaseChange, ...] = ()
+    """Cases that must pass and do not, though they passed in the baseline, or are new."""
+    failed_before: int = 0
+    """Cases that must pass and do not, as in the baseline."""
 
     @property
     def holds(self) -> bool:
@@ -233,23 +252,6 @@ class Refusal:
     """``"baseline"``, ``"dataset"``, ``"metrics"``, ``"judge"`` or ``"matching"``."""
     reason: str
     remedy: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseChange:
-    """A case that lost on a gated metric, is declined now, or failed now and did not before."""
-
-    id: str
-    metric: str
-    before: float | None
-    after: float | None
-    """None when it was not measured; the reason says why."""
-    loss: float
-    """How much it lost, as a share of the metric's scale where that is known; 0 when it failed."""
-    status: str
-    """How the metric ended for it now."""
-    reason: str | None = None
-    query: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

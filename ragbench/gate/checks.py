@@ -76,8 +76,8 @@ def demands_of(
     ]
     if wrong:
         raise ConfigError("\n".join(wrong))
-    budgets = config.latency or config.max_cost or config.max_tokens
-    if not demands and not budgets:
+    others = config.latency or config.max_cost or config.max_tokens or config.must_pass
+    if not demands and not others:
         raise ConfigError(
             "nothing is demanded of this run. Name a baseline (--baseline) to look for drops, or "
             "limits (--min 'recall@5=0.8'), or write them into ragbench.yaml"

@@ -41,6 +41,7 @@ from ragbench.gate.drops import (
     one_row_each,
     paired,
 )
+from ragbench.gate.must_pass import must_pass_check
 from ragbench.gate.system_change import system_change
 from ragbench.gate.words import UNDECIDED_NOTE, again_text, headline, independent, worded
 
@@ -183,6 +184,7 @@ def gate(
         *_floors(run, demands, config),
         *_drops(compared, demands, config),
         coverage_check(run, demands, config),
+        *must_pass_check(run, baseline, config.must_pass),
         *budget_checks(run, config),
     ]
     if baseline is not None and compared.run is not None:

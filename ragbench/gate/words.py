@@ -8,10 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, Refusal
+from ragbench.core.gate_result import (
+    CaseChange,
+    CheckKind,
+    Drop,
+    GateCheck,
+    GateOutcome,
+    Ground,
+    Refusal,
+)
 
 _SHOWN = 2
 """How many reasons a headline has room for."""
+_NAMED = 3
+"""How many lost cases are named."""
 
 
 def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
@@ -54,13 +64,14 @@ def headline(
         open_ones = [check for check in checks if check.outcome is GateOutcome.INCONCLUSIVE]
         found = [check for check in open_ones if check.kind is not CheckKind.SLICE]
     # Cases that failed, or are gone, explain what is lost elsewhere.
-    found.sort(key=lambda check: check.kind is not CheckKind.COVERAGE or check.drop is not None)
+    found.sort(key=lambda check: (check.kind, check.drop is None) not in _FIRST)
     grounds = [f"{check.label} {check.summary}" for check in found[:_SHOWN]]
     rest = len(found) - _SHOWN
     return "; ".join(grounds) + (f"; and {rest:,} more" if rest > 0 else "")
 
 
 _HALVED = ("less than half is left, which needs no test", "fewer than half")
+_FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True), (CheckKind.DRIFT, False))
 UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
 
 
@@ -117,11 +128,29 @@ def _summary(check: GateCheck, least: int) -> str:
         return f"no case was measured{where}"
     if check.drop is not None:
         return _moved(check, check.drop)
+    if check.kind is CheckKind.MUST_PASS:
+        return _must_pass(check)
     if check.kind is CheckKind.COVERAGE:
         return _covered(check, observed)
     side = {"min": ("at least", "below"), "max": ("at most", "above")}[check.bound]
     word = side[0] if check.holds else side[1]
     return f"{figure(observed, check.unit)} is {word} {figure(check.limit, check.unit)}"
+
+
+def _must_pass(check: GateCheck) -> str:
+    text = f"{len(check.lost):,} of {cases(check.cases)} lost"
+    shown = [
+        f"{one.id} ({f'{one.metric} {_now(one)}' if one.metric else 'not in this run'})"
+        for one in check.lost[:_NAMED]
+    ]
+    rest = f" and {len(check.lost) - _NAMED:,} more" if len(check.lost) > _NAMED else ""
+    text += f": {', '.join(shown)}{rest}" if shown else ""
+    return text + (f"; {check.failed_before:,} fail as before" if check.failed_before else "")
+
+
+def _now(change: CaseChange) -> str:
+    now = change.status if change.after is None else figure(change.after)
+    return now if change.before is None else f"{figure(change.before)}, now {now}"
 
 
 def _resting(check: GateCheck) -> str:
