@@ -45,6 +45,8 @@ class DropQuestion:
     unit: str = ""
     same: tuple[str, ...] = ()
     """Metrics that are the same number on every case."""
+    group: str = ""
+    """Of the metric: of other groups none is the same number but by chance."""
     counts_from_zero: bool = False
     """Whether 0 is its worst value, so that half of a mean is half of what there was."""
 
@@ -55,7 +57,7 @@ def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
     for one in questions:
         sample = one.sample
         figures = (sample.case_ids, sample.differences, sample.before, sample.after)
-        limits = (one.kind, one.slice, one.tolerance, one.scale, one.higher_is_better, one.unit)
+        limits = (one.group, one.slice, one.tolerance, one.scale, one.higher_is_better, one.unit)
         key = (*limits, *(figures if sample.case_ids else (one.subject,)))
         groups.setdefault(key, []).append(one)
     for first, *others in groups.values():

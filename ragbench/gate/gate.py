@@ -303,6 +303,7 @@ def _questions(
                     higher_is_better=higher,
                     slice=name,
                     unit=column.unit,
+                    group=column.group,
                     counts_from_zero=column.low == 0.0,
                 )
 
