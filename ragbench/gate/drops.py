@@ -19,11 +19,10 @@ _FEW = 10
 _LEFT = 0.05
 """Up to this share of what there was, nothing is left."""
 LEAST = 3
-"""Observations of what there was, all of which a noisy system loses by chance in 4% at most."""
+"""So many documents, or cases without one, a noisy system loses by chance in 4% at most, if
+nothing is left. A run with no more of them never passes when nothing is left of a metric."""
 _OF_SLICE = (5, 0.8)
 """The same of a slice, of which there are many; and the least share of it that was had."""
-FEW_CLUSTERS = 8
-"""Up to so many clusters in the whole run, losing all of a metric never passes."""
 _ALONE = 0.2
 """Share of the level that slices have, apart from the metrics; benchmarks/gate_power.py."""
 
@@ -221,10 +220,11 @@ def _too_much(question: DropQuestion, drop: Drop, is_small: bool) -> Ground | No
     if not question.counts_from_zero or drop.rises or drop.loss <= drop.tolerance:
         return None
     had, is_all = drop.before * drop.clusters, left <= _LEFT * drop.before
+    losing = sum(total < 0.0 for total in question.sample.totals().sums) if is_all else 0
     if question.slice is not None:
         is_red = is_all and had >= _OF_SLICE[0] and drop.before >= _OF_SLICE[1]
         return Ground.ALL_LOST if is_red else None
-    if is_all and had >= LEAST:
+    if losing >= LEAST:
         return Ground.ALL_LOST
     if is_half and had >= _FEW:
         return Ground.HALVED

@@ -31,8 +31,8 @@ from ragbench.gate.checks import (
 )
 from ragbench.gate.comparable import Comparability, compare_inputs
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
+from ragbench.gate.drift import drift_checks
 from ragbench.gate.drops import (
-    FEW_CLUSTERS,
     LEAST,
     Clusters,
     DropQuestion,
@@ -261,7 +261,7 @@ def _floors(
 def _drops(
     compared: Comparability, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Iterator[GateCheck]:
-    """Three families: the metrics, their slices, and how much is measured."""
+    """Three families: the metrics, their slices, and how much is measured; and main's drift."""
     run, baseline = compared.run, compared.baseline
     if run is None or baseline is None:
         return
@@ -269,10 +269,11 @@ def _drops(
     able = [demand for demand in demands if demand.column.name in compared.metrics]
     asked = one_row_each(_questions(able, run, baseline, clusters))
     observed = len({case.cluster or case.id for case in run.cases})
-    yield from drop_checks(list(asked), config, is_small=observed <= FEW_CLUSTERS)
+    yield from drop_checks(list(asked), config, is_small=observed <= LEAST)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
     coverage = coverage_questions(run, baseline, clusters, config.max_unmeasured)
     yield from drop_checks(list(coverage), config)
+    yield from drift_checks(run, baseline, config)
 
 
 def _questions(

@@ -253,6 +253,27 @@ def test_what_lost_more_than_half_needs_no_test(
     assert check_of(gate(*other, config(m={"max_drop": 0.0})), "m").ground is not Ground.HALVED
 
 
+def test_documents_that_had_nothing_before_cannot_lose_it() -> None:
+    """Four documents, two of which had answers: chance takes both from a noisy system often."""
+    documents = [name for name in "abcd" for _ in range(5)]
+    now, before = run({"m": [0] * 20}), run({"m": [1] * 10 + [0] * 10})
+    verdict = gate(*clustered(documents, now, before), config(m={"max_drop": 0.1}))
+    assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
+    assert "which 20 cases in 4 clusters can never show" in verdict.headline
+    documents[5:10] = "bbbcc"
+    assert gate(*clustered(documents, now, before), config(m={"max_drop": 0.1})).outcome is FAILED
+
+
+def clustered(clusters: list[str], *runs: RunScores) -> list[RunScores]:
+    return [
+        replace(
+            one,
+            cases=tuple(map(lambda case, name: replace(case, cluster=name), one.cases, clusters)),
+        )
+        for one in runs
+    ]
+
+
 def test_a_slice_that_lost_everything_needs_no_test() -> None:
     languages, wanted = ["de"] * 5 + ["en"] * 300, config(m=sliced(max_drop=0.1))
     before = run({"m": [1] * 305}, languages=languages)
