@@ -57,7 +57,7 @@ class Drift:
     runs: int
     """Number of the newest run, from 0."""
     metrics: tuple[MetricDrift, ...]
-    cases: Mapping[str, Mapping[str, tuple[float, ...]]]
+    cases: Mapping[str, Mapping[str, tuple[float, float, float, float]]]
     """By case and metric: number of its first run, sum, weighted sum and last of the scores."""
 
 

@@ -13,9 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-
-from ragbench.core.history import Drift, MainRun, MetricDrift
+from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
@@ -188,13 +186,7 @@ def baseline_from(content: Json) -> Baseline:
         runs=runs,
         kept=kept,
         cases=tuple(_read_case(id_, case, names, asked) for id_, case in content["cases"].items()),
-        drift=Drift(
-            runs=content["followed"],
-            metrics=tuple(msgspec.convert(content["drift"], list[MetricDrift])),
-            cases=content["sums"],
-        )
-        if "drift" in content
-        else None,
+        drift=_drift(content) if "drift" in content else None,
         origins=tuple(map(Origin.from_json, content["origins"])) if "origins" in content else None,
     )
 
@@ -251,6 +243,16 @@ def _entry(cell: Cell | None) -> float | str | None:
     if cell is None or cell.status is Status.SKIPPED:
         return None
     return _number(cell.value) if cell.value is not None else cell.status.value
+
+
+def _drift(content: Json) -> Drift:
+    import msgspec
+
+    known = {"runs": content["followed"], "metrics": content["drift"], "cases": content["sums"]}
+    try:
+        return msgspec.convert(known, Drift)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"what it keeps of main's drift: {error}") from error
 
 
 def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> ScoredCase:

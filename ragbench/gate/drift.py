@@ -45,7 +45,7 @@ def followed(
     known = {} if drift is None else {(one.metric, one.identity): one for one in drift.metrics}
     now = {case.id: case for case in run.cases}
     metrics: list[MetricDrift] = []
-    cases: dict[str, dict[str, tuple[float, ...]]] = {}
+    cases: dict[str, dict[str, tuple[float, float, float, float]]] = {}
     for column in main_metrics(run.metrics):
         old = None if column.name in anew else known.get((column.name, column.identity))
         before = {} if drift is None or old is None else _sums(drift, column.name)
@@ -104,11 +104,14 @@ def _score(case: ScoredCase | None, column: MetricColumn) -> float | None:
     cell = None if case is None else case.scores.get(column.name)
     if cell is None:
         return None
-    is_higher = column.direction is Direction.HIGHER
-    value = cell.value
+    sign, value = _sign(column), cell.value
     if cell.status is Status.ABSTAINED:
-        value = column.low if is_higher else column.high
-    return None if value is None else round(value if is_higher else -value, _DIGITS)
+        value = column.low if sign > 0.0 else column.high
+    return None if value is None else round(sign * value, _DIGITS)
+
+
+def _sign(column: MetricColumn) -> float:
+    return 1.0 if column.direction is Direction.HIGHER else -1.0
 
 
 def _sums(drift: Drift, metric: str) -> dict[str, CaseSums]:
@@ -116,9 +119,9 @@ def _sums(drift: Drift, metric: str) -> dict[str, CaseSums]:
     return {id_: CaseSums(int(one[0]), *one[1:]) for id_, one in found.items()}
 
 
-def _written(one: CaseSums) -> tuple[float, ...]:
-    numbers = (one.first, one.total, one.weighted, one.last)
-    return tuple(round(number, _DIGITS) for number in numbers)
+def _written(one: CaseSums) -> tuple[float, float, float, float]:
+    total, weighted, last = (round(n, _DIGITS) for n in (one.total, one.weighted, one.last))
+    return one.first, total, weighted, last
 
 
 def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Iterator[GateCheck]:
@@ -129,58 +132,67 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
     """
     drift = baseline.drift
     for one in () if drift is None else drift.metrics:
-        column, sums = run.column(one.metric), {} if drift is None else _sums(drift, one.metric)
-        demand = config.metrics.get(one.metric)
-        tolerance = None if demand is None else demand.limits.max_drop
-        if column is not None and not config.metrics:
-            tolerance = _TOLERATED * (column.scale or 1.0)
-        scores = {case.id: _score(case, column) for case in run.cases} if column else {}
-        both = {
-            id_: sums[id_] for id_, score in scores.items() if score is not None and id_ in sums
-        }
-        is_same = column is not None and column.identity == one.identity
-        if drift is not None and is_same and tolerance is not None and one.looks and both:
-            now = math.fsum(scores[id_] or 0.0 for id_ in both) / len(both)
-            yield _check(one, list(both.values()), drift.runs, now, tolerance, config.alpha)
+        column, demand = run.column(one.metric), config.metrics.get(one.metric)
+        if drift is None or column is None or column.identity != one.identity or not one.looks:
+            continue
+        tolerance = _TOLERATED * (column.scale or 1.0)
+        if config.metrics:
+            if demand is None or demand.limits.max_drop is None:
+                continue
+            tolerance = demand.limits.max_drop
+        known = _sums(drift, one.metric)
+        scores = {case.id: _score(case, column) for case in run.cases if case.id in known}
+        both = {id_: score for id_, score in scores.items() if score is not None}
+        if both:
+            now = math.fsum(both.values()) / len(both)
+            trend = _trend(one, column, [known[id_] for id_ in both], drift.runs, now, tolerance)
+            observed = _sign(column) * now
+            yield _check(one, trend, observed, tolerance, len(both), config.alpha)
 
 
-def _check(
+def _trend(
     one: MetricDrift,
+    column: MetricColumn,
     sums: Sequence[CaseSums],
     number: int,
     now: float,
     tolerance: float,
-    alpha: float,
-) -> GateCheck:
+) -> MainTrend:
+    """The line through main's runs, on the cases that the judged run has, too."""
     fallen, count = fall(sums, number), len(sums)
-    span = number - min(case.first for case in sums)
     ages = [number - case.first for case in sums]
     means = [case.total / (age + 1) for case, age in zip(sums, ages, strict=True)]
-    end = math.fsum(means) / count - fallen / max(span, 1) * math.fsum(ages) / count / 2.0
-    p_value = min(1.0, _METRICS / one.evidence) if one.evidence else 1.0
-    is_shown = p_value <= alpha and fallen > tolerance
-    is_back = now >= end + fallen - tolerance
+    later = fallen / max(*ages, 1) * math.fsum(ages) / count / 2.0
+    end = math.fsum(means) / count - later
     last = math.fsum(case.last for case in sums) / count
     levels = [last - step for step in accumulate((0.0, *one.steps[::-1]))][::-1]
+    sign = _sign(column)
+    return MainTrend(
+        start=sign * (end + fallen),
+        end=sign * end,
+        runs=len(one.steps) + 1,
+        since=one.since,
+        commit=one.commit,
+        p_value=min(1.0, _METRICS / one.evidence) if one.evidence else 1.0,
+        is_back=now >= end + fallen - tolerance,
+        levels=tuple(round(sign * level, _DIGITS) for level in levels),
+    )
+
+
+def _check(
+    one: MetricDrift, trend: MainTrend, observed: float, tolerance: float, cases: int, alpha: float
+) -> GateCheck:
+    is_shown = trend.p_value <= alpha and abs(trend.start - trend.end) > tolerance
     return worded(
         GateCheck(
             kind=CheckKind.DRIFT,
             subject=f"drift: {one.metric}",
-            outcome=GateOutcome.FAILED if is_shown and not is_back else GateOutcome.PASSED,
+            outcome=GateOutcome.FAILED if is_shown and not trend.is_back else GateOutcome.PASSED,
             ground=Ground.SHOWN if is_shown else Ground.HOLDS,
-            observed=abs(now),
+            observed=observed,
             limit=tolerance,
             bound="max_drop",
-            cases=count,
-            trend=MainTrend(
-                start=abs(end + fallen),
-                end=abs(end),
-                runs=len(one.steps) + 1,
-                since=one.since,
-                commit=one.commit,
-                p_value=p_value,
-                is_back=is_back,
-                levels=tuple(round(abs(level), _DIGITS) for level in levels),
-            ),
+            cases=cases,
+            trend=trend,
         )
     )
