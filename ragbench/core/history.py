@@ -23,6 +23,8 @@ class MainRun:
     """How chunks were compared with the relevant ones; None where the file does not say."""
     repeats: int = 1
     """How often each case was asked."""
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Mean wall time of each stage per case; without those of cases that shared a call."""
     aside: bool = False
     """Whether it was shown to be lower than the runs before, so that none is compared with it."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])

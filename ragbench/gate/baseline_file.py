@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any, cast
 
 from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
-from ragbench.core.report import StageCount
+from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
@@ -95,7 +96,15 @@ class Baseline:
             ),
             origins=self.origins,
             drift=self.drift,
+            latencies=tuple(self._latencies()),
         )
+
+    def _latencies(self) -> Iterator[Latency]:
+        """Of each stage the median of the kept runs, which one slow machine does not move."""
+        for stage in self.kept_runs[-1].seconds:
+            known = [run.seconds[stage] for run in self.kept_runs if stage in run.seconds]
+            mean, count = median(known), len(self.cases)
+            yield Latency(stage=stage, count=count, mean=mean, p50=None, p95=None, longest=None)
 
 
 def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
@@ -199,7 +208,15 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
 
 def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
-    defaults = {"dirty": False, "judge": None, "matching": None, "repeats": 1, "aside": False}
+    known["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
+    defaults: dict[str, Any] = {
+        "dirty": False,
+        "judge": None,
+        "matching": None,
+        "repeats": 1,
+        "aside": False,
+        "seconds": {},
+    }
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
 
 

@@ -26,6 +26,7 @@ from ragbench.gate.checks import (
     budget_checks,
     common_check,
     coverage_check,
+    dearer_notes,
     demands_of,
     floor_checks,
 )
@@ -185,7 +186,7 @@ def gate(
         *_drops(compared, demands, config),
         coverage_check(run, demands, config),
         *must_pass_check(run, baseline, config.must_pass),
-        *budget_checks(run, config),
+        *budget_checks(run, baseline, config),
     ]
     if baseline is not None and compared.run is not None:
         checks.append(common_check(len(compared.run.cases), baseline, config))
@@ -203,7 +204,13 @@ def gate(
         checks=tuple(checks),
         system=None if baseline is None else system_change(baseline, run),
         refusals=compared.refusals,
-        notes=(*notes, *compared.notes, *_gold_note(run), *notes_on(checks, config)),
+        notes=(
+            *notes,
+            *compared.notes,
+            *_gold_note(run),
+            *dearer_notes(run, baseline),
+            *notes_on(checks, config),
+        ),
         lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )

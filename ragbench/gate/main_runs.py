@@ -188,6 +188,7 @@ def _main_run(run: RunScores) -> MainRun:
         judge=run.fingerprints.get("judge"),
         matching=scale_of(run.matching),
         repeats=max(asked, default=1),
+        seconds={one.stage: one.mean for one in run.latencies if one.sharing == 1},
         scores={c.name: c.score for c in run.metrics if c.has_cells and c.score is not None},
     )
 

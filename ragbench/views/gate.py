@@ -17,6 +17,7 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     GateResult,
+    MainTrend,
     Refusal,
 )
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
@@ -29,6 +30,7 @@ from ragbench.views.document import (
     number_text,
     range_text,
 )
+from ragbench.views.history import sparkline
 from ragbench.views.run_document import causes_section
 
 _MOST = 9
@@ -36,6 +38,8 @@ _MOST = 9
 _CHECKS, _LOST, _CHANGED = 60, 20, 5
 """Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
 _LONGEST = 160
+_RUNS = 30
+"""Of how many runs of main there are bars."""
 _WORDS = {
     GateOutcome.PASSED: ("passed", "passes", "notice"),
     GateOutcome.FAILED: ("failed", "fails", "error"),
@@ -81,6 +85,11 @@ def gate_document(
                 rows=list(map(_check, verdict.checks)),
                 most=_CHECKS,
             ),
+            Section(
+                title="Main over its merges",
+                columns=("metric", "from", "to", "runs", "since", "p", ""),
+                rows=[_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)],
+            ),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
@@ -123,6 +132,13 @@ def _check(check: GateCheck) -> Sequence[str]:
         "-" if drop is None else number_text(drop.detectable_drop, check.unit),
         "" if is_passed else check.reason,
     )
+
+
+def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
+    ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
+    bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
+    since, p_value = (trend.since or "-")[:10], number_text(trend.p_value)
+    return subject.removeprefix("drift: "), *ends, since, p_value, bars
 
 
 def github_annotations(verdict: GateResult) -> str:

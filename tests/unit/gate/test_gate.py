@@ -18,6 +18,7 @@ from ragbench.core.run_scores import RunScores, clustered_by_gold
 from ragbench.errors import ConfigError
 from ragbench.gate.config import AUTO, LatencyBudget, SliceGate, Undecided
 from ragbench.gate.gate import gate
+from ragbench.gate.main_runs import baseline_of
 from tests.unit.gate.builders import column, run
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
@@ -537,6 +538,40 @@ def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
     assert {check.reason for check in silent.checks if check.kind is CheckKind.BUDGET} == {
         "the run stores no cost of judging", "the run stores no tokens (metric total_tokens)"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seconds", "tokens", "outcomes", "noted"),
+    [
+        (0.5, 100, (PASSED, PASSED), []),
+        (0.6, 119, (PASSED, PASSED), []),  # exactly tolerated; no note below half as much again
+        (0.8, 130, (FAILED, FAILED), ["Time of generate per case: 0.8 s, before 0.5 s (+60%).",
+                                      "Tokens per case: 130 tokens, before 100 tokens (+30%)."]),
+    ],
+)  # fmt: skip
+def test_time_and_tokens_are_held_against_those_of_the_baseline(
+    seconds: float, tokens: float, outcomes: tuple[GateOutcome, GateOutcome], noted: list[str]
+) -> None:
+    metric = column("total_tokens", low=0.0, high=None, direction=Direction.LOWER)
+    stage = StageCount(stage="generate", measured=3, abstained=0, skipped=0, failed=0)
+
+    def taking(mean: float, used: float) -> RunScores:
+        time = Latency(stage="generate", count=3, mean=mean, p50=mean, p95=mean, longest=mean)
+        scores = {"m": [1.0] * 3, "total_tokens": [used] * 3}
+        return run(scores, metric, latencies=(time,), stages=(stage,))
+
+    rise = LatencyBudget(stage="generate", figure="rise", seconds=0.2000001)
+    wanted = config({"latency": (rise,), "max_tokens": {"rise": 0.2}}, m={"max_drop": 0.1})
+    now, before = taking(seconds, tokens), taking(0.5, 100)
+    for baseline in (before, baseline_of([before]).scores("file")):
+        verdict = gate(now, baseline, wanted)
+        found = [check_of(verdict, name) for name in ("generate rise", "tokens rise")]
+        assert tuple(check.outcome for check in found) == outcomes
+        assert [note for note in verdict.notes if "per case" in note] == noted
+    # Without a baseline, or times of it, nobody can tell.
+    silent = gate(now, replace(before, latencies=()), wanted)
+    assert check_of(silent, "generate rise").ground is Ground.NOT_STORED
+    assert gate(now, None, wanted).outcome is not PASSED
 
 
 # --- what does not compare
