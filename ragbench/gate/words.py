@@ -72,7 +72,8 @@ def headline(
 
 
 _HALVED = ("less than half is left, which needs no test", "fewer than half")
-_FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True), (CheckKind.DRIFT, True))
+_FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True))
+"""Kinds of what explains the rest, and whether they compare nothing."""
 UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
 
 
@@ -137,7 +138,10 @@ def _summary(check: GateCheck, least: int) -> str:
         return _covered(check, observed)
     side = {"min": ("at least", "below"), "max": ("at most", "above")}[check.bound]
     word = side[0] if check.holds else side[1]
-    return f"{figure(observed, check.unit)} is {word} {figure(check.limit, check.unit)}"
+    rests = ""
+    if ground is Ground.HARDLY_MEASURED:
+        rests = f", but on {check.cases:,} of the {check.applies:,} cases that it applies to"
+    return f"{figure(observed, check.unit)} is {word} {figure(check.limit, check.unit)}{rests}"
 
 
 def _must_pass(check: GateCheck) -> str:
@@ -172,10 +176,6 @@ def _drift(check: GateCheck, trend: MainTrend) -> str:
     return f"{shown}. Accept the lower level with: ragbench baseline add RUN --accept"
 
 
-def _resting(check: GateCheck) -> str:
-    return f"{check.cases:,} of the {check.applies:,} cases that it applies to"
-
-
 def _covered(check: GateCheck, observed: float) -> str:
     side = {"min": ("at least", "less than"), "max": ("at most", "more than")}[check.bound]
     count = f"{round(observed * check.cases):,} of {check.cases:,}"
@@ -202,7 +202,7 @@ def _rest(check: GateCheck) -> str:
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
         return ""
     if ground is Ground.HARDLY_MEASURED:
-        return f", but on {_resting(check)}: more than half were declined or failed"
+        return ": more than half were declined or failed"
     if check.trend is not None:
         return _drift(check, check.trend)
     if drop is None:

@@ -87,7 +87,7 @@ def gate_document(
             ),
             Section(
                 title="Main over its merges",
-                columns=("metric", "from", "to", "runs", "since", "p", ""),
+                columns=("metric", "from", "to", "runs", "since", "p", "course"),
                 rows=[_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)],
             ),
             system_section("the baseline", "this run", verdict.system),
@@ -137,7 +137,7 @@ def _check(check: GateCheck) -> Sequence[str]:
 def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
     ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
     bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
-    since, p_value = (trend.since or "-")[:10], number_text(trend.p_value)
+    since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
     return subject.removeprefix("drift: "), *ends, since, p_value, bars
 
 
