@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -178,17 +179,21 @@ def _judged(
     ]
     decided = decide_family(asked, alpha=alpha, alpha_not_worse=config.alpha)
     decisions = dict(zip(order, decided, strict=True))
+    enough = _FEW * (1.0 + math.log2(len(questions)))  # each row is one more chance of a false one
     return [
-        _check(one, decisions[at], config.min_cases, is_small) for at, one in enumerate(questions)
+        _check(one, decisions[at], config.min_cases, (is_small, enough))
+        for at, one in enumerate(questions)
     ]
 
 
-def _check(question: DropQuestion, decision: Decision, least: int, is_small: bool) -> GateCheck:
+def _check(
+    question: DropQuestion, decision: Decision, least: int, floors: tuple[bool, float]
+) -> GateCheck:
     count = len(question.sample.case_ids)
     drop = None if count == 0 else _drop(question, decision)
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
-        ground = _too_much(question, drop, is_small) or ground
+        ground = _too_much(question, drop, *floors) or ground
     passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
     if question.kind is CheckKind.COVERAGE:
         passes = True  # that fewer cases are measured is no question where it is not shown
@@ -212,8 +217,13 @@ def _check(question: DropQuestion, decision: Decision, least: int, is_small: boo
     return worded(check, least=least)
 
 
-def _too_much(question: DropQuestion, drop: Drop, is_small: bool) -> Ground | None:
-    """Whether more was lost than needs a test; the floors hold the level of noisy systems."""
+def _too_much(question: DropQuestion, drop: Drop, is_small: bool, enough: float) -> Ground | None:
+    """Whether more was lost than needs a test; the floors hold the level of noisy systems.
+
+    Args:
+        is_small: whether the run has so few documents that losing all never passes.
+        enough: observations of what there was, from which on losing half of them is no chance.
+    """
     left, is_half = drop.after, drop.after < _HALF * drop.before
     if question.kind is CheckKind.COVERAGE:
         return Ground.HALVED if is_half and drop.before * drop.cases >= _FEW else None
@@ -226,7 +236,7 @@ def _too_much(question: DropQuestion, drop: Drop, is_small: bool) -> Ground | No
         return Ground.ALL_LOST if is_red else None
     if losing >= LEAST:
         return Ground.ALL_LOST
-    if is_half and had >= _FEW:
+    if is_half and had >= enough:
         return Ground.HALVED
     return Ground.ALL_OF_FEW_LOST if is_all and is_small else None
 
