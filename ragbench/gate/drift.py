@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground, MainTrend
@@ -44,59 +45,44 @@ def followed(
     number = 0 if drift is None else drift.runs + 1
     known = {} if drift is None else {(one.metric, one.identity): one for one in drift.metrics}
     now = {case.id: case for case in run.cases}
+    first = MetricDrift(metric="", identity="", since=run.date, commit=run.commit)
     metrics: list[MetricDrift] = []
     cases: dict[str, dict[str, tuple[float, float, float, float]]] = {}
     for column in main_metrics(run.metrics):
-        old = None if column.name in anew else known.get((column.name, column.identity))
-        before = {} if drift is None or old is None else _sums(drift, column.name)
-        kept = before if is_aside else now
-        scores = {id_: _score(now.get(id_), column) for id_ in kept}
+        one = known.get((column.name, column.identity))
+        before = {} if drift is None or one is None else _sums(drift, column.name)
+        one = one or replace(first, metric=column.name, identity=column.identity)
+        if column.name in anew:  # what the bets have won so far stays: the level is for all looks
+            one, before = replace(one, since=run.date, commit=run.commit, steps=()), {}
         sums: dict[str, CaseSums] = {}
         moved: list[float] = []
-        for id_, score in scores.items():
-            if id_ in before and id_ in same:
+        for id_ in before if is_aside else now:
+            score = _score(now.get(id_), column)
+            if id_ in before and (id_ in same or is_aside):
+                score = score if id_ in same else None
                 sums[id_] = before[id_].then(number, score)
                 moved += [] if score is None else [score - before[id_].last]
-            elif score is not None and not is_aside:
+            elif score is not None:
                 sums[id_] = CaseSums.of(number, score)
-        for id_, one in sums.items():
-            cases.setdefault(id_, {})[column.name] = _written(one)
-        metrics.append(_with_look(column, old, run, sums, moved, number))
+        for id_, found in sums.items():
+            cases.setdefault(id_, {})[column.name] = _written(found)
+        if moved:
+            steps = (*one.steps, round(math.fsum(moved) / len(moved), _DIGITS))
+            one = _looked_at(replace(one, steps=steps), column, run, sums, number)
+        metrics.append(one)
     return Drift(runs=number, metrics=tuple(metrics), cases=cases)
 
 
-def _with_look(
-    column: MetricColumn,
-    old: MetricDrift | None,
-    run: RunScores,
-    sums: Sums,
-    moved: Sequence[float],
-    number: int,
+def _looked_at(
+    one: MetricDrift, column: MetricColumn, run: RunScores, sums: Sums, number: int
 ) -> MetricDrift:
-    steps = () if old is None else old.steps
-    if moved:
-        steps = (*steps, round(math.fsum(moved) / len(moved), _DIGITS))
-    looks, evidence = (0, 0.0) if old is None else (old.looks, old.evidence)
-    if len(steps) >= LEAST - 1 and sums:
-        looks += 1
-        clusters = run.clusters()
-        bet = bet_on_fall(
-            list(sums.values()),
-            [clusters.get(id_) for id_ in sums],
-            number,
-            tolerance=_TOLERATED * (column.scale or 1.0),
-            steps=steps,
-        )
-        evidence += stake(looks) * bet
-    return MetricDrift(
-        metric=column.name,
-        identity=column.identity,
-        since=run.date if old is None else old.since,
-        commit=run.commit if old is None else old.commit,
-        steps=steps,
-        looks=looks,
-        evidence=float(f"{evidence:.6g}"),
-    )
+    if len(one.steps) < LEAST - 1:
+        return one
+    clusters, tolerance = run.clusters(), _TOLERATED * (column.scale or 1.0)
+    labels = [clusters.get(id_) for id_ in sums]
+    bet = bet_on_fall([*sums.values()], labels, number, tolerance=tolerance, steps=one.steps)
+    won = one.evidence + stake(one.looks + 1) * bet
+    return replace(one, looks=one.looks + 1, evidence=float(f"{won:.6g}"))
 
 
 def _score(case: ScoredCase | None, column: MetricColumn) -> float | None:

@@ -250,29 +250,26 @@ def test_what_lost_more_than_half_needs_no_test(
     # What may be lost is for the user to say; nor is half of a scale from 1 to 5 half of anything.
     assert gate(now, before, config(m={"max_drop": 0.5})).outcome is PASSED
     marks = column("m", low=-1.0)
-    other = (replace(each, metrics=(marks,)) for each in (now, before))
-    assert check_of(gate(*other, config(m={"max_drop": 0.0})), "m").ground is not Ground.HALVED
+    other, earlier = (replace(each, metrics=(marks,)) for each in (now, before))
+    assert (
+        check_of(gate(other, earlier, config(m={"max_drop": 0.0})), "m").ground is not Ground.HALVED
+    )
 
 
 def test_documents_that_had_nothing_before_cannot_lose_it() -> None:
     """Four documents, two of which had answers: chance takes both from a noisy system often."""
     documents = [name for name in "abcd" for _ in range(5)]
     now, before = run({"m": [0] * 20}), run({"m": [1] * 10 + [0] * 10})
-    verdict = gate(*clustered(documents, now, before), config(m={"max_drop": 0.1}))
+    verdict = gate(clustered(documents, now), before, config(m={"max_drop": 0.1}))
     assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
     assert "which 20 cases in 4 clusters can never show" in verdict.headline
     documents[5:10] = "bbbcc"
-    assert gate(*clustered(documents, now, before), config(m={"max_drop": 0.1})).outcome is FAILED
+    assert gate(clustered(documents, now), before, config(m={"max_drop": 0.1})).outcome is FAILED
 
 
-def clustered(clusters: list[str], *runs: RunScores) -> list[RunScores]:
-    return [
-        replace(
-            one,
-            cases=tuple(map(lambda case, name: replace(case, cluster=name), one.cases, clusters)),
-        )
-        for one in runs
-    ]
+def clustered(clusters: list[str], one: RunScores) -> RunScores:
+    named = zip(one.cases, clusters, strict=True)
+    return replace(one, cases=tuple(replace(case, cluster=name) for case, name in named))
 
 
 def test_a_slice_that_lost_everything_needs_no_test() -> None:
