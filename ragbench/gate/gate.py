@@ -185,7 +185,7 @@ def gate(
         *_floors(run, demands, config),
         *_drops(compared, demands, config),
         coverage_check(run, demands, config),
-        *must_pass_check(run, baseline, config.must_pass),
+        *must_pass_check(run, baseline if compared.run else None, config.must_pass),
         *budget_checks(run, baseline, config),
     ]
     if baseline is not None and compared.run is not None:
