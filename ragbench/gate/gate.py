@@ -198,7 +198,7 @@ def gate(
     mine, other = compared.run, compared.baseline
     return GateResult(
         outcome=outcome,
-        headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline)),
+        headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline, config)),
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
@@ -220,15 +220,18 @@ PER_CASE = 10
 """How often --settle asks about a case on average, where nobody says otherwise."""
 
 
-def _way_on(run: RunScores, baseline: RunScores | None) -> str | None:
+def _way_on(run: RunScores, baseline: RunScores | None, config: GateConfig) -> str | None:
     """The command that settles what is open, with its price; None where nobody can be asked."""
     if baseline is None or run.origins is None:
         return None
     most = PER_CASE * len(run.cases)
     seconds = 2.0 * most * sum(latency.mean for latency in run.latencies)
     time = f", about {max(1, round(seconds / 60)):,} min at the run's pace" if seconds else ""
-    command = f"ragbench gate {quote(run.source)} --baseline {quote(baseline.source)} --settle"
-    return f"{command} (at most {most:,} questions to each of the two{time})"
+    command = f"ragbench gate {quote(run.source)} --baseline {quote(baseline.source)}"
+    for name, demand in config.metrics.items():
+        if (limit := demand.limits.max_drop) is not None:
+            command += f" --max-drop {quote(f'{name}={limit:g}')}"
+    return f"{command} --settle (at most {most:,} questions to each of the two{time})"
 
 
 def _compared(
