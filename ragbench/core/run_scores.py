@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ragbench.core.attribution import Cause
+from ragbench.core.history import Drift
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status, coverage_of
@@ -164,6 +165,8 @@ class RunScores:
     """What the outcomes of its stages came from, of the newest of several runs; None where no file
     says. A stage that was not asked, because its outcomes were recorded, has none."""
 
+    drift: Drift | None = None
+    """Of a baseline file: main over all its merges."""
     _places: dict[str, int] = field(
         default_factory=dict[str, int], init=False, repr=False, compare=False
     )

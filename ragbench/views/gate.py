@@ -17,6 +17,7 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     GateResult,
+    MainTrend,
     Refusal,
 )
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
@@ -29,6 +30,7 @@ from ragbench.views.document import (
     number_text,
     range_text,
 )
+from ragbench.views.history import sparkline
 from ragbench.views.run_document import causes_section
 
 _MOST = 9
@@ -36,6 +38,8 @@ _MOST = 9
 _CHECKS, _LOST, _CHANGED = 60, 20, 5
 """Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
 _LONGEST = 160
+_RUNS = 30
+"""Of how many runs of main there are bars."""
 _WORDS = {
     GateOutcome.PASSED: ("passed", "passes", "notice"),
     GateOutcome.FAILED: ("failed", "fails", "error"),
@@ -58,6 +62,8 @@ def gate_document(
     verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
 ) -> Document:
     word, tone, _ = _WORDS[verdict.outcome]
+    if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
+        word, tone = "passed with a warning", "undecided"
     changed = changes_of([against.pair], against.changed) if against is not None else ()
     runs = [f"run {source_text(verdict.run)}"]
     if verdict.baseline is not None:
@@ -78,6 +84,11 @@ def gate_document(
                 columns=("check", "outcome", *CHECK_COLUMNS, "detectable", "why"),
                 rows=list(map(_check, verdict.checks)),
                 most=_CHECKS,
+            ),
+            Section(
+                title="Main over its merges",
+                columns=("metric", "from", "to", "runs", "since", "p", "course"),
+                rows=[_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)],
             ),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
@@ -114,13 +125,20 @@ def gate_document(
 def _check(check: GateCheck) -> Sequence[str]:
     drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
     return (
-        check.name,
+        check.label,
         check.outcome.value,
         *check_cells(check),
         # The smallest true loss that these cases would have shown.
         "-" if drop is None else number_text(drop.detectable_drop, check.unit),
         "" if is_passed else check.reason,
     )
+
+
+def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
+    ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
+    bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
+    since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
+    return subject.removeprefix("drift: "), *ends, since, p_value, bars
 
 
 def github_annotations(verdict: GateResult) -> str:
@@ -233,5 +251,5 @@ def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
 
 def verdict_object(verdict: GateResult) -> dict[str, Any]:
     """The verdict as a JSON object: its fields, by ``verdict.schema.json``."""
-    head = {"schema_version": 2, "exit_code": verdict.outcome.exit_code}
+    head = {"schema_version": 2, "exit_code": verdict.outcome.exit_code, "colour": verdict.colour}
     return {**head, **msgspec.to_builtins(verdict)}

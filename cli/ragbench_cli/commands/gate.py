@@ -59,6 +59,8 @@ class Asked:
     max_tokens: Budgets = None
     """Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, all=NUMBER;
     repeatable."""
+    must_pass: Annotated[list[str] | None, option("CASE", panel=DEMANDED)] = None
+    """Case that may not be lost, by id, tag:NAME or language:CODE; repeatable."""
     strict: Annotated[bool, option(panel=DEMANDED)] = False
     """Block what is undecided, too (exit 3): for releases."""
     settle: Annotated[bool, option(panel=ASKING)] = False
@@ -91,10 +93,11 @@ def command(asked: Asked, shown: Shown) -> None:
 
     \b
     Exit codes:
-      0  passed
-      1  failed: a limit is broken, or a loss larger than tolerated is shown
+      0  passed, perhaps with a warning: a loss that chance can explain
+      1  failed: a limit is broken, a loss larger than tolerated is shown, or next to nothing is left
       2  cannot run: bad usage, no such run, a demand that cannot be judged
-      3  cannot tell: the runs do not compare, or, with --strict, too few cases to decide
+      3  cannot tell: the runs do not compare, too few cases are measured, or, with --strict, too few
+         to decide
 
     \b
     Examples:
@@ -129,6 +132,7 @@ def command(asked: Asked, shown: Shown) -> None:
         max_latency=asked.max_latency or (),
         max_cost=asked.max_cost or (),
         max_tokens=asked.max_tokens or (),
+        must_pass=asked.must_pass or (),
     )
     if asked.settle:
         from ragbench_cli.settle import settled_gate

@@ -104,16 +104,36 @@ def test_the_oldest_run_is_dropped_and_its_mean_is_remembered() -> None:
     assert baseline.metrics[0].score == pytest.approx(sum(figures) / 3)
 
 
-def test_a_run_that_is_shown_to_differ_stands_alone() -> None:
+def test_a_run_that_is_shown_to_be_better_stands_alone_and_a_worse_one_only_if_accepted() -> None:
     baseline = baseline_of([noisy(0), noisy(1), noisy(2)])
-    for seed, chance in ((3, 0.1), (4, 0.98)):
-        added = with_run(baseline, noisy(seed, chance=chance))
-        (change,) = added.changes
-        assert change.metric == "m"
-        assert (change.after < change.before) is (chance < 0.6)
-        assert added.baseline.kept == 1
-        assert len(added.baseline.runs) == 4
+    for seed, chance, accept in ((3, 0.98, False), (4, 0.1, True)):
+        added = with_run(baseline, noisy(seed, chance=chance), accept=accept)
+        assert [change.is_loss for change in added.changes] == [accept]
+        assert (added.baseline.kept, len(added.baseline.runs), added.is_held) == (1, 4, False)
         assert added.baseline.scores("b").values("m") == noisy(seed, chance=chance).values("m")
+
+
+def test_a_run_that_is_shown_to_be_worse_never_lowers_the_baseline(tmp_path: Path) -> None:
+    path, worse = tmp_path / "base.json", noisy(3, chance=0.1)
+    baseline = baseline_of([noisy(0), noisy(1), noisy(2)])
+    added = with_run(baseline, worse)
+    (change,) = added.changes
+    assert (change.metric, change.is_loss, added.is_held) == ("m", True, True)
+    write_baseline(added.baseline, path)
+    held = read_baseline(path)
+    before, after = baseline.scores("b"), held.scores("b")
+    assert (after.values("m"), after.made_of) == (dict(before.values("m")), before.made_of)
+    assert [each.aside for each in held.runs] == [False] * 3 + [True]
+    # The next one is compared with the three, and joins them.
+    joined = with_run(held, noisy(5)).baseline
+    assert ([each.commit for each in joined.kept_runs], joined.kept) == (
+        ["c0", "c1", "c2", "c5"],
+        4,
+    )
+    assert with_run(held, worse).is_known
+    accepted = with_run(held, worse, accept=True).baseline
+    assert (len(accepted.runs), accepted.kept_runs[0].commit) == (4, "c3")
+    assert accepted.scores("b").values("m") == worse.values("m")
 
 
 JUDGED = {**SYSTEM, "judge": "other"}
