@@ -8,10 +8,9 @@ a line of `RULES`; what each costs and gains on labelled sets is in docs/measure
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from ragbench.text.language import function_words
@@ -29,22 +28,13 @@ _PLAIN = re.compile(
 """What looks like an identifier and is none: ordinals, decades, ages, amounts, "U.S"."""
 
 
-class Unbound(NamedTuple):
-    rule: str
-    said: str
-    """Why, in words."""
-
-
-def unbound(query: str, text: str, quoted: str, rules: tuple[str, ...]) -> Unbound | None:
-    """The first slot of a question that a chunk leaves unbound, if any.
+def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
+    """Why a chunk leaves a slot of a question unbound, in words; empty where it leaves none.
 
     ``quoted`` are the sentences of the text that seem to answer.
     """
-    for name in rules:
-        said = next(RULES[name](query, text, quoted), None)
-        if said is not None:
-            return Unbound(name, said)
-    return None
+    found = (said for name in rules for said in RULES[name](query, text, quoted))
+    return next(found, "")
 
 
 @lru_cache(maxsize=1024)
@@ -146,13 +136,15 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     """A name of the question that no word of the chunk is like, where another takes its place."""
     if is_yes_or_no(query):
         return
-    held, asked = frozenset(tokenise(text)), frozenset(tokenise(query))
+    asked = frozenset(tokenise(query))
     for found in _NAME.finditer(query, 1):
         mine = _beside(query.lower(), found.span()) - _LOOSE
-        if not mine or found[0].lower() in _no_names() or not held.isdisjoint(tokenise(found[0])) or _is_like(found[0], text):
+        if not mine or found[0].lower() in _no_names() or _is_like(found[0], text):
             continue
         for rival in _NAME.finditer(quoted):
-            if asked.isdisjoint(tokenise(rival[0])) and mine & _beside(quoted.lower(), rival.span()):
+            if asked.isdisjoint(tokenise(rival[0])) and mine & _beside(
+                quoted.lower(), rival.span()
+            ):
                 yield f"'{found[0]}' is not in this chunk; '{rival[0]}' is"
 
 
@@ -161,11 +153,14 @@ def _no_names() -> frozenset[str]:
     return frozenset(function_words()["en"].split())
 
 
-_LOOSE = {("before", one) for one in ("the", "a", "an", "and", "did", "of", "is", "by", "to", "with")}
+_LOOSE = {
+    ("before", one) for one in ["the", "a", "an", "and", "did", "of", "is", "by", "to", "with"]
+}
+"""What stands before names of any kind."""
 
 
 def _is_like(name: str, text: str) -> bool:
-    """Whether a word of a text is the name, spelled otherwise or derived from it."""
+    """Whether a word of a text is the name, perhaps spelled otherwise, or is derived from it."""
     plain, words = _folded(name), set(re.findall(r"[a-z]+", _folded(text)))
     near = any(one[:_AKIN] == plain[:_AKIN] for one in words)
     return near or bool(get_close_matches(plain, words, n=1, cutoff=0.75))
@@ -203,7 +198,9 @@ def _placed(text: str) -> dict[str, tuple[str, set[tuple[str, str]]]]:
 
 @cache
 def _anywhere() -> frozenset[str]:
-    return frozenset(map(_stem, re.findall("[a-z]+", table("ragbench.validators", "slots")["verbs"])))
+    return frozenset(
+        map(_stem, re.findall("[a-z]+", table("ragbench.validators", "slots")["verbs"]))
+    )
 
 
 @cache
@@ -273,6 +270,42 @@ def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
             yield f"it names no {kind}"
 
 
+# --- repeated questions
+
+
+def without_echo(query: str, text: str) -> str:
+    """A text without the question that it repeats and the claims about it; places stay.
+
+    Indexes of questions, tickets and claims to answer are near a question and say nothing. A reply
+    behind it keeps it: "When does it close? At nine."
+    """
+    asked, plain = query.strip(" ?!.\n").lower(), text.lower()
+    if len(asked.split()) < 3 or asked not in plain or len(plain) != len(text):
+        return text
+    letters = list(text)
+    for found in re.finditer(re.escape(asked) + r"[ ?!.]*", plain):
+        start = max(plain.rfind(mark, 0, found.start()) for mark in ".?!\n|") + 1
+        before, behind = plain[start : found.start()], plain[found.end() : found.end() + 400]
+        is_question = "?" in found[0] or _WORDS["asks"].match(query)
+        if not is_question or (not _WORDS["claim"].search(before) and _replies(asked, behind)):
+            continue
+        claimed = _WORDS["promise"].match(behind)
+        end = found.end() + (claimed.end() if claimed else 0)
+        letters[start:end] = " " * (end - start)
+    return "".join(letters)
+
+
+def _replies(asked: str, behind: str) -> bool:
+    """Whether what stands right behind a question says something of its own."""
+    if _WORDS["yes"].match(behind):
+        return True
+    said = behind[: _WORDS["next"].search(behind).start()]
+    if _WORDS["promise"].match(said) or behind[len(said) : len(said) + 1] == "?":
+        return False
+    new = set(parse_question(said).tokens) - set(tokenise(asked))
+    return len(new) > 1 or any(map(str.isdigit, "".join(new)))
+
+
 RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {
     "identifier": _other_identifier,
     "number": _other_number,
@@ -284,3 +317,4 @@ RULES: Mapping[str, Callable[[str, str, str], Iterator[str]]] = {
 }
 """What is checked, in order: from the question, the chunk and the sentences that seem to answer, to
 what is said against them."""
+SLOTS = tuple(RULES)
