@@ -153,9 +153,7 @@ def _no_names() -> frozenset[str]:
     return frozenset(function_words()["en"].split())
 
 
-_LOOSE = {
-    ("before", one) for one in ["the", "a", "an", "and", "did", "of", "is", "by", "to", "with"]
-}
+_LOOSE = {("before", one) for one in ("the", "a", "an", "did", "of", "is", "by", "to", "with")}
 """What stands before names of any kind."""
 
 

@@ -67,6 +67,11 @@ _JOINT = re.compile(
 _POINTS = re.compile(
     r"\b(?:it|its|they|them|their|there|this|these|that|he|she|him|his|her)\b", re.I
 )
+_ATTRIBUTES = re.compile(
+    r"(what (?:is|are|was|were)) ((?:the )?\w+(?: \w+)?) and (the \w+(?: \w+)?) ((?:of|for) .+)",
+    re.I,
+)
+"""What is the one and the other of a thing?"""
 NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 """Words that are written like names, and numbers."""
 _FEWEST_WORDS = 3
@@ -84,16 +89,28 @@ def split_query(query: str) -> tuple[str, ...]:
         >>> split_query("Who built the X200 and when was it sold?")
         ('Who built the X200', 'when was it sold? (X200)')
     """
-    pieces = _JOINT.split(" ".join(query.split()))
+    asked = " ".join(query.split())
+    both = _ATTRIBUTES.match(asked)
+    if both:
+        return tuple(f"{both[1]} {both[at]} {both[4]}" for at in (2, 3))
+    pieces = _JOINT.split(asked)
     if (
         not 2 <= len(pieces) <= _MOST_PARTS
         or min(len(one.split()) for one in pieces) < _FEWEST_WORDS
     ):
         return (query,)
     names = dict.fromkeys(name for piece in pieces for name in NAMED.findall(piece))
-    lacking = [" ".join(name for name in names if name not in piece) for piece in pieces]
-    named = zip(pieces, lacking, strict=True)
-    return tuple(f"{piece} ({lacks})" if lacks else piece for piece, lacks in named)
+    subject = parse_question(pieces[0]).tokens
+    about = [word for word in pieces[0].split() if not set(tokenise(word)).isdisjoint(subject)]
+    carried = [
+        [*names, *about] if at and _POINTS.search(one) else names for at, one in enumerate(pieces)
+    ]
+    lacking = [
+        " ".join(dict.fromkeys(word for word in words if word not in piece.split() and word != "I"))
+        for piece, words in zip(pieces, carried, strict=True)
+    ]
+    told = zip(pieces, lacking, strict=True)
+    return tuple(f"{piece} ({lacks})" if lacks else piece for piece, lacks in told)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
