@@ -129,7 +129,7 @@ class LocalValidator(LearnedValidator):
             self.limits,
             validator=self.name,
             reasons=[_UNKNOWN_LANGUAGE] if unsure else (),
-            warnings=list(dict.fromkeys(notes)),
+            warnings=notes,
             details={"read_by_models": float(min(self.read, len(intake.chunks)))},
         )
 
@@ -173,7 +173,7 @@ class LocalValidator(LearnedValidator):
                 max_length=self.max_length,
                 threads=self.threads,
             )
-            notes += about
+            notes += [one for one in about if one not in notes]
             for at, reading in zip(places, readings, strict=True):
                 findings[at] = self._finding(chunks[at], words[at], reading)
             if any(self._is_yes(query, findings[at]) for at in places):
@@ -187,7 +187,7 @@ class LocalValidator(LearnedValidator):
             chunk=chunk,
             probability=self._probability(words, reading.logit),
             spans=_quoted(words, chunk.text, Span(reading.start, reading.end)),
-            beside=best_sentences(words.sentences, words.scores, most=1),
+            beside=best_sentences(words.sentences, words.scores),
             answered=None if second is None else self._probability(words, second),
         )
 

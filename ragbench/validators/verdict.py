@@ -80,7 +80,7 @@ _MOST_PARTS = 8
 
 
 def split_query(query: str) -> tuple[str, ...]:
-    """The questions in a query; each keeps the names that only another one says.
+    """The questions in a query; each keeps the names that only another one says, or the subject.
 
     A query is cut where a question begins behind a question mark, and before a question word that
     follows "and", where each piece has at least three words.
@@ -99,18 +99,16 @@ def split_query(query: str) -> tuple[str, ...]:
         or min(len(one.split()) for one in pieces) < _FEWEST_WORDS
     ):
         return (query,)
-    names = dict.fromkeys(name for piece in pieces for name in NAMED.findall(piece))
-    subject = parse_question(pieces[0]).tokens
-    about = [word for word in pieces[0].split() if not set(tokenise(word)).isdisjoint(subject)]
-    carried = [
-        [*names, *about] if at and _POINTS.search(one) else names for at, one in enumerate(pieces)
-    ]
-    lacking = [
-        " ".join(dict.fromkeys(word for word in words if word not in piece.split() and word != "I"))
-        for piece, words in zip(pieces, carried, strict=True)
-    ]
-    told = zip(pieces, lacking, strict=True)
-    return tuple(f"{piece} ({lacks})" if lacks else piece for piece, lacks in told)
+    names = [one for piece in pieces for one in NAMED.findall(piece) if one != "I"]
+    content = parse_question(pieces[0]).tokens
+    of_it = pieces[0].rpartition(" of ")[2].split()
+    subject = [one for one in of_it if not set(tokenise(one)).isdisjoint(content)]
+    told: list[str] = []
+    for at, piece in enumerate(pieces):
+        carried = names or (subject if at and _POINTS.search(piece) else [])
+        lacks = " ".join(one for one in dict.fromkeys(carried) if one not in piece)
+        told.append(f"{piece} ({lacks})" if lacks else piece)
+    return tuple(told)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,8 +144,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     topic = probability = rule.on_scale(finding.probability)
     doubt = ""
     if topic >= limits.relevant:
-        # "Smoking is forbidden" answers "Is smoking allowed?", and speaks of something else.
-        if finding.answered is not None and not is_yes_or_no(question):
+        if finding.answered is not None and _asks_one_thing(question):
             probability = min(topic, rule.on_scale(finding.answered))
             doubt = _OTHER if probability < limits.present <= topic else ""
         quoted = " ".join(finding.chunk.text[slice(*one)] for one in finding.spans)
@@ -159,6 +156,14 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         if against:
             probability, doubt = min(probability, _NO_ANSWER), against
     return replace(finding, probability=probability, topic=topic, doubt=doubt)
+
+
+def _asks_one_thing(question: str) -> bool:
+    """Whether it counts that a text answers another question.
+
+    "Smoking is forbidden" answers "Is smoking allowed?"; what answers a part is looked at by parts.
+    """
+    return not is_yes_or_no(question) and len(split_query(question)) == 1
 
 
 def decide(
@@ -237,16 +242,14 @@ class _Part(NamedTuple):
 
 
 def _parts(query: str, ask: Ask, settle: Callable[[str, Finding], Finding]) -> Iterator[_Part]:
-    """Where each of several questions is stated; "it" is the subject of the first one."""
+    """Where each of several questions is stated: in chunks that speak of what it is about."""
     pieces = split_query(query)
-    subject = set(parse_question(pieces[0]).tokens)
     for piece in pieces if len(pieces) > 1 else ():
         found = [settle(piece, one) for one in ask(piece)]
-        if _POINTS.search(piece):
-            shared = [len(subject.intersection(tokenise(one.chunk.text))) for one in found]
-            found = [
-                one for one, held in zip(found, shared, strict=True) if 2 * held >= len(subject)
-            ]
+        carried = "" if piece in query else piece.rpartition(" (")[2]
+        subject = set(tokenise(carried))
+        shared = [len(subject.intersection(tokenise(one.chunk.text))) for one in found]
+        found = [one for one, held in zip(found, shared, strict=True) if 2 * held >= len(subject)]
         yield _Part(piece, found)
 
 
