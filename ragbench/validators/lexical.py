@@ -247,6 +247,8 @@ class LexicalValidator(LearnedValidator):
         weights = shipped_weights(self.name, self.features)
 
         def found(question: str) -> list[Finding]:
+            # What a part carries would be found for it: its own words must be.
+            question = question if question in query else question.rpartition(" (")[0]
             texts = [without_echo(question, chunk.text) for chunk in intake.chunks]
             scored = read_in_windows(ask(question, shipped_rarity()), texts, weights.chunk)
             return [
