@@ -34,6 +34,7 @@ from ragbench.validators.lexical import (
     ask,
     read_in_windows,
 )
+from ragbench.validators.readings import kept_readings
 from ragbench.validators.slots import without_echo
 from ragbench.validators.verdict import Finding, best_sentences, decide, settled
 
@@ -97,13 +98,17 @@ class LocalValidator(LearnedValidator):
     @property
     def identity(self) -> str:
         """Names the rules, the weights, the limits, and the reader by the bytes of its files."""
-        files = self._files
-        reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
         weights = (shipped_weights("lexical", LEXICAL_FEATURES), self._weights)
         learned = ".".join(one.digest for one in weights)
-        numbers = f"{self.read}.{self.max_length}.{self.embedder}"
-        versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
-        return f"local:{versions}:{learned}:{reader}:{numbers}:{self.limits.identity}"
+        numbers = f"{self.read}.{self.embedder}"
+        return f"local:{learned}:{self._reads}:{numbers}:{self.limits.identity}"
+
+    @property
+    def _reads(self) -> str:
+        """All that a reading depends on, but for the question and the text."""
+        files, versions = self._files, f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
+        reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
+        return f"{versions}:{reader}:{self.max_length}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         language = language_of(query)
@@ -165,14 +170,11 @@ class LocalValidator(LearnedValidator):
         chosen = self._chosen(query, texts, [one.logit for one in words]) if asked.weights else []
         first = [*dict.fromkeys([*chosen[:_BY_WORDS], *range(min(_BY_RANK, len(texts)))])]
         order = [at for at in dict.fromkeys([*first, *chosen]) if words[at].sentences][: self.read]
+        read = partial(
+            readings_of, self._files, query, max_length=self.max_length, threads=self.threads
+        )
         for places in (order[: len(first)], order[len(first) :]) if asked.weights else ():
-            readings, about = readings_of(
-                self._files,
-                query,
-                [texts[at] for at in places],
-                max_length=self.max_length,
-                threads=self.threads,
-            )
+            readings, about = kept_readings(self._reads, query, [texts[at] for at in places], read)
             notes += [one for one in about if one not in notes]
             for at, reading in zip(places, readings, strict=True):
                 findings[at] = self._finding(chunks[at], words[at], reading)

@@ -93,12 +93,19 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
     for found in _WORDS["number"].finditer(asked):
         if re.search(_forms(found[0]), plain) or _WORDS["percent"].match(asked, found.end()):
             continue
-        for rival in _WORDS["number"].finditer(said):
-            if rival[0] not in asked and (
-                (_is_year(found[0]) and _is_year(rival[0]))
-                or _beside(asked, found.span()) & _beside(said, rival.span())
-            ):
-                yield f"'{found[0]}' is not in this chunk; '{rival[0]}' is"
+        years = _WORDS["number"].findall(plain) if _is_year(found[0]) else []
+        beside = _beside(asked, found.span())
+        rivals = [
+            *filter(_is_year, years),
+            *(
+                one[0]
+                for one in _WORDS["number"].finditer(said)
+                if beside & _beside(said, one.span())
+            ),
+        ]
+        rival = next((one for one in rivals if one not in asked), None)
+        if rival:
+            yield f"'{found[0]}' is not in this chunk; '{rival}' is"
 
 
 def _is_year(number: str) -> bool:
@@ -284,10 +291,11 @@ def without_echo(query: str, text: str) -> str:
     for found in re.finditer(re.escape(asked) + r"[ ?!.]*", plain):
         start = max(plain.rfind(mark, 0, found.start()) for mark in ".?!\n|") + 1
         before, behind = plain[start : found.start()], plain[found.end() : found.end() + 400]
-        is_question = "?" in found[0] or _WORDS["asks"].match(query)
-        if not is_question or (not _WORDS["claim"].search(before) and _replies(asked, behind)):
-            continue
         claimed = _WORDS["promise"].match(behind)
+        is_question = "?" in found[0] or _WORDS["asks"].match(query)
+        says = not is_question or _replies(asked, behind)
+        if says and not claimed and not _WORDS["claim"].search(before):
+            continue
         end = found.end() + (claimed.end() if claimed else 0)
         letters[start:end] = " " * (end - start)
     return "".join(letters)
@@ -297,7 +305,7 @@ def _replies(asked: str, behind: str) -> bool:
     """Whether what stands right behind a question says something of its own."""
     if _WORDS["yes"].match(behind):
         return True
-    said = behind[: _WORDS["next"].search(behind).start()]
+    said = _WORDS["next"].split(behind, maxsplit=1)[0]
     if _WORDS["promise"].match(said) or behind[len(said) : len(said) + 1] == "?":
         return False
     new = set(parse_question(said).tokens) - set(tokenise(asked))
