@@ -77,7 +77,7 @@ class LocalValidator(LearnedValidator):
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
     ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
     start and end, and perhaps answers."""
-    read: int = 20
+    read: int = 10
     """How many chunks the reader reads at most; no other one is ever relevant. It begins with the
     four best by words and the two that the retriever has first, and reads on where none of them
     answers."""
@@ -118,25 +118,25 @@ class LocalValidator(LearnedValidator):
             return self._by_words(query, chunks, language)
         intake = inspect_chunks(query, chunks)
         notes: list[str] = []
-        ask_about = partial(self._found, chunks=intake.chunks, notes=notes)
-        unread = max(0, sum(bool(one.text.strip()) for one in intake.chunks) - self.read)
-        if unread:
-            notes.append(
-                f"{unread} of {len(intake.chunks)} chunks were not read by the model, for words"
-                f"{' and meaning' if self.embedder else ''} put them last: none of them is "
-                f"called relevant (read={self.read} sets how many are)"
-            )
-        unsure = self.reader is None and language is None
-        return decide(
+        verdict = decide(
             query,
             intake,
-            ask_about,
+            partial(self._found, chunks=intake.chunks, notes=notes),
             self.limits,
             validator=self.name,
-            reasons=[_UNKNOWN_LANGUAGE] if unsure else (),
+            reasons=[_UNKNOWN_LANGUAGE] if self.reader is None and language is None else (),
             warnings=notes,
             details={"read_by_models": float(min(self.read, len(intake.chunks)))},
         )
+        unread = sum(bool(one.text.strip()) for one in intake.chunks) - self.read
+        if unread <= 0 or verdict.answer_present:
+            return verdict
+        why = (
+            f"{unread} of {len(intake.chunks)} chunks were not read by the model, for words"
+            f"{' and meaning' if self.embedder else ''} put them last: none of them is called "
+            f"relevant (read={self.read} sets how many are)"
+        )
+        return replace(verdict, reasons=(*verdict.reasons, why))
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
         """What words say, where the reader would guess."""
