@@ -68,8 +68,8 @@ def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
 
 def test_what_is_not_shown_to_be_better_is_not_written(ragbench: Ragbench) -> None:
     records = labelled(40)
-    for record in records[:2]:  # one label of either kind is wrong
-        record["answer_present"] = not record["answer_present"]
+    for record in records:  # what has no answer is far from one: the labels fit as it is
+        record["chunks"] = [one for one in record["chunks"] if "nobody counts" not in one["text"]]
     labels = lines("labels.jsonl", records)
     done = ragbench("calibrate", labels, "-o", "mine.json", "--json")
     assert (done.code, Path("mine.json").exists()) == (1, False)
