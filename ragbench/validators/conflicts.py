@@ -8,12 +8,12 @@ contradict each other in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, islice, product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, islice, product
 from typing import NamedTuple
 
 from ragbench.core.validation import Conflict, EvidenceQuote
-from ragbench.text.question import asked_type, parse_question
+from ragbench.text.question import answer_span, asked_type, parse_question
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import normalise, tokenise
 
@@ -62,7 +62,9 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
     conflicts: list[Conflict] = []
     for one, other in combinations(stated, 2):
         first, second = one.evidence, other.evidence
-        differing = () if first.chunk_id == second.chunk_id else _differences(one, other, kind)
+        differing: Iterable[tuple[str, str]] = ()
+        if first.chunk_id != second.chunk_id:
+            differing = chain(_differences(one, other, kind), _holders(query, one, other))
         for found, detail in islice(differing, 1):
             conflicts.append(Conflict(kind=found, first=first, second=second, detail=detail))
     return tuple(conflicts)
@@ -100,7 +102,7 @@ def _differences(one: _Statement, other: _Statement, kind: str) -> Iterator[tupl
     alike, answer = common >= _ALIKE, one.covers and other.covers
     values = (("date", one.dates, other.dates), ("number", one.numbers, other.numbers))
     for name, mine, theirs in values:
-        differ = mine and theirs and mine.isdisjoint(theirs)
+        differ = mine and theirs and mine.isdisjoint(theirs) and not _of_two_things(one, other)
         if differ and (alike or (answer and kind == name)):
             yield name, f"{', '.join(sorted(mine))} against {', '.join(sorted(theirs))}"
     for first, second in product(one.said, other.said):
@@ -108,6 +110,36 @@ def _differences(one: _Statement, other: _Statement, kind: str) -> Iterator[tupl
     if one.negated != other.negated and alike and answer:
         says, denies = (other, one) if one.negated else (one, other)
         yield "negation", f"{says.evidence.chunk_id} says what {denies.evidence.chunk_id} denies"
+
+
+def _of_two_things(one: _Statement, other: _Statement) -> bool:
+    """Whether each names what the other does not, and they have nothing else of their own."""
+    for mine, theirs in product(one.said, other.said):
+        alone, against = mine.words - theirs.words, theirs.words - mine.words
+        numbers = mine.distinct["number"].keys() | theirs.distinct["number"].keys()
+        named = mine.distinct["name"].keys() | theirs.distinct["name"].keys()
+        if alone - numbers and against - numbers and (alone | against) - numbers <= named:
+            return True
+    return False
+
+
+_ONE_HOLDER = re.compile(r"\s*who(?:se| is| was|['’]s) (?:is |was )?the\b", re.IGNORECASE)
+
+
+def _holders(query: str, one: _Statement, other: _Statement) -> Iterator[tuple[str, str]]:
+    """Two persons of whom only one can be what is asked for: "Who is the chief executive?"."""
+    if not (_ONE_HOLDER.match(query) and one.covers and other.covers):
+        return
+    question = parse_question(query)
+    named: list[str] = []
+    for said in (one.evidence.text, other.evidence.text):
+        spans = [
+            (piece, answer_span(query, question, piece))
+            for piece in (said[slice(*sentence)] for sentence in split_sentences(said))
+        ]
+        named.append(next((piece[slice(*span)] for piece, span in spans if span), ""))
+    if all(named) and set(tokenise(named[0])).isdisjoint(tokenise(named[1])):
+        yield "name", f"{named[0]} against {named[1]}"
 
 
 def _between_sentences(one: _Said, other: _Said) -> Iterator[tuple[str, str]]:

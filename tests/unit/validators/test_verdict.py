@@ -178,6 +178,7 @@ QUARTER = "The first quarter brought {} million in revenue and 3 new offices."
 ENDED = "The contract ended in {}."
 COVERS = "The warranty {} batteries."
 STAFF = "The office in {} people."
+CHIEF = "Who is the chief executive?"
 
 
 @pytest.mark.parametrize(
@@ -187,6 +188,14 @@ STAFF = "The office in {} people."
         ("Where is the final played?", FINAL, "Tampa, Florida", "Bonn, Iowa", "name", TOWNS),
         ("What was the revenue?", QUARTER, "10", "14", "number", "10 against 14"),
         ("When did the contract end?", ENDED, "2021", "2022", "date", "2021 against 2022"),
+        (
+            CHIEF,
+            "{}",
+            "The chief executive is Jane Roe.",
+            "Chief executive: John Doe",
+            "name",
+            "Jane Roe against John Doe",
+        ),
         (
             "Does it cover batteries?",
             COVERS,
@@ -211,6 +220,7 @@ def test_what_differs_is_reported(
         # Names of which one stands in the question separate the subjects.
         ("Who leads it in Oslo?", "The {} office is led by Anna.", "Oslo", "Bergen"),
         # A name and a number differ: two things are spoken of.
+        ("How big is the office?", "The {} people.", "Rome office has 40", "Bonn office has 60"),
         ("How big are the offices?", STAFF, "Oslo has a staff of 40", "Bergen has a staff of 60"),
         ("Who wrote it?", "{}", "Anna wrote the book in a summer.", "Critics praised Bo at once."),
         ("Who wrote it?", "{} wrote the book.", "Anna", "Anna"),
@@ -219,6 +229,7 @@ def test_what_differs_is_reported(
 def test_what_only_looks_so_is_no_conflict(query: str, text: str, one: str, other: str) -> None:
     conflicts = find_conflicts(query, evidence(text.format(one), text.format(other)))
     assert "name" not in {conflict.kind for conflict in conflicts}
+    assert "Rome" not in one or not conflicts
 
 
 def test_a_chunk_does_not_contradict_itself() -> None:
