@@ -291,7 +291,7 @@ def without_echo(query: str, text: str) -> str:
     for found in re.finditer(re.escape(asked) + r"[ ?!.]*", plain):
         start = max(plain.rfind(mark, 0, found.start()) for mark in ".?!\n|") + 1
         before, behind = plain[start : found.start()], plain[found.end() : found.end() + 400]
-        claimed = _WORDS["promise"].match(behind)
+        claimed = None if _WORDS["yes"].match(behind) else _WORDS["promise"].match(behind)
         is_question = "?" in found[0] or _WORDS["asks"].match(query)
         says = not is_question or _replies(asked, behind)
         if says and not claimed and not _WORDS["claim"].search(before):
