@@ -142,19 +142,21 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     """The finding on the scale of the labels, no higher than what speaks against it allows."""
     limits = rule.thresholds
     topic = probability = rule.on_scale(finding.probability)
+    if topic < limits.relevant:
+        same = topic == finding.probability
+        return finding if same else replace(finding, probability=topic)
     doubt = ""
-    if topic >= limits.relevant:
-        if finding.answered is not None and _asks_one_thing(question):
-            probability = min(topic, rule.on_scale(finding.answered))
-            doubt = _OTHER if probability < limits.present <= topic else ""
-        quoted = " ".join(finding.chunk.text[slice(*one)] for one in finding.spans)
-        against = unbound(question, finding.chunk.text, quoted, rule.slots)
-        if not against and quoted and _ASKS.match(question):
-            # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
-            repeats = set(parse_question(quoted).tokens) <= set(tokenise(question))
-            against = "it only repeats the question" if repeats else ""
-        if against:
-            probability, doubt = min(probability, _NO_ANSWER), against
+    if finding.answered is not None and _asks_one_thing(question):
+        probability = min(topic, rule.on_scale(finding.answered))
+        doubt = _OTHER if probability < limits.present <= topic else ""
+    quoted = " ".join(finding.chunk.text[slice(*one)] for one in finding.spans)
+    against = unbound(question, finding.chunk.text, quoted, rule.slots)
+    if not against and quoted and _ASKS.match(question):
+        # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
+        repeats = set(parse_question(quoted).tokens) <= set(tokenise(question))
+        against = "it only repeats the question" if repeats else ""
+    if against:
+        probability, doubt = min(probability, _NO_ANSWER), against
     return replace(finding, probability=probability, topic=topic, doubt=doubt)
 
 
