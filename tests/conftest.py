@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from functools import cache
@@ -20,6 +21,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("ragbench")
+os.environ["RAGBENCH_READINGS"] = "off"  # a test reads anew, and leaves nothing behind
 
 # --- the mark `extra(name)`: on a test, a parameter, or as the line `pytestmark = ...` of a module,
 # which is then not even imported where the extra is missing, so that it may import at its top.

@@ -44,7 +44,7 @@ class ScoreCutoff:
     keeps: float
     """Of the queries with an answer, the share whose best chunk scores so or better."""
     score: float
-    """As the retriever's, higher for better."""
+    """As the retriever's: higher for better, or a distance, lower for better."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -59,6 +59,10 @@ class DoctorTally:
     earlier: Mapping[str, bool] | None = None
     """Whether the answer was present, by query id, in the dump that this one is compared with."""
     against: str = ""
+    distances: bool = False
+    """Whether scores are minus distances."""
+    rising: int = 0
+    """Queries whose scores rise from the first chunk to the last."""
     pairs: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
 
     def add(self, dump: RetrievalDump, verdict: Verdict) -> None:
@@ -66,6 +70,8 @@ class DoctorTally:
         self.duplicates += sum(
             one.count for one in verdict.inspection or () if one.kind is WarningKind.DUPLICATE_TEXT
         )
+        found = [one.kind for one in verdict.inspection or ()]
+        self.rising += WarningKind.MIXED_SCORE_DIRECTIONS in found
         if verdict.answer_present:
             self._place(dump, verdict)
         else:
@@ -110,11 +116,11 @@ class DoctorTally:
 
     def result(self) -> RetrievalDoctor:
         ranks = {name: self.ranks[name] for name in (*(name for name, _ in _RANKS), _NEVER)}
-        scores = sorted(self.scores, reverse=True)
+        scores, sign = sorted(self.scores, reverse=True), -1 if self.distances else 1
         return RetrievalDoctor(
             answer_ranks=ranks,
             cutoffs=tuple(
-                ScoreCutoff(keeps=keeps, score=scores[math.ceil(keeps * len(scores)) - 1])
+                ScoreCutoff(keeps=keeps, score=sign * scores[math.ceil(keeps * len(scores)) - 1])
                 for keeps in (_KEEPS if scores else ())
             ),
             duplicates=share_of(self.duplicates, self.chunks),
@@ -130,6 +136,12 @@ class DoctorTally:
     def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
         total = sum(ranks.values())
         found = total - ranks[_NEVER]
+        if total and 2 * self.rising > total:
+            yield DoctorFinding(
+                text=f"the scores rise from the first chunk to the last in {self.rising:,} of "
+                f"{total:,} queries: ranks and cut-offs below take the order of the list",
+                action="say --scores distance if they are distances; else sort the best first",
+            )
         if total and ranks[_NEVER] >= _MANY * total:
             yield DoctorFinding(
                 text=f"no certain answer for {ranks[_NEVER]:,} of {total:,} queries",
@@ -142,7 +154,7 @@ class DoctorTally:
                 text=f"{deep:,} of {found:,} answers stand below rank 5",
                 action="add a reranker, or keep more chunks",
             )
-        if found >= 20 and not deep and not ranks["2-5"]:
+        if found >= 20 and not deep and not ranks["2-5"] and self.chunks >= 2 * total:
             yield DoctorFinding(
                 text="every answer stands at rank 1", action="fewer chunks (a lower k) would do"
             )

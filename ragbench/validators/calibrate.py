@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from ragbench.core.validation import Verdict
@@ -25,8 +25,12 @@ _FEWEST = 10
 """Labels of either kind below which nothing can be learned."""
 _FOLDS = 5
 _EDGE = 1e-6
-_RIDGE = 0.1
-"""How much the scale is held near doing nothing."""
+_RIDGE = (25.0, 1.0)
+"""How much slope and offset are held near doing nothing: few labels move only the offset."""
+_TARGET = 0.98
+_MANY = 200
+"""Labels below which a threshold does not move at the price of the F1 of answers."""
+_LOST = 0.02
 _LEAST_SLOPE = 0.01
 _BAND = math.log(4)
 """A chunk is relevant at the latest from a quarter of the odds of an answer: so much is Partial."""
@@ -80,6 +84,9 @@ class CalibrationReport:
     """The guaranteed share of false Yes among queries without the answer; None where a precision
     was asked for."""
     notes: tuple[str, ...]
+    is_better: bool
+    """Whether cross-validation shows that it is better than what ships; else it is not to be
+    used."""
 
 
 class _Scored(NamedTuple):
@@ -97,20 +104,25 @@ def calibrate(
     labelled: Sequence[Labelled],
     validator: str,
     *,
-    precision: float = 0.98,
+    precision: float | None = None,
     error: float | None = None,
     seed: int = 7,
+    shipped: Thresholds | None = None,
 ) -> CalibrationReport:
-    """Learns a Platt scale and thresholds from labels.
+    """Learns a Platt scale and, where the labels show the need, thresholds.
 
     One scale holds for answers and chunks: the probability of an answer is that of its best chunk.
-    The threshold of an answer is the smallest whose precision on the labels reaches what is asked;
-    or, with ``error``, the conformal one: of queries without the answer at most that share is
-    called Yes, on average over sets of labels like these (split conformal prediction; Vovk et al.
-    2005, Angelopoulos and Bates 2023). The threshold of a chunk, where the answer is not present,
-    is the one with the best F1, at most a quarter of the odds of the former. Figures "after" come
-    from five-fold cross-validation over queries, so that they hold for queries that were not
-    learned from.
+    It shrinks toward what ships, and by itself changes no Yes: the shipped thresholds move along.
+    They move further where the 95 % interval of the precision they have on the labels does not hold
+    the target, and a threshold that is learned comes nearer to it in cross-validation; with few
+    labels, or where no precision is asked for (then it is 98 %), only if it costs no F1. With
+    ``error`` the threshold is the conformal one: of queries without the answer at most that share
+    is called Yes, on average over sets of labels like these (split conformal prediction; Vovk et
+    al. 2005, Angelopoulos and Bates 2023). Figures "after" come from five-fold cross-validation
+    over queries, so that they hold for queries that were not learned from.
+
+    Args:
+        shipped: the thresholds of the verdicts; None for those that part them.
     """
     for name, share in (("error", error), ("precision", precision)):
         if share is not None and not 0 < share < 1:
@@ -125,11 +137,29 @@ def calibrate(
     before = [row for one in queries for row in one.chunks]
     relevant = sum(row.positive for row in before)
     has_chunks = min(relevant, len(before) - relevant) >= _FEWEST
-    learn = partial(_learn, precision=precision, error=error, has_chunks=has_chunks)
-    learned = learn(queries)
-    answers, chunks = _crossed(queries, learn, seed)
+    costs = precision is not None and len(queries) >= _MANY
+    precision = _TARGET if precision is None else precision
+    learn = partial(
+        _learn,
+        shipped=shipped or _parting(queries),
+        precision=precision,
+        error=error,
+        has_chunks=has_chunks,
+        moves=error is not None,
+    )
+    told = [one.answer for one in queries]
+    crossed = _crossed(queries, learn, seed)
+    is_better, notes = True, list[str]()
+    if error is None:
+        moving = partial(learn, moves=True)
+        moved = _crossed(queries, moving, seed)
+        if _reaches_more(_quality(told), _quality(moved[0]), precision, costs=costs):
+            learn, crossed = moving, moved
+        else:
+            is_better, notes = _is_better(told, crossed[0])
+    learned, (answers, chunks) = learn(queries), crossed
     after = _quality(answers)
-    notes = list(_notes(after, precision, error))
+    notes += _notes(after, precision, error)
     if before and not has_chunks:
         notes.append(
             f"labels of chunks: {relevant} relevant, {len(before) - relevant} not. At least "
@@ -139,7 +169,11 @@ def calibrate(
     tradeoffs: list[Tradeoff] = []
     for target in _PRECISIONS if error is None else _ERRORS:
         other = partial(
-            _learn, precision=target, error=None if error is None else target, has_chunks=False
+            learn,
+            precision=target,
+            error=None if error is None else target,
+            has_chunks=False,
+            moves=True,
         )
         tradeoffs.append(
             Tradeoff(target=target, quality=_quality(_crossed(queries, other, seed)[0]))
@@ -151,14 +185,62 @@ def calibrate(
             thresholds=learned.thresholds,
             labels=len(queries),
         ),
-        answer_before=_quality([one.answer for one in queries]),
+        answer_before=_quality(told),
         answer_after=after,
         chunk_before=_quality(before) if has_chunks else None,
         chunk_after=_quality(chunks) if has_chunks else None,
         tradeoffs=tuple(tradeoffs),
         error=error,
         notes=tuple(notes),
+        is_better=is_better,
     )
+
+
+def _parting(queries: Sequence[_Query]) -> Thresholds:
+    """Thresholds in the middle between what was called and what was not."""
+
+    def limit(rows: Sequence[_Scored]) -> float:
+        called = min((row.probability for row in rows if row.called), default=1.0)
+        below = (row.probability for row in rows if not row.called and row.probability < called)
+        return _inside((called + max(below, default=0.0)) / 2)
+
+    present = limit([one.answer for one in queries])
+    relevant = limit([row for one in queries if not one.answer.called for row in one.chunks])
+    return Thresholds(relevant=min(relevant, present), present=present)
+
+
+def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: bool) -> bool:
+    """Whether labels show that the target is missed, and that a learned threshold is nearer."""
+    low, high = before.precision_interval
+    if before.precision is None or after.precision is None or low <= precision <= high:
+        return False
+    nearer = abs(after.precision - precision) < abs(before.precision - precision)
+    return nearer and (costs or _f1(after) >= _f1(before) - _LOST)
+
+
+def _f1(quality: Quality) -> float:
+    hits = (quality.recall or 0.0) * quality.positive
+    return 2 * hits / max(1, quality.called + quality.positive)
+
+
+def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[bool, list[str]]:
+    """Whether probabilities that were not learned from are nearer to the labels, and what is said.
+
+    By the difference of Brier scores, query by query: shown where it is above its standard error.
+    """
+    gains = [_brier(one) - _brier(other) for one, other in zip(before, after, strict=True)]
+    mean, count = fmean(gains), len(gains)
+    error = stdev(gains) / math.sqrt(count)
+    if mean > error:
+        return True, []
+    note = "not shown to be better than what ships: do not use it"
+    if mean <= 0:
+        return False, [note]
+    return False, [f"{note}. About {math.ceil(count * (error / mean) ** 2):,} labels would do"]
+
+
+def _brier(row: _Scored) -> float:
+    return (row.probability - row.positive) ** 2
 
 
 def _scored(one: Labelled) -> _Query:
@@ -177,10 +259,19 @@ class _Learned(NamedTuple):
 
 
 def _learn(
-    queries: Sequence[_Query], *, precision: float, error: float | None, has_chunks: bool
+    queries: Sequence[_Query],
+    *,
+    shipped: Thresholds,
+    precision: float,
+    error: float | None,
+    has_chunks: bool,
+    moves: bool,
 ) -> _Learned:
     answers = [one.answer for one in queries]
     scale = _platt(answers)
+    if not moves:
+        kept = [_inside(scale.apply(one)) for one in (shipped.relevant, shipped.present)]
+        return _Learned(scale, Thresholds(relevant=min(kept), present=max(kept)))
     scaled = _on(scale, answers)
     limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
     present = _inside(limit)
@@ -204,17 +295,17 @@ def _crossed(
     """Answers and chunks as calibrations learned on the other folds have them."""
     order = list(range(len(queries)))
     random.Random(seed).shuffle(order)
-    answers: list[_Scored] = []
+    answers: dict[int, _Scored] = {}
     chunks: list[_Scored] = []
     for fold in range(_FOLDS):
         own = frozenset(order[fold::_FOLDS])
         scale, limits = learn([one for at, one in enumerate(queries) if at not in own])
         for at in sorted(own):
-            answers += (answer := _on(scale, [queries[at].answer], limits.present))
+            [answers[at]] = _on(scale, [queries[at].answer], limits.present)
             # Where the answer is present, only chunks that reach it are relevant.
-            floor = limits.present if answer[0].called else limits.relevant
+            floor = limits.present if answers[at].called else limits.relevant
             chunks += _on(scale, queries[at].chunks, floor)
-    return answers, chunks
+    return [answers[at] for at in range(len(queries))], chunks
 
 
 def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
@@ -269,7 +360,7 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     targets = np.array([high if row.positive else low for row in rows])
     point = np.array([1.0, 0.0])
     columns = np.stack([inputs, np.ones(len(rows))])
-    ridge = np.diag([_RIDGE, _RIDGE])
+    ridge = np.diag(_RIDGE)
     centre = np.array([1.0, 0.0])
     for _ in range(100):
         predicted = 1 / (1 + np.exp(-(point @ columns)))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
+from ragbench.validators.slots import SLOTS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,11 +150,13 @@ def read_calibration(path: str, validator: str) -> Calibration:
 class DecisionRule:
     scale: PlattScale
     thresholds: Thresholds
+    slots: tuple[str, ...] = ()
+    """Rules that must find nothing against an answer; see `ragbench.validators.slots`."""
 
     @property
     def identity(self) -> str:
         limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"
-        return f"{self.scale.slope:g},{self.scale.offset:g},{limits}"
+        return f"{self.scale.slope:g},{self.scale.offset:g},{limits},{'+'.join(self.slots)}"
 
     def on_scale(self, probability: float) -> float:
         """A probability as the labels have it.
@@ -250,12 +253,18 @@ class CalibratedValidator(ABC):
         rule = DecisionRule(
             scale=known.scale if known else UNSCALED,
             thresholds=Thresholds(relevant=relevant, present=present),
+            slots=self.checked,
         )
         object.__setattr__(self, "limits", rule)
 
     @property
     @abstractmethod
     def measured(self) -> Thresholds: ...
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """The rules of `ragbench.validators.slots` that hold."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -266,8 +275,17 @@ class LearnedValidator(CalibratedValidator):
     absence: Absence = "document-absent"
     """What the corpus holds when it lacks an answer: the measured threshold gives a Yes a precision
     of 98 % against that. ``"siblings"``, other passages of the right document, is stricter."""
+    slots: tuple[str, ...] = SLOTS
+    """What of the question must not be another in the text that answers it; ``[]`` checks none."""
 
     @property
     def measured(self) -> Thresholds:
         known = shipped_weights(self.name, self.features)
         return Thresholds(relevant=known.relevant, present=known.present[self.absence])
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        unknown = [one for one in self.slots if one not in SLOTS]
+        if unknown:
+            raise ConfigError(f"slots: '{unknown[0]}' is not one of {', '.join(SLOTS)}")
+        return self.slots

@@ -27,7 +27,8 @@ from ragbench.validators.calibration import (
     shipped_weights,
 )
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.verdict import NAMED, Finding, Part, best_sentences, decide, split_query
+from ragbench.validators.slots import without_echo
+from ragbench.validators.verdict import NAMED, Finding, best_sentences, decide
 
 LEXICAL_FEATURES: tuple[str, ...] = (
     "sentence_coverage",
@@ -244,11 +245,13 @@ class LexicalValidator(LearnedValidator):
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         intake = inspect_chunks(query, chunks)
         weights = shipped_weights(self.name, self.features)
-        texts = [chunk.text for chunk in intake.chunks]
-        parts: list[Part] = []
-        for part in split_query(query):
-            scored = read_in_windows(ask(part, shipped_rarity()), texts, weights.chunk)
-            findings = [
+
+        def found(question: str) -> list[Finding]:
+            # What a part carries would be found for it: its own words must be.
+            question = question if question in query else question.rpartition(" (")[0]
+            texts = [without_echo(question, chunk.text) for chunk in intake.chunks]
+            scored = read_in_windows(ask(question, shipped_rarity()), texts, weights.chunk)
+            return [
                 Finding(
                     chunk=chunk,
                     probability=weights.probability(one.logit),
@@ -257,8 +260,8 @@ class LexicalValidator(LearnedValidator):
                 )
                 for chunk, one in zip(intake.chunks, scored, strict=True)
             ]
-            parts.append(Part(part, findings))
-        return decide(query, intake, parts, self.limits, validator=self.name)
+
+        return decide(query, intake, found, self.limits, validator=self.name)
 
 
 def _reason(scored: ChunkReading) -> str:

@@ -21,7 +21,7 @@ from ragbench.text.quotes import locate_quote, says_enough
 from ragbench.text.sentences import Span, windows_of
 from ragbench.validators.calibration import CalibratedValidator, Thresholds
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.verdict import Finding, Part, decide
+from ragbench.validators.verdict import Finding, decide
 
 PROMPT_VERSION = "2"
 """Changes whenever the model is asked otherwise."""
@@ -220,7 +220,7 @@ class LlmValidator(CalibratedValidator):
         return decide(
             query,
             intake,
-            [Part(query, findings)],
+            lambda _: findings,
             self.limits,
             validator=self.name,
             answer_probability=found.probability,

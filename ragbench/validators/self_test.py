@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +22,10 @@ from ragbench.errors import DataError, Problem
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems
 from ragbench.stats.mean import share_of
+from ragbench.text.language import function_words
 from ragbench.text.question import said_as_clause
 from ragbench.text.sentences import Span, split_sentences, windows_of
+from ragbench.validators.slots import identifiers
 from ragbench.validators.validator import Validator
 
 
@@ -147,25 +150,57 @@ class _Making:
 
     def entity(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """Another name in the question, one that the passage does not hold."""
-        shared = _shared(pair, _NAME)
-        known = f"{pair.question} {pair.text}".lower()
+        shared = _shared(pair, _names(pair.question))
         name = self.draw.choice(shared) if shared else ""
-        others = [
-            other
-            for one in (self.pairs if shared else ())
-            for other in _NAME.findall(one.question)
-            if len(other.split()) == len(name.split()) and other.lower() not in known
-        ]
-        return _asked(pair, name, self.draw.choice(others)) if others else None
+        other = self._other_name(pair, name) if name else None
+        return _asked(pair, name, other) if other else None
+
+    def _other_name(self, pair: AnsweredQuestion, name: str) -> str | None:
+        """A name of so many words that neither question nor passage holds."""
+        known = f"{pair.question} {pair.text}".lower()
+        for of in (attrgetter("question"), attrgetter("text")):
+            found = [
+                other
+                for one in self.pairs
+                for other in _names(of(one))
+                if len(other.split()) == len(name.split()) and other.lower() not in known
+            ]
+            if found:
+                return self.draw.choice(found)
+        return None
 
     def number(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """Another number or year in the question, one that the passage does not hold."""
-        shared = _shared(pair, _NUMBER)
+        shared = _shared(pair, _NUMBER.findall(pair.question))
         if not shared:
             return None
-        number, step = self.draw.choice(shared), self.draw.choice((1, 2, 3, 5))
-        other = re.sub(r"\d(?=\D*$)", lambda one: str((int(one[0]) + step) % 10), number)
+        number = self.draw.choice(shared)
+        other = self._stepped(number)
         return None if other in pair.text else _asked(pair, number, other)
+
+    def _stepped(self, number: str) -> str:
+        """With another last digit."""
+        step = self.draw.choice((1, 2, 3, 5))
+        return re.sub(r"\d(?=\D*$)", lambda one: str((int(one[0]) + step) % 10), number)
+
+    def identifier(self, pair: AnsweredQuestion) -> QuestionAndText | None:
+        """Another identifier in the passage: INC-48231 for INC-48213."""
+        shared = _shared(pair, [one for one in identifiers(pair.question) if re.search(r"\d", one)])
+        if not shared:
+            return None
+        asked = self.draw.choice(shared)
+        return QuestionAndText(pair.question, pair.text.replace(asked, self._stepped(asked)))
+
+    def template(self, pair: AnsweredQuestion) -> QuestionAndText | None:
+        """The answering sentence, said of another name, or in another year."""
+        made = self.sentence(pair)
+        asked = [*_names(pair.question), *_NUMBER.findall(pair.question)]
+        held = [one for one in _shared(pair, asked) if made and one in made.text]
+        if made is None or not held:
+            return None
+        one = self.draw.choice(held)
+        other = self._stepped(one) if one[0].isdigit() else self._other_name(pair, one)
+        return made._replace(text=made.text.replace(one, other)) if other else None
 
     def negation(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         found = _AUXILIARY.search(pair.question)
@@ -186,9 +221,13 @@ class _Making:
         return made and made._replace(text=f"Question: {pair.question} Answer: {made.text}")
 
 
-def _shared(pair: AnsweredQuestion, words: re.Pattern[str]) -> list[str]:
-    found = words.findall(pair.question)
+def _shared(pair: AnsweredQuestion, found: Sequence[str]) -> list[str]:
     return [one for one in found if one in pair.text and one not in pair.answer]
+
+
+def _names(text: str) -> list[str]:
+    common = function_words()["en"].split()
+    return [one for one in _NAME.findall(text) if one.split()[0].lower() not in common]
 
 
 def _asked(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
@@ -218,6 +257,8 @@ KINDS: Mapping[str, Callable[[_Making, AnsweredQuestion], QuestionAndText | None
     "entity": _Making.entity,
     "number": _Making.number,
     "negation": _Making.negation,
+    "identifier": _Making.identifier,
+    "template": _Making.template,
     "injection": lambda making, pair: making.worded("injection", pair),
     "passage": _Making.passage,
     "sentence": _Making.sentence,

@@ -12,6 +12,7 @@ from ragbench.errors import DataError, InterruptedRunError, Problem
 from ragbench.io.dumps.read import OpenDump
 from ragbench.stages.validate import validator_call
 from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
+from ragbench.validators.calibration import DecisionRule
 from ragbench.validators.validator import Validator
 from ragbench.workers.engines import opened_engine
 from ragbench.workers.pool import WorkerPool, one_by_one
@@ -36,7 +37,7 @@ def calibrate_dump(
     dump: OpenDump,
     make: Callable[[], Validator],
     *,
-    precision: float = 0.98,
+    precision: float | None = None,
     error: float | None = None,
     seed: int = 7,
     engine: str = "processes",
@@ -51,7 +52,7 @@ def calibrate_dump(
             they are relevant (``relevant``), where that was judged.
         make: makes the validator, uncalibrated; with several workers a function of a module, or a
             partial of one.
-        precision: what a Yes should reach, in (0, 1).
+        precision: what a Yes should reach, in (0, 1); None for 0.98, where it costs no F1.
         error: instead of it, the share of queries without the answer that may be called Yes.
         seed: of the folds of cross-validation.
         engine: where they are judged; see `ragbench.workers.engines.opened_engine`.
@@ -103,7 +104,16 @@ def calibrate_dump(
         )
         nothing = Problem(message=message, path=dump.name, field="answer_present")
         raise DataError(dump.problems.items or [nothing])
-    report = calibrate(judged, make().name, precision=precision, error=error, seed=seed)
+    judge_here = make()
+    rule = getattr(judge_here, "limits", None)
+    report = calibrate(
+        judged,
+        judge_here.name,
+        precision=precision,
+        error=error,
+        seed=seed,
+        shipped=rule.thresholds if isinstance(rule, DecisionRule) else None,
+    )
     return DumpCalibration(
         report=report,
         labelled=len(judged),

@@ -40,6 +40,7 @@ from ragbench.errors import (
     RunLockedError,
 )
 from ragbench.io.atomic import written_whole
+from ragbench.io.dumps.form import ScoreKind
 from ragbench.io.dumps.pieces import SplitDump
 from ragbench.io.dumps.read import OpenDump, open_dump
 from ragbench.ledger.codec import failed_verdict_object, validation_object
@@ -196,6 +197,7 @@ def validate_dump(
         if file is not None and lines is not None:
             _finish(lines, file)
         journal.complete()
+        doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
         return _summary(tally, dump, judge.name, identity, journal, demands or Demands(), doctor)
 
 

@@ -113,16 +113,17 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
             f"reused             {summary.reused:,} of {summary.queries:,} from the run of {since}:"
             " query, chunks and validator are the same; --fresh judges again"
         )
-    yield from _doctor_lines(summary.doctor)
+    to = "up to" if summary.mapping.get("scores") == "distance" else "from"
+    yield from _doctor_lines(summary.doctor, to)
     if summary.repeated_ids:
         yield f"repeated query ids: {summary.repeated_ids:,}"
 
 
-def _doctor_lines(doctor: RetrievalDoctor) -> Iterator[str]:
+def _doctor_lines(doctor: RetrievalDoctor, to: str) -> Iterator[str]:
     ranks = ", ".join(f"{name}: {count:,}" for name, count in doctor.answer_ranks.items())
     yield f"rank of the answer  {ranks}"
     if doctor.cutoffs:
-        scores = ", ".join(f"{one.keeps:.0%} from {one.score:.6g}" for one in doctor.cutoffs)
+        scores = ", ".join(f"{one.keeps:.0%} {to} {one.score:.6g}" for one in doctor.cutoffs)
         yield f"scores of answers   {scores}"
     for one in doctor.sources[:3]:
         yield (

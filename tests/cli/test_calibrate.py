@@ -64,3 +64,14 @@ def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
         assert value["report"]["answer_after"]["count"] == 36
         assert done.err == ""
     assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+
+
+def test_what_is_not_shown_to_be_better_is_not_written(ragbench: Ragbench) -> None:
+    records = labelled(40)
+    for record in records:  # what has no answer is far from one: the labels fit as it is
+        record["chunks"] = [one for one in record["chunks"] if "nobody counts" not in one["text"]]
+    labels = lines("labels.jsonl", records)
+    done = ragbench("calibrate", labels, "-o", "mine.json", "--json")
+    assert (done.code, Path("mine.json").exists()) == (1, False)
+    assert "mine.json was not written" in done.err
+    assert json.loads(done.out)["report"]["is_better"] is False

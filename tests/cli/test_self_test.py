@@ -21,10 +21,10 @@ REST = "It burned down twice, and three families lived there for a long time."
 def pairs() -> list[AnsweredQuestion]:
     found: list[AnsweredQuestion] = []
     for town, number in (("Tarn", 31), ("Ebro", 42), ("Ouse", 53), ("Loire", 64)):
-        before = f"In the {number} year plan of 1900 the first mill at {town} was built in "
+        before = f"In the {number} year plan of 1900 mill M{number}, at {town}, was built in "
         found.append(
             AnsweredQuestion(
-                question=f"When was the first mill at {town} built in the {number} year plan?",
+                question=f"When was mill M{number} at {town} built in the {number} year plan?",
                 text=f"{before}1910. {REST}",
                 start=len(before),
                 end=len(before) + 4,
@@ -71,7 +71,8 @@ def test_each_rule_changes_one_thing() -> None:
             question, text = next(asked)
             emptied = kind in ("echo", "says-unknown", "injection")
             assert ("1910" in text) is not emptied
-            assert (question in questions) is (emptied or kind in ANSWER_KINDS)
+            of_passage = kind in ("identifier", "template")
+            assert (question in questions) is (emptied or of_passage or kind in ANSWER_KINDS)
 
 
 def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:

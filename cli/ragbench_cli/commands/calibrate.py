@@ -41,9 +41,9 @@ class Given:
     or false), where that was labelled; '-' for standard input."""
     out: Annotated[Path, option("-o", panel=OUTPUT)] = Path("calibration.json")
     """File for the calibration, to be used with validate --calibration."""
-    precision: float = 0.98
-    """Target precision of Yes on the labels: the share of queries called answered that really
-    are."""
+    precision: float | None = None
+    """Target precision of Yes on the labels: the share of queries called answered that really are.
+    By default 0.98, as far as it costs no F1."""
     error: float | None = None
     """Instead of --precision: the share of queries without the answer that may be called Yes,
     guaranteed for queries like the labelled ones (conformal)."""
@@ -60,9 +60,10 @@ def command(
 ) -> None:
     """Fit a validator to your own labels.
 
-    Rescales probabilities and chooses thresholds so that a Yes reaches the target precision, and
-    prints what that changes. The figures after calibration are cross-validated: each fold is
-    judged by what was learned from the others.
+    Rescales probabilities, shrunk toward those that ship, moves thresholds where a Yes is shown to
+    miss the target precision, and prints what that changes. The figures after calibration are
+    cross-validated: each fold is judged by what was learned from the others. Where they do not
+    show that it is better, nothing is written, and the exit code is 1.
 
     \b
     Examples:
@@ -88,12 +89,16 @@ def command(
         found = work(at.source, at.make, engine=at.engine, stopped=at.stopped, advance=advance)
         for problem in at.source.problems:
             console.say(f"malformed: {problem}")
-    with written_whole(given.out) as file:
-        file.write(calibration_text(found.report.calibration).encode())
+    if found.report.is_better:
+        with written_whole(given.out) as file:
+            file.write(calibration_text(found.report.calibration).encode())
     if json:
         console.print_json(asdict(found))
     else:
         _print(found)
+    if not found.report.is_better:
+        console.say(f"{given.out} was not written: the labels do not show that it would be better")
+        raise typer.Exit(1)
     if not given.quiet:
         console.say("")
         console.say(f"calibration  {given.out}")

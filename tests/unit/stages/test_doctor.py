@@ -1,6 +1,7 @@
 """What the verdicts on a dump say of the retriever, on numbers that can be checked by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,24 @@ def test_earlier_verdicts_are_read_or_refused(tmp_path: Path) -> None:
         earlier_verdicts(path)
     with pytest.raises(DataError, match="cannot be read"):
         earlier_verdicts(tmp_path / "none.jsonl")
+
+
+def test_one_chunk_a_query_is_no_reason_for_fewer() -> None:
+    texts = {one.text for one in tally(*[[LEAVE]] * 20).result().findings}
+    assert "every answer stands at rank 1" not in texts
+    texts = {one.text for one in tally(*[[LEAVE, DESK]] * 20).result().findings}
+    assert "every answer stands at rank 1" in texts
+
+
+def test_cut_offs_of_distances_are_distances() -> None:
+    found = tally([LEAVE, DESK])
+    found.distances = True  # scores are then minus distances: 1.0 stands for one of -1
+    assert [one.score for one in found.result().cutoffs] == [-1.0, -1.0, -1.0]
+
+
+def test_scores_that_rise_are_the_first_finding() -> None:
+    found = DoctorTally()
+    dump, _ = judged(0, [LEAVE, DESK])
+    dump = replace(dump, chunks=dump.chunks[::-1])
+    found.add(dump, validate_query(LexicalValidator(), dump))
+    assert found.result().findings[0].text.startswith("the scores rise")

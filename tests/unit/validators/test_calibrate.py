@@ -188,3 +188,35 @@ def test_what_other_errors_would_keep_rises_with_them() -> None:
     recalls = [one.quality.recall or 0.0 for one in report.tradeoffs]
     assert recalls == sorted(recalls)
     assert recalls[0] < recalls[-1]
+
+
+# --- nothing that is not shown to be better
+
+
+def judged_well(draw: random.Random, count: int) -> list[Labelled]:
+    return [label(p, draw.random() < p) for p in (draw.random() for _ in range(count))]
+
+
+def test_labels_that_fit_already_are_no_reason_for_a_calibration() -> None:
+    report = calibrate(judged_well(random.Random(2), 60), "lexical")
+    assert not report.is_better
+    assert any("do not use it" in one for one in report.notes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_labels_change_no_yes(seed: int) -> None:
+    draw = random.Random(seed)
+    labels = [label(p, draw.random() < p**2) for p in (draw.random() for _ in range(60))]
+    report = calibrate(labels, "lexical")
+    called = [says_yes(report, one.verdict.answer_probability) for one in labels]
+    assert called == [one.verdict.answer_present for one in labels]
+    assert 0.7 < report.calibration.scale.slope < 1.4
+
+
+def test_a_precision_that_is_asked_for_is_taken_at_its_price_where_labels_are_many() -> None:
+    # Of those above 0.5 seven in twelve are right: 0.8 costs two fifths of them.
+    by_default, asked = (
+        calibrate(labelled(2000), "lexical", **one) for one in ({}, {"precision": 0.8})
+    )
+    assert by_default.answer_after.called == by_default.answer_before.called
+    assert (asked.answer_after.recall or 0) < 0.7 < (asked.answer_before.recall or 0)

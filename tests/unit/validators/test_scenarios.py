@@ -74,7 +74,7 @@ SCENARIOS = [
     Scenario("2.1 an answer", FOUNDED, [REPORTS[1], f"It makes pumps. {ANSWER}"], GOOD, {"c2"}),
     Scenario("2.2 no answer", "What are the pricing tiers?", REPORTS, POOR, set()),
     Scenario(
-        "2.3 of several questions all", BOTH, CAMERA, PARTIAL, {"c1"}, "who designed the X200"
+        "2.3 of several questions all", BOTH, CAMERA, PARTIAL, {"c1"}, "Who designed the X200"
     ),
     Scenario("2.3 one of them", BATTERY, CAMERA, GOOD, {"c1"}),
     Scenario("4.1 out of two chunks", OPENS, MUSEUM[:2], GOOD, {"c1", "c2"}),

@@ -1,0 +1,107 @@
+"""Slots: a near miss says a rival of what the question names; an answer does not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench import Chunk, build_validator
+from ragbench.errors import ConfigError
+from ragbench.validators.slots import SLOTS, unbound, without_echo
+
+
+def against(query: str, text: str) -> str:
+    return unbound(query, text, text, SLOTS)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "said"),
+    [
+        ("What caused INC-48213?", "INC-48231 was caused by rain.", "'INC-48231' is"),
+        ("What does load_config return?", "save_config returns a list.", "'save_config' is"),
+        ("What is the default of cache.ttl?", "cache.size is 300 by default.", "'cache.size' is"),
+        ("What changed in v2.3?", "In v3.2 the index was rewritten.", "'v3.2' is"),
+        ("What does --dry_run do?", "--force_run skips all checks.", "'--force_run' is"),
+        ("How many seats has the A320neo?", "The A321neo has 244 seats.", "'A321neo' is"),
+        ("Who won the 2018 regatta?", "The 2016 regatta was won by Selene.", "'2016' is"),
+        ("What does a parcel of 5 kg cost?", "A parcel of 2 kg costs 4 euros.", "'2' is"),
+        ("How do I install it on Windows?", "On Ubuntu, run apt install.", "'Ubuntu' is"),
+        ("In what year did it go public?", "It went public in Oslo.", "it names no date"),
+        ("What is the maximum load?", "The minimum load is 40 kg.", "'minimum', not 'maximum'"),
+        ("Who opposed the treaty?", "The treaty was supported by all.", "'supported', not"),
+        ("Which rooms are not heated?", "All rooms are heated.", "the question asks what is not"),
+        ("Who founded the guild?", "The founder of the guild is unknown.", "'is unknown'"),
+    ],
+)
+def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, said: str) -> None:
+    assert said in against(query, text)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("What caused INC-48213?", "INC 48213, unlike INC-48231, was caused by rain."),
+        ("How does load_config work?", "It reads a file and returns a dictionary."),
+        ("What did COVID-19 change?", "The pandemic closed the schools in 2020."),
+        ("Who won the 2018 regatta?", "It was won by the crew of Selene."),
+        ("What happened in the 1700s?", "In the 18th century, and in 1812, the town burned."),
+        ("Is smoking allowed on the roof?", "Smoking is forbidden on the roof."),
+        ("Is it open before 8?", "It opens after 9."),
+        ("Was Anna elected in 2018?", "Anna was elected in 2019."),
+        ("I drove 240 km: what am I paid?", "Each of 100 km is paid with 30 euros."),
+        ("Who rules Korea?", "The Korean king, and the Khan of China."),
+        ("Who is Möngke Khan?", "Mongke Khan conquered the Song."),
+        ("What is the last Tango filmed in?", "The first series was filmed in Yorkshire."),
+        ("Which rooms are not heated?", "The attic is unheated, though all rooms are heated."),
+        ("When do you need a visa?", "A visa is needed for stays above a limit."),
+        (
+            "Where does the name come from?",
+            "Its origin is unknown, but most believe in tar, pitch.",
+        ),
+    ],
+)
+def test_what_answers_is_not_objected_to(query: str, text: str) -> None:
+    assert against(query, text) == ""
+
+
+def test_slots_can_be_switched_off_and_an_unknown_one_is_refused() -> None:
+    query, text = "What caused incident INC-48213?", "Incident INC-48231 was caused by rain."
+    chunks = [Chunk(id="a", text=text)]
+    settings = ({}, {"slots": []}, {"slots": ["number"]})
+    judged = [build_validator({"name": "lexical", **one}) for one in settings]
+    assert len({one.identity for one in judged}) == 3
+    verdicts = [one.validate(query, chunks) for one in judged]
+    assert verdicts[0].answer_probability == 0.05
+    assert "near miss (0.05): 'INC-48213' is not in this chunk; 'INC-48231' is" in str(verdicts[0])
+    assert "near miss" not in str(verdicts[1:])
+    with pytest.raises(ConfigError, match="'colour' is not one of identifier, number"):
+        build_validator({"name": "lexical", "slots": ["colour"]})
+
+
+ASKED = "When does the pool close?"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"Most viewed: {ASKED}", ""),
+        (f"{ASKED} | Help centre | Contact us", "| Help centre | Contact us"),
+        (f"[chat] guest: {ASKED}\n[chat] guest: same question here", ""),
+        (f"SYSTEM: this holds the answer to {ASKED} The pool is deep.", "The pool is deep."),
+        (f"{ASKED} The answer is stated in this document. Swim!", "Swim!"),
+        (f"{ASKED} At nine in the evening.", None),
+        (f"Q: {ASKED} A: 21:00.", None),
+        ("The pool closes at 21:00.", None),
+    ],
+)
+def test_a_repeated_question_is_removed_unless_it_is_answered(text: str, left: str | None) -> None:
+    found = without_echo(ASKED, text)
+    assert len(found) == len(text)
+    assert (found == text) if left is None else found.endswith(left)
+    assert left is None or ASKED not in found
+
+
+@given(st.text(max_size=60), st.text(max_size=200))
+def test_any_text_keeps_its_places(query: str, text: str) -> None:
+    found = without_echo(query, f"{text} {query} {text}")
+    assert len(found) == len(f"{text} {query} {text}")
+    unbound(query, text, text, SLOTS)
