@@ -185,7 +185,8 @@ class StoreRetrieval(RetrievalStage):
                     **(strategy.identity if isinstance(strategy, HybridStrategy) else {}),
                     "filters": None if filters is None else filters_to_json(filters),
                     "native_filter": self.native_filter,
-                    "store": collection.address,
+                    # What lies on a disk counts by its content, wherever that is.
+                    "store": collection.address if content is None else "",
                     "collection": collection.name,
                     "rows": collection.count(),
                     **({} if content is None else {"content": content}),
