@@ -105,7 +105,7 @@ class Project:
             variables = {
                 name: value
                 for name, value in os.environ.items()
-                if name not in NOT_COMPARED and not name.startswith("RAGBENCH_")
+                if name not in NOT_COMPARED and not name.startswith(("RAGBENCH_", "RAY_"))
             }
             if not self._watch.is_command:  # a command's arguments are its settings
                 variables[ARGUMENTS] = "\0".join(sys.argv[1:])
@@ -321,7 +321,7 @@ NOT_COMPARED = frozenset({
     "_", "CI", "COLORTERM", "COLUMNS", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "EDITOR",
     "FORCE_COLOR", "HOSTNAME", "INVOCATION_ID", "JOURNAL_STREAM", "LINES", "LS_COLORS", "MAIL",
     "NO_COLOR", "OLDPWD", "PAGER", "PS1", "PWD", "PYTEST_CURRENT_TEST", "PYTEST_VERSION",
-    "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT",
+    "PYTHONBREAKPOINT", "PYTEST_XDIST_TESTRUNUID", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT",
     "SESSION_MANAGER", "SHLVL", "SSH_AGENT_PID", "SSH_AUTH_SOCK", "SSH_CLIENT",
     "SSH_CONNECTION", "SSH_TTY", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION",
     "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "VISUAL", "VTE_VERSION", "WAYLAND_DISPLAY",
@@ -338,7 +338,8 @@ NOT_COMPARED = frozenset({
     "CI_RUNNER_ID",
 })  # fmt: skip
 """Variables of a terminal, a session or one run of CI, by their exact names. Those of ragbench
-itself (``RAGBENCH_...``) are options, which count where they matter."""
+itself (``RAGBENCH_...``) are options, which count where they matter; Ray sets its own when it is
+used (``RAY_...``, ``PYTHONBREAKPOINT``), and they say where is computed, not what."""
 
 
 def env_digest(name: str, value: str) -> str:

@@ -39,16 +39,21 @@ def _settings() -> typing.Iterator[tuple[str, Any, str]]:
                 yield name, hints[name], docs.get(name, "")
 
 
+def _kinds(hint: Any) -> set[Any]:
+    """A type and those that it is made of."""
+    return {hint}.union(*(_kinds(one) for one in typing.get_args(hint) if not isinstance(one, str)))
+
+
 def test_every_setting_that_is_said_to_be_a_path_is_one() -> None:
-    marked = {FilePath, ModelPath}
-    found = {
-        name: bool(marked & {hint, *typing.get_args(hint)})
-        for name, hint, said in _settings()
-        if re.search(r"\b(file|folder|path)\b", said.partition(".")[0], re.I)
-        and str in {hint, *typing.get_args(hint), *typing.get_args(typing.get_args(hint)[:1])}
-        or marked & {hint, *typing.get_args(hint)}
+    found = {name: bool({FilePath, ModelPath} & _kinds(hint)) for name, hint, _ in _settings()}
+    names_one = re.compile(r"\b(file|folder|path)\b", re.I)
+    said = {
+        name
+        for name, hint, text in _settings()
+        if str in _kinds(hint) and names_one.search(text.partition(".")[0])
     }
-    assert found == {"corpus": True, "model": True, "path": True} | dict.fromkeys(WITHIN, False)
+    assert said == WITHIN | {name for name, is_path in found.items() if is_path}
+    assert said == {"corpus", "file", "model", "path"}
 
 
 @pytest.fixture
