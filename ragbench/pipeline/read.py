@@ -516,6 +516,13 @@ def _stage_rules(
 ) -> Iterator[Rule]:
     """What the later stages cannot ask of a retrieval."""
     operators = () if post_retrieval is None else post_retrieval.operators
+    fused = reading.named("retrieval").get("candidates")
+    yield (
+        isinstance(fused, int) and fused < retrieval.top_k,
+        ("retrieval", "candidates"),
+        f"candidates is {fused}: fewer chunks of each ranking than top_k ({retrieval.top_k}) "
+        "cannot be fused",
+    )
     wanted: int = getattr(generation, "max_contexts", None) or 0
     yield (
         wanted > retrieval.top_k and not any(one.name.startswith("merge") for one in operators),

@@ -74,21 +74,17 @@ _GIVEN: Mapping[Any, str] = {
 """Fields that no file can hold, and what is needed for them."""
 
 
-def listed(registry: Registry) -> list[dict[str, Any]]:
-    """Each operator or reranker: its summary, what it needs, and the schema of its settings."""
-    found: list[dict[str, Any]] = []
-    for name in registry.targets():
-        target: Any = registry.load(name)
-        hints = typing.get_type_hints(target) if isinstance(target, type) else {}
-        given = [_GIVEN[hint] for hint in hints.values() if hint in _GIVEN]
-        one = {
-            "name": name,
-            "summary": summary_of(target),
-            "needs": [*getattr(target, "NEEDS", ()), *given],
-            "settings": schema_of_settings(target, WRITTEN),
-        }
-        found.append(one)
-    return found
+def described(registry: Registry, name: str) -> dict[str, Any]:
+    """An operator or reranker: its summary, what it needs, and the schema of its settings."""
+    target: Any = registry.load(name)
+    hints = typing.get_type_hints(target) if isinstance(target, type) else {}
+    given = [_GIVEN[hint] for hint in hints.values() if hint in _GIVEN]
+    return {
+        "name": name,
+        "summary": summary_of(target),
+        "needs": [*getattr(target, "NEEDS", ()), *given],
+        "settings": schema_of_settings(target, WRITTEN),
+    }
 
 
 RERANKERS = Registry(
@@ -272,6 +268,7 @@ def counter_makers(where: str, folder: Path) -> Makers:
     return {TokenCounter: counter}
 
 
+_DASH = "operators are a list: put '- ' before each"
 _OF_STAGE = ("operators", "on_error", "score_field", "now")
 _SHARED: Mapping[str, tuple[type, ...]] = {
     "service": (ChunkSearch, ChunkNeighbours),
@@ -291,6 +288,9 @@ class Variant:
 def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostRetrieval:
     """Reads a stage from a YAML file."""
     reading = SettingsFile(file=read_yaml(path))
+    if "action" in reading.mapping(()):
+        reading.wrong((), f"{_DASH}, below the key 'operators'")
+        reading.finish()
     top = reading.mapping((), (*_OF_STAGE, *_SHARED))
     stage = _stage(reading, (), top, _resources(reading, top, resources))
     reading.finish()
@@ -321,7 +321,7 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
 
 def read_stage(reading: SettingsFile, place: Place, resources: Resources) -> PostRetrieval:
     """Reads a stage out of a file that holds other things too: a mapping, or the operators."""
-    if isinstance(reading.at(place), list):
+    if isinstance(reading.at(place), list) or "action" in reading.mapping(place):
         return PostRetrieval(operators=_operators(reading, place, resources))
     return _stage(reading, place, reading.mapping(place, _OF_STAGE), resources)
 
@@ -347,6 +347,10 @@ def _stage(
 
 def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:
     """The operators of a list, but for those that are wrong."""
+    given = reading.at(place)
+    if isinstance(given, Mapping) and "action" in given:
+        reading.wrong(place, f"{_DASH}: '- {{action: {given['action']}, ...}}'")
+        return ()
     made = [
         reading.built((*place, position), given, partial(build_operator, given, resources))
         for position, given in enumerate(reading.items(place))

@@ -65,7 +65,9 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         text = "ours" if folder.name == "conf" else "theirs"
         (folder / "corp.jsonl").write_text(json.dumps({"_id": text, "text": text}) + "\n", "utf-8")
         write_tiny_cross_encoder(folder / "models" / "tiny")
-        (folder / "mine.py").write_text(f"class Thing:\n    name = '{text}'\n{METHODS}", "utf-8")
+        (folder / "placed_thing.py").write_text(
+            f"class Thing:\n    name = '{text}'\n{METHODS}", "utf-8"
+        )
         (folder / "key").write_text(text, "utf-8")
     return tmp_path / "conf"
 
@@ -93,8 +95,8 @@ OPERATOR = {
         "reranker.rerankers.0.corpus",
         "corp.jsonl",
     ),
-    "{action: 'mine.py:Thing'}": ("name", "ours"),
-    "{action: rerank, type: 'mine.py:Thing'}": ("reranker.name", "ours"),
+    "{action: 'placed_thing.py:Thing'}": ("name", "ours"),
+    "{action: rerank, type: 'placed_thing.py:Thing'}": ("reranker.name", "ours"),
 }
 
 
@@ -154,7 +156,7 @@ INDEXING = {
     "embedder: {name: 'onnx:models/tiny', pooling: cls}": ("embedder.model", "{}/models/tiny"),
     "embedder: {name: 'fastembed:m', path: models}": ("embedder.path", "{}/models"),
     "embedder: 'sentence-transformers:models/tiny'": ("embedder.model", "{}/models/tiny"),
-    "chunker: 'mine.py:Thing'": ("chunker.name", "ours"),
+    "chunker: 'placed_thing.py:Thing'": ("chunker.name", "ours"),
 }
 
 
