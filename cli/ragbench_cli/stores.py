@@ -150,7 +150,11 @@ def _own(choice: SearchChoice) -> Generator[_Opened]:
     try:
         collection = engine.collection(choice.where.collection or only_collection(database))
         _show_filter_problem(collection.store, choice.filter)
-        yield _Opened(collection.strategy, settings.strategy, settings.score_threshold, True, True)
+        strategy = settings.strategy
+        if choice.strategy is None and strategy != "sparse" and not collection.has_vectors:
+            strategy = "sparse"
+            console.say("searched by words (sparse): the collection was indexed with no embedder")
+        yield _Opened(collection.strategy, strategy, settings.score_threshold, True, True)
     finally:
         engine.close()
         database.close()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from ragbench.errors import ConfigError, RagbenchError
+from ragbench.io.paths import placed, placed_model
 from ragbench.io.settings import from_settings
 from ragbench.plugins import Registry, load_target
 from ragbench.safe_text import shortened_line
@@ -155,6 +158,20 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
     named: object = int(model) if by == "dimension" and model.isdecimal() else model
     given = {by: named, **settings} if model else settings
     return cast("Embedder", from_settings(make, given, where=f"embedder {kind}"))
+
+
+def placed_embedder(
+    name: str, settings: Mapping[str, Any], folder: Path
+) -> tuple[str, dict[str, Any]]:
+    """An embedder's name and settings as a file in a folder has them, with its paths beside it."""
+    kind, colon, model = name.partition(":")
+    make: Any = EMBEDDERS.load(kind)
+    by: str | None = getattr(make, "named_by", None)
+    if by is None:
+        return name, placed_model(settings, folder)
+    hints = typing.get_type_hints(make, include_extras=True)
+    model = placed({by: model}, hints, folder)[by]
+    return f"{kind}{colon}{model}", placed(settings, hints, folder)
 
 
 def checked_rows(

@@ -22,6 +22,7 @@ from ragbench.embedders.embedder import (
     prefixes_of,
 )
 from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.paths import FilePath, ModelPath
 from ragbench.io.settings import built_own
 from ragbench.plugins import require
 
@@ -36,7 +37,7 @@ class FastembedEmbedder(ModelEmbedder):
 
     model: str
     """Its name there, such as ``BAAI/bge-small-en-v1.5``."""
-    path: str | None = None
+    path: FilePath | None = None
     """A folder with that model's files; None lets fastembed find or download them."""
     query_prefix: str | None = None
     """What the model wants before a question; None: what is known of it by its name
@@ -94,7 +95,7 @@ class SentenceTransformersEmbedder(ModelEmbedder):
     The package is no extra of ragbench: it brings PyTorch, and each machine wants another build.
     """
 
-    model: str
+    model: ModelPath
     """A folder, or ``owner/name`` on the Hugging Face hub."""
     revision: str | None = None
     """Branch, tag or commit there."""

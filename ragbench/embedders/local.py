@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.embedders.embedder import NO_EMBEDDER, Kind, ModelEmbedder, Prefixes, prefixes_of
 from ragbench.errors import ConfigError
+from ragbench.io.paths import ModelPath
 from ragbench.plugins import require
 from ragbench.text.onnx_model import (
     OnnxFiles,
@@ -135,7 +136,7 @@ class OnnxEmbedder(ModelEmbedder):
     The model is loaded when the first vector is asked for.
     """
 
-    model: str
+    model: ModelPath
     """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
     file: str | None = None
     """The ONNX file's path in there; None tries model.onnx, onnx/model.onnx and the quantised."""

@@ -22,6 +22,7 @@ import msgspec
 
 from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError, RagbenchError
+from ragbench.io.paths import placed
 from ragbench.plugins import Registry, error_text, load_target
 
 Place = tuple[str | int, ...]
@@ -48,11 +49,17 @@ class SettingsError(ConfigError):
 
 
 def from_settings(
-    target: Any, settings: Mapping[str, object], *, where: str, made: Makers | None = None
+    target: Any,
+    settings: Mapping[str, object],
+    *,
+    where: str,
+    made: Makers | None = None,
+    folder: Path = Path(),
 ) -> Any:
     """Calls a dataclass with settings, after looking at their names and types.
 
-    A function, or a class that is none, is called with them as they are.
+    A function, or a class that is none, is called with them as they are. Paths are relative to the
+    folder.
 
     Raises:
         SettingsError: names, types or values are wrong; it holds every problem.
@@ -71,6 +78,7 @@ def from_settings(
     ]
     values: dict[str, Any] = {}
     hints = typing.get_type_hints(target, include_extras=True)
+    settings = placed(settings, hints, folder)
     for name, field in fields.items():
         given = name in settings and name in known
         if given or not _has_default(field):
@@ -247,7 +255,7 @@ def build_named(
             name, settings, folder=folder, made=made, offers=lambda value: hasattr(value, method)
         )
     else:
-        built = from_settings(registry.load(name), settings, where=name, made=made)
+        built = from_settings(registry.load(name), settings, where=name, made=made, folder=folder)
     if not isinstance(built, protocol):
         raise ConfigError(
             f"'{name}' is not a {what}: it needs an attribute 'name' and a method {method}()"

@@ -105,7 +105,7 @@ class Project:
             variables = {
                 name: value
                 for name, value in os.environ.items()
-                if name not in NOT_COMPARED and not name.startswith("RAGBENCH_")
+                if name not in NOT_COMPARED and not name.startswith(("RAGBENCH_", "RAY_"))
             }
             if not self._watch.is_command:  # a command's arguments are its settings
                 variables[ARGUMENTS] = "\0".join(sys.argv[1:])
@@ -335,10 +335,11 @@ NOT_COMPARED = frozenset({
     "CI_COMMIT_REF_NAME", "CI_COMMIT_SHA", "CI_COMMIT_SHORT_SHA", "CI_COMMIT_TIMESTAMP",
     "CI_COMMIT_TITLE", "CI_JOB_ID", "CI_JOB_STARTED_AT", "CI_JOB_TOKEN", "CI_JOB_URL",
     "CI_PIPELINE_CREATED_AT", "CI_PIPELINE_ID", "CI_PIPELINE_IID", "CI_PIPELINE_URL",
-    "CI_RUNNER_ID",
+    "CI_RUNNER_ID", "PYTHONBREAKPOINT",
 })  # fmt: skip
 """Variables of a terminal, a session or one run of CI, by their exact names. Those of ragbench
-itself (``RAGBENCH_...``) are options, which count where they matter."""
+itself (``RAGBENCH_...``) are options, which count where they matter; Ray sets its own when it is
+used (``RAY_...``, ``PYTHONBREAKPOINT``), and they say where is computed, not what."""
 
 
 def env_digest(name: str, value: str) -> str:

@@ -15,6 +15,7 @@ import orjson
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.paths import FilePath
 from ragbench.plugins import Registry
 from ragbench.stores.mapping import FieldMapping
 from ragbench.text.sentences import Span
@@ -290,7 +291,7 @@ class Documents:
 class IndexingSettings:
     """The settings as they stand in the file; see docs/pipeline.md."""
 
-    corpus: str | None = None
+    corpus: FilePath | None = None
     """A file or folder with documents, relative to the pipeline's file. None takes those of the
     dataset that is evaluated."""
     chunker: str | Mapping[str, Any] | None = None

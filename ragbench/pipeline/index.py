@@ -25,7 +25,7 @@ from ragbench.stores.database import Database
 from ragbench.stores.record import encode
 from ragbench.stores.registry import open_database
 from ragbench.stores.words import WordsForm, check_words
-from ragbench.stores.writers import sole_writer
+from ragbench.stores.writers import being_written, sole_writer
 from ragbench.text.language import guess_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
@@ -295,7 +295,12 @@ def _opened(
     settings: dict[str, Any] = {"dimension": embedder.dimension, "identity": made.to_json()}
     if words is not None:  # which stores of other packages need not know
         settings["words"] = words
-    return database.create(collection, **settings)
+    try:
+        return database.create(collection, **settings)
+    except StoreError as error:
+        if collection in database.collections():  # made since it was looked for
+            raise being_written(database.address) from error
+        raise
 
 
 def _named(identity: IndexIdentity) -> str:

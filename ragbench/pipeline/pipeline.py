@@ -204,7 +204,7 @@ class Pipeline:
     def corpus(self) -> Path | None:
         """The corpus that the file names."""
         named = self.indexing.settings.corpus
-        return None if named is None else self.path.parent / named
+        return None if named is None else Path(named)
 
     @contextmanager
     def open(

@@ -9,9 +9,16 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ragbench.core.chat import ChatModel
-from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
+from ragbench.embedders.embedder import (
+    EMBEDDERS,
+    NO_EMBEDDER,
+    Embedder,
+    open_embedder,
+    placed_embedder,
+)
 from ragbench.embedders.loaded import embedder_of_target
 from ragbench.errors import ConfigError
+from ragbench.io.paths import placed_model
 from ragbench.io.settings import Makers, Place, built_own, converted, from_settings, listed_names
 from ragbench.io.yaml_file import SettingsFile, is_own, read_yaml, shown
 from ragbench.llm.budget import Budget
@@ -42,12 +49,11 @@ from ragbench.pipeline.stages import (
     RetrievalStage,
 )
 from ragbench.plugins import Registry
-from ragbench.post.build import Resources, read_stage
+from ragbench.post.build import Resources, counter_makers, read_stage
 from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
 from ragbench.stores.mapping import FieldMapping
-from ragbench.stores.registry import check_foreign_address, check_store_address
-from ragbench.text.token_counter import TokenCounter, token_counter
+from ragbench.stores.registry import check_foreign_address, check_store_address, placed_address
 
 Rule = tuple[object, Place, str]
 """Whether something is wrong, where, and what."""
@@ -110,7 +116,9 @@ class PipelineFile(SettingsFile):
         """The settings of an implementation; None, and problems, where they are wrong."""
         target, settings, name = chosen.target, chosen.settings, chosen.name
         return self.built(
-            chosen.place, settings, lambda: from_settings(target, settings, where=name, made=makers)
+            chosen.place,
+            settings,
+            lambda: from_settings(target, settings, where=name, made=makers, folder=self.folder),
         )
 
     def stage(
@@ -183,8 +191,8 @@ class PipelineModels:
     def _model(self, place: Place) -> Chat | None:
         if place in self._known:
             return self._known[place]
-        shared = self.reading.mapping(("llm",))
-        given = self.reading.mapping(place)
+        shared = placed_model(self.reading.mapping(("llm",)), self.reading.folder)
+        given = placed_model(self.reading.mapping(place), self.reading.folder)
         section = {**self.defaults, **shared, **given}
         named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
 
@@ -298,14 +306,17 @@ def _indexing(reading: PipelineFile) -> Indexing:
     named = given.pop("map", None) is not None
     mapping = reading.section((*_INDEXING, "map"), FieldMapping) if named else None
     settings: IndexingSettings | None = reading.built(
-        _INDEXING, given, lambda: from_settings(IndexingSettings, given, where="indexing")
+        _INDEXING,
+        given,
+        lambda: from_settings(IndexingSettings, given, where="indexing", folder=reading.folder),
     )
     if settings is None:
         return Indexing()
-    settings = replace(settings, map=mapping)
-    if settings.corpus is not None and not (reading.folder / settings.corpus).exists():
+    store = placed_address(settings.store, reading.folder)
+    settings = replace(settings, map=mapping, store=store)
+    if settings.corpus is not None and not Path(settings.corpus).exists():
         place = (*_INDEXING, "corpus")
-        reading.wrong(place, f"there is no file or folder '{settings.corpus}'")
+        reading.wrong(place, f"there is no file or folder '{given['corpus']}' beside this file")
     name, own = _named(settings.embedder)
     by_words = reading.retrieval_name == "sparse"
     in_memory = settings.store == IndexingSettings().store
@@ -313,6 +324,9 @@ def _indexing(reading: PipelineFile) -> Indexing:
     left_open = settings.embedder is None or (in_memory and "embedder" not in given)
     if settings.map is None and by_words and left_open:
         name = NO_EMBEDDER
+
+    if name.partition(":")[0] in EMBEDDERS.targets():
+        name, own = placed_embedder(name, own, reading.folder)
 
     def part(key: str, make: Callable[[], Any]) -> Any:
         return reading.built((*_INDEXING, key), reading.at((*_INDEXING, key)), make)
@@ -357,14 +371,9 @@ def _chunker(reading: PipelineFile, given: str | Mapping[str, Any] | None) -> Ch
             raise ConfigError(f"'{name}' is not a chunker: it lacks pieces(document)")
         return cast("Chunker", made)
     CHUNKERS.load(name)
-    size = from_settings(ChunkSize, settings, where="chunker", made={TokenCounter: _counter})
+    makers = counter_makers("chunker", reading.folder)
+    size = from_settings(ChunkSize, settings, where="chunker", made=makers)
     return make_chunker(name, cast("ChunkSize", size))
-
-
-def _counter(value: object) -> TokenCounter:
-    if not isinstance(value, str):
-        raise ConfigError(f"chunker: counter must be a text, not {value!r}")
-    return token_counter(value)
 
 
 def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieval:
@@ -507,6 +516,13 @@ def _stage_rules(
 ) -> Iterator[Rule]:
     """What the later stages cannot ask of a retrieval."""
     operators = () if post_retrieval is None else post_retrieval.operators
+    fused = reading.named("retrieval").get("candidates")
+    yield (
+        isinstance(fused, int) and fused < retrieval.top_k,
+        ("retrieval", "candidates"),
+        f"candidates is {fused}: fewer chunks of each ranking than top_k ({retrieval.top_k}) "
+        "cannot be fused",
+    )
     wanted: int = getattr(generation, "max_contexts", None) or 0
     yield (
         wanted > retrieval.top_k and not any(one.name.startswith("merge") for one in operators),

@@ -142,8 +142,9 @@ class StoreRetrieval(RetrievalStage):
 
     def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
         """What a report says of the search: a filter that nothing passes, what an index misses."""
-        problem = filter_problem(store, self.parsed_filters())
-        notes = [] if problem is None else [f"Warning: {problem}"]
+        if problem := filter_problem(store, self.parsed_filters()):
+            raise ConfigError(f"{problem}. Nothing could be retrieved")
+        notes: list[str] = []
         dense = dense_of(strategy)
         if dense is not None and exactly(dense) is not None and store.count() > 1:
             notes.append(str(check_index(store, queries=_CHECKED, effort=dense.effort)))
@@ -185,7 +186,8 @@ class StoreRetrieval(RetrievalStage):
                     **(strategy.identity if isinstance(strategy, HybridStrategy) else {}),
                     "filters": None if filters is None else filters_to_json(filters),
                     "native_filter": self.native_filter,
-                    "store": collection.address,
+                    # What lies on a disk counts by its content, wherever that is.
+                    "store": collection.address if content is None else "",
                     "collection": collection.name,
                     "rows": collection.count(),
                     **({} if content is None else {"content": content}),

@@ -81,13 +81,18 @@ class Collection:
         info = self.store.info()
         return IndexIdentity.from_json(info.identity, collection=info.name)
 
+    @property
+    def has_vectors(self) -> bool:
+        return self.identity.embedder_name != NO_EMBEDDER
+
     @cached_property
     def _dense(self) -> DenseStrategy:
         made, embedder = self.identity, self.given
-        if made.embedder_name == NO_EMBEDDER:
+        if not self.has_vectors:
             raise ConfigError(
                 f"the collection '{self.store.name}' was indexed with no embedder: search it by "
-                "words (sparse), or index the corpus with an embedder under another name"
+                "words (--strategy sparse, in a pipeline 'type: sparse'), or index the corpus with "
+                "an embedder under another name"
             )
         if embedder is None:
             embedder = open_embedder(made.embedder_name, **made.embedder_settings)

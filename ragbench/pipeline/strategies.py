@@ -171,7 +171,11 @@ def exactly(strategy: Strategy) -> Strategy | None:
 
 
 def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | None:
-    """What is wrong with a filter that lets no chunk of a collection pass; None where some do."""
+    """What is wrong with a filter that lets no chunk of a collection pass; None where some do.
+
+    Raises:
+        ConfigError: no chunk has a field of its.
+    """
     import numpy as np
 
     if filters is None:
@@ -186,7 +190,7 @@ def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | 
         return "the filter lets no chunk pass: its fields are there, its values are not"
     close = get_close_matches(absent[0], known, n=1)
     meant = f" Did you mean '{close[0]}'?" if close else ""
-    return (
+    raise ConfigError(
         f"the filter lets no chunk pass: no chunk that was looked at has a field "
         f"'{shortened_line(absent[0])}'.{meant} There are: {listed(known) or 'none'}"
     )

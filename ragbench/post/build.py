@@ -74,21 +74,17 @@ _GIVEN: Mapping[Any, str] = {
 """Fields that no file can hold, and what is needed for them."""
 
 
-def listed(registry: Registry) -> list[dict[str, Any]]:
-    """Each operator or reranker: its summary, what it needs, and the schema of its settings."""
-    found: list[dict[str, Any]] = []
-    for name in registry.targets():
-        target: Any = registry.load(name)
-        hints = typing.get_type_hints(target) if isinstance(target, type) else {}
-        given = [_GIVEN[hint] for hint in hints.values() if hint in _GIVEN]
-        one = {
-            "name": name,
-            "summary": summary_of(target),
-            "needs": [*getattr(target, "NEEDS", ()), *given],
-            "settings": schema_of_settings(target, WRITTEN),
-        }
-        found.append(one)
-    return found
+def described(registry: Registry, name: str) -> dict[str, Any]:
+    """An operator or reranker: its summary, what it needs, and the schema of its settings."""
+    target: Any = registry.load(name)
+    hints = typing.get_type_hints(target) if isinstance(target, type) else {}
+    given = [_GIVEN[hint] for hint in hints.values() if hint in _GIVEN]
+    return {
+        "name": name,
+        "summary": summary_of(target),
+        "needs": [*getattr(target, "NEEDS", ()), *given],
+        "settings": schema_of_settings(target, WRITTEN),
+    }
 
 
 RERANKERS = Registry(
@@ -123,7 +119,7 @@ def build_reranker(
             ``file.py:Class`` or ``package.module:Class`` is a reranker of the user's. A `Reranker`
             is returned as it is.
         chat: the language model for rerankers that ask one.
-        folder: where the files and modules of users' rerankers are looked for.
+        folder: what paths, files and modules that it names are relative to.
 
     Raises:
         ConfigError: the name or a setting does not exist (the message lists those that do), a
@@ -156,7 +152,7 @@ class Resources:
     chat: ChatModel | None = None
     """A language model."""
     folder: Path = Path()
-    """Where the files and modules of users' operators and rerankers are looked for."""
+    """What paths, files and modules that operators name are relative to; of a file, its folder."""
 
 
 def build_operator(given: object, resources: Resources | None = None) -> Operator:
@@ -195,7 +191,8 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
         name = _name(action, settings)
         settings = _with_reranker(settings) if name == "rerank" else settings
         made = _makers(name, resources)
-        built = from_settings(OPERATORS.load(name), settings, where=name, made=made)
+        target = OPERATORS.load(name)
+        built = from_settings(target, settings, where=name, made=made, folder=resources.folder)
     if not isinstance(built, Operator):
         raise ConfigError(f"'{name}' is not an operator: it lacks a name or apply()")
     return built
@@ -246,11 +243,6 @@ def _makers(name: str, resources: Resources) -> Makers:
             raise ConfigError(f"{name} {lacking}")
         return held
 
-    def counter(value: object) -> TokenCounter:
-        if not isinstance(value, str):
-            raise ConfigError(f"{name}: counter must be a text, not {value!r}")
-        return token_counter(value)
-
     asks = "asks where the chunks came from, and nothing here has the method"
     wanted: tuple[tuple[str, Any, str], ...] = (
         ("service", ChunkSearch, f"{asks} search(query, top_k)"),
@@ -262,9 +254,21 @@ def _makers(name: str, resources: Resources) -> Makers:
         for setting, kind, lacking in wanted
     }
     rerankers = partial(build_reranker, chat=resources.chat, folder=resources.folder)
-    return {**made, TokenCounter: counter, Reranker: rerankers}
+    return {**made, **counter_makers(name, resources.folder), Reranker: rerankers}
 
 
+def counter_makers(where: str, folder: Path) -> Makers:
+    """What makes the token counters that a file in a folder names."""
+
+    def counter(value: object) -> TokenCounter:
+        if not isinstance(value, str):
+            raise ConfigError(f"{where}: counter must be a text, not {value!r}")
+        return token_counter(value, folder)
+
+    return {TokenCounter: counter}
+
+
+_DASH = "operators are a list: put '- ' before each"
 _OF_STAGE = ("operators", "on_error", "score_field", "now")
 _SHARED: Mapping[str, tuple[type, ...]] = {
     "service": (ChunkSearch, ChunkNeighbours),
@@ -284,8 +288,11 @@ class Variant:
 def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostRetrieval:
     """Reads a stage from a YAML file."""
     reading = SettingsFile(file=read_yaml(path))
+    if "action" in reading.mapping(()):
+        reading.wrong((), f"{_DASH}, below the key 'operators'")
+        reading.finish()
     top = reading.mapping((), (*_OF_STAGE, *_SHARED))
-    stage = _stage(reading, (), top, _resources(reading, top, resources or Resources()))
+    stage = _stage(reading, (), top, _resources(reading, top, resources))
     reading.finish()
     return stage
 
@@ -294,7 +301,7 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
     """Reads several stages from a YAML file: a list ``variants``, each with a ``name``."""
     reading = SettingsFile(file=read_yaml(path))
     top = reading.mapping((), ("variants", *_SHARED))
-    resources = _resources(reading, top, resources or Resources())
+    resources = _resources(reading, top, resources)
     variants: dict[str, Variant] = {}
     for position, _ in enumerate(reading.items(("variants",))):
         place = ("variants", position)
@@ -314,7 +321,7 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
 
 def read_stage(reading: SettingsFile, place: Place, resources: Resources) -> PostRetrieval:
     """Reads a stage out of a file that holds other things too: a mapping, or the operators."""
-    if isinstance(reading.at(place), list):
+    if isinstance(reading.at(place), list) or "action" in reading.mapping(place):
         return PostRetrieval(operators=_operators(reading, place, resources))
     return _stage(reading, place, reading.mapping(place, _OF_STAGE), resources)
 
@@ -340,6 +347,10 @@ def _stage(
 
 def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:
     """The operators of a list, but for those that are wrong."""
+    given = reading.at(place)
+    if isinstance(given, Mapping) and "action" in given:
+        reading.wrong(place, f"{_DASH}: '- {{action: {given['action']}, ...}}'")
+        return ()
     made = [
         reading.built((*place, position), given, partial(build_operator, given, resources))
         for position, given in enumerate(reading.items(place))
@@ -347,22 +358,23 @@ def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tup
     return tuple(one for one in made if one is not None)
 
 
-def _resources(reading: SettingsFile, top: Mapping[str, Any], given: Resources) -> Resources:
+def _resources(reading: SettingsFile, top: Mapping[str, Any], given: Resources | None) -> Resources:
     """The resources that the file names, over those that were given."""
+    folder = Path(reading.file.path).resolve().parent
     found = {
-        key: reading.built((key,), top[key], partial(_loaded, top[key], kinds))
+        key: reading.built((key,), top[key], partial(_loaded, top[key], kinds, folder))
         for key, kinds in _SHARED.items()
         if top.get(key) is not None
     }
     named: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
-    return replace(given, **named)
+    return replace(given or Resources(), folder=folder, **named)
 
 
-def _loaded(spec: object, kinds: tuple[type, ...]) -> Any:
+def _loaded(spec: object, kinds: tuple[type, ...], folder: Path) -> Any:
     """What a name points at: an instance, or what a class or function without arguments gives."""
     if not isinstance(spec, str):
         raise ConfigError(f"expected package.module:attribute, found {shown(spec)}")
-    target = load_target(spec)
+    target = load_target(spec, search_path=folder)
     if isinstance(target, type) or (callable(target) and not isinstance(target, kinds)):
         try:
             target = target()

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ragbench.core.chunk import Chunk
@@ -252,6 +254,15 @@ class WordWriter(Writer, Protocol):
         ...
 
 
+_LEAST_FREE = 1 << 20
+
+
+def _is_full(address: str) -> bool:
+    """Whether the disk is full that an address names a folder of."""
+    path = Path(address.partition(":")[2])
+    return "://" not in address and path.exists() and disk_usage(path).free < _LEAST_FREE
+
+
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
     """Makes what an engine raises a `StoreError` of one line."""
@@ -261,7 +272,9 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
         raise
     except failures as error:
         problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
-        if _UNREACHABLE.search(problem):
+        if _is_full(address):
+            problem = f"the disk is full ({problem})"
+        elif _UNREACHABLE.search(problem):
             problem = f"cannot be reached: is it running, and is the address right? ({problem})"
         raise StoreError(f"{address}: {problem}") from error
 

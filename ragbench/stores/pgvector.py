@@ -38,6 +38,8 @@ from ragbench.stores.record import StoredChunk, plain
 
 _INFOS = "ragbench_collections"
 _TIMEOUT = 15
+_MAKING = 0x72616762
+"""The number of the lock that makes collections one after the other."""
 _COLUMNS = {
     "chunk_id": "text",
     "document_id": "text",
@@ -125,20 +127,13 @@ class PgvectorDatabase(WritableDatabase[Any]):
         return [row[0] for row in connection.execute(f"SELECT name FROM {_INFOS}").fetchall()]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """An empty table, and its entry, in one transaction."""
-        try:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        except require("psycopg", extra="pgvector").Error as error:
-            raise StoreError(
-                f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
-                "install it on the server, then run CREATE EXTENSION vector as a superuser"
-            ) from error
-        connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
-        )
-        require("pgvector.psycopg", extra="pgvector").register_vector(connection)
-        table = _table(info.name)
+        """An empty table and its entry in one transaction; of two at once the second is refused."""
         with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+            self._prepare(connection)
+            if info.name in self.names(connection):
+                raise StoreError(f"{self.address}: there is a collection '{info.name}' already")
+            table = _table(info.name)
             connection.execute(
                 f'CREATE TABLE {table} (chunk_id text COLLATE "C" PRIMARY KEY, '
                 'document_id text, text text NOT NULL, "start" int8, "end" int8, '
@@ -153,6 +148,20 @@ class PgvectorDatabase(WritableDatabase[Any]):
             connection.execute(
                 f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info))
             )
+
+    def _prepare(self, connection: Any) -> None:
+        """What all collections need."""
+        try:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except require("psycopg", extra="pgvector").Error as error:
+            raise StoreError(
+                f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
+                "install it on the server, then run CREATE EXTENSION vector as a superuser"
+            ) from error
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
+        )
+        require("pgvector.psycopg", extra="pgvector").register_vector(connection)
 
     def attach(self, connection: Any, name: str) -> OwnTable | None:
         if name in self.names(connection):

@@ -15,9 +15,11 @@ addresses begin with, and a callable that takes the whole address and gives a
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ragbench.errors import ConfigError
+from ragbench.io.paths import beside
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
 
@@ -46,6 +48,16 @@ FOREIGN_STORES = Registry(
         "qdrant": "ragbench.stores.qdrant_embedded:open_foreign_qdrant",
     },
 )
+
+
+_ON_DISK = ("chroma", "memory", "milvus", "qdrant")
+"""Engines whose addresses end with a path."""
+
+
+def placed_address(address: str, folder: Path) -> str:
+    """An address as a file in a folder has it: a path in it is relative to that file."""
+    engine, _, path = address.partition(":")
+    return f"{engine}:{beside(folder, path)}" if path and engine in _ON_DISK else address
 
 
 def is_read_only(address: str) -> bool:

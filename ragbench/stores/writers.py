@@ -19,6 +19,13 @@ from ragbench.errors import StoreError
 _LOCK = ".ragbench.lock"
 
 
+def being_written(address: str) -> StoreError:
+    return StoreError(
+        f"{address}: another 'ragbench index' is writing there: wait until it is done, and run the "
+        "same command again"
+    )
+
+
 @contextmanager
 def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> Generator[None]:
     """Keeps other indexings out of a store's folder, which is made where there is none.
@@ -34,10 +41,7 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=patience)
     except Timeout as error:
-        raise StoreError(
-            f"{address}: another 'ragbench index' is writing there: wait until it is done, and run "
-            "the same command again"
-        ) from error
+        raise being_written(address) from error
     except OSError as error:
         lock.release()
         raise StoreError(f"{address}: cannot be written: {error.strerror}") from error

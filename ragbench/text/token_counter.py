@@ -112,14 +112,15 @@ class ModelCounter:
         return len(self.tokens(text))
 
 
-def token_counter(spec: str) -> TokenCounter:
+def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:
+    """A counter by its name; the path in it is relative to the folder."""
     kind, _, rest = spec.partition(":")
     if kind == "approximate" and not rest:
         return APPROXIMATE
     if kind == "tiktoken" and rest:
         return _of_tiktoken(rest)
     if kind == "tokenizers" and rest:
-        return _of_file(Path(rest))
+        return _of_file(folder / Path(rest).expanduser())
     raise ConfigError(
         f"unknown token counter '{spec}'. Known: approximate, tiktoken:ENCODING (such as "
         "tiktoken:cl100k_base), tokenizers:PATH of a tokenizer.json"

@@ -7,6 +7,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -17,8 +18,10 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, cast
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, RunError
 from ragbench.plugins import require
+
+_CONTINUE = "What is finished is stored: the same command continues, on this or another --engine"
 
 Make = Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]
 """Makes what a worker calls: one value per item of a batch. A function of a module, or a partial of
@@ -63,6 +66,8 @@ class Engine:
     capacity: int = 2
     """Batches that a worker is given at a time: enough that it is never idle."""
     batch: int = 16
+    check: Callable[[], None] = lambda: None
+    """Raises when no worker can ever work again; called while none of them gives anything."""
     fewest: int | None = 0
     """Batches that must wait before workers are worth their start. None starts none ever: all is
     called in this thread."""
@@ -192,10 +197,49 @@ def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
             signal.signal(signal.SIGTERM, before)
     try:
         count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        yield Engine(start=partial(_start_actor, ray), count=count)
+        check = _ClusterCheck(ray)
+        yield Engine(start=partial(_start_actor, ray), count=count, check=check)
     finally:
         if not was_there:
             ray.shutdown()
+
+
+_ANSWER = 5.0
+"""Seconds in which a cluster says which nodes it has."""
+_NEW_NODE = 600.0
+"""Seconds that a cluster without a processor is given to get one, as an autoscaler does."""
+
+
+class _ClusterCheck:
+    """Ray waits for ever for a cluster that has ended."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._since: float | None = None
+        """When there was no processor first."""
+
+    def __call__(self) -> None:
+        alive = [node for node in self._nodes() if node["Alive"]]
+        if not alive:
+            raise RunError(f"Ray's nodes have ended, perhaps for lack of memory. {_CONTINUE}")
+        if any(node["Resources"].get("CPU") for node in alive):
+            self._since = None
+            return
+        self._since = self._since or time.monotonic()
+        if time.monotonic() - self._since > _NEW_NODE:
+            raise RunError(f"no node of Ray has had a processor for 10 minutes. {_CONTINUE}")
+
+    def _nodes(self) -> Sequence[Any]:
+        found: list[Any] = []
+
+        def ask() -> None:
+            with suppress(Exception):
+                found.extend(self._ray.nodes())
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(_ANSWER)
+        return found
 
 
 def _start_actor(ray: Any, make: Make) -> Worker:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ragbench.errors import RunError
+from ragbench.errors import RunError, warn
 from ragbench.workers.engines import Engine, Worker, WorkerLostError
 
 AnyT = TypeVar("AnyT")
@@ -24,12 +24,16 @@ ValueT = TypeVar("ValueT")
 
 _HEAVIEST = 1 << 20
 """A batch ends early that weighs more: memory must not depend on what an item holds."""
+_QUIET = 5.0
+"""Seconds without a result after which the engine is looked at."""
 _LOSSES = 3
 """Workers that a single item may take down before it is given up."""
 _LOST = (
     "a worker process ended without a result, perhaps for lack of memory. Try again with fewer "
     "--workers"
 )
+
+_REPLACED = "a worker ended and is replaced; what it had in hand is computed again"
 
 Map = Callable[[Sequence[ItemT]], Sequence[ValueT]]
 """One value per item of a batch."""
@@ -244,7 +248,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         """Waits for something to be through, and takes in all that is."""
         self._feed()
         desks = {future: desk for desk in self._desks for future in desk.futures}
-        for future in wait(desks, return_when=FIRST_COMPLETED).done:
+        done = wait(desks, timeout=_QUIET, return_when=FIRST_COMPLETED).done
+        if not done:
+            self._engine.check()
+        for future in done:
             desk = desks[future]
             if future not in desk.futures:  # lost with its worker, a moment ago
                 continue
@@ -277,6 +284,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 batch.error = RunError(_LOST)
             self._waiting.clear()
         else:
+            warn(_REPLACED)
             for batch in reversed(had):
                 self._again(batch)
         new = self._desk()

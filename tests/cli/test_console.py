@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 
 import pytest
 
@@ -25,6 +26,16 @@ def test_a_line_every_half_minute() -> None:
         "retrieve 300/1,000 (3 failed)",
         "generate 20/1,000 (2 failed, 10 from before)",
     ]
+
+
+def test_calls_that_hang_end_with_the_first_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends it kills soon; Ctrl-C has to come twice."""
+    monkeypatch.setattr(console, "_LAST_MOMENT", 0.0)
+    with pytest.raises(KeyboardInterrupt), console.stop_on_signal() as stopped:
+        assert not stopped()
+        signal.raise_signal(signal.SIGTERM)
+        assert stopped()
+        threading.Event().wait(60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -77,9 +77,34 @@ def test_collections_are_listed_and_dropped(indexed: Ragbench) -> None:
 
 
 def test_a_filter_that_nothing_passes_is_reported(indexed: Ragbench) -> None:
-    done = indexed("search", *STORE, "paid leave", "--filter", "nowhere=1")
+    done = indexed("search", *STORE, "paid leave", "--filter", "document_id=x")
     assert (done.code, done.out) == (0, "Nothing found.\n")
-    assert "Warning: the filter lets no chunk pass: no chunk that was looked at has" in done.err
+    assert "Warning: the filter lets no chunk pass: its fields are there" in done.err
+    misspelt = indexed("search", *STORE, "paid leave", "--filter", "document_ids=desk")
+    assert (misspelt.code, misspelt.out) == (2, "")
+    assert "looked at has a field 'document_ids'. Did you mean 'document_id'?" in misspelt.err
+
+
+def test_a_pipeline_whose_filter_nothing_passes_is_refused(indexed: Ragbench) -> None:
+    """All figures would be 0."""
+    for wanted, why in (
+        ("yaer: 3", "no chunk that was looked at has a field 'yaer'"),
+        ("document_id: x", "its values are not. Nothing could be retrieved"),
+    ):
+        text = "indexing: {corpus: office}\nretrieval: {type: sparse, filters: {" + wanted + "}}"
+        Path("filtered.yaml").write_text(text, "utf-8")
+        Path("cases.jsonl").write_text('{"query": "When is the desk open?"}\n', "utf-8")
+        done = indexed("eval", "cases.jsonl", "--pipeline", "filtered.yaml", "--out", "filtered")
+        assert done.code == 2 and why in done.err
+
+
+def test_a_collection_without_vectors_is_searched_by_words(indexed: Ragbench) -> None:
+    assert indexed("index", "office", "--store", "memory:bare", "--embedder", "none").code == 0
+    done = indexed("search", "--store", "memory:bare", "When is the desk open?", "-k", "1")
+    assert done.code == 0 and done.out.startswith("1. ")
+    assert "searched by words (sparse): the collection was indexed with no embedder" in done.err
+    asked = ("search", "--store", "memory:bare", "desk", "--strategy", "hybrid")
+    assert "search it by words (--strategy sparse" in indexed(*asked).err
 
 
 def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:

@@ -73,7 +73,6 @@ EVAL = {
     "office --pipeline rag.yaml --post-retrieval x": "--post-retrieval and --pipeline cannot be",
     "office --pipeline rag.yaml --corpus office": "rag.yaml names its corpus",
     "office --post-retrieval stage.yaml": "no model is named",
-    "office --workers 2": "--workers needs --engine",
     "office --rag rags.py:Plain --rag-repeats 0": "--rag-repeats",
     "office --rag rags.py:Plain --rag-repeats 21": "give 1 to 20",
     "office --rag rags.py:Plain --rag-repeats 2 --dry-run": "--dry-run",

@@ -81,13 +81,25 @@ def test_every_name_is_listed_with_its_summary_and_settings(ragbench: Ragbench, 
     margin = len(out) - len(out.lstrip())
     names = [line.split()[0] for line in out.splitlines() if line[margin : margin + 1].strip()]
     assert names == LISTED[kind]
-    for one in data:
-        for name in one.get("settings", {}).get("properties", {}):
-            assert f" {name} " in flat
+    assert all(" ".join(one["summary"].replace("`", "").split()) in flat for one in data)
+
+
+@pytest.mark.parametrize("kind", ["operators", "rerankers"])
+def test_an_operator_is_explained_with_every_setting(ragbench: Ragbench, kind: str) -> None:
+    for one in json.loads(ragbench("show", kind, "--json").out):
+        name = one["name"]
+        flat = " ".join(ragbench("show", "operator", name).out.split())
+        assert flat.startswith(name if kind == "operators" else f"rerank.{name}")
+        assert all(f" {setting} " in flat for setting in one["settings"].get("properties", {}))
+        assert json.loads(ragbench("show", "operator", name, "--json").out) == one
 
 
 def test_a_setting_is_listed_with_its_type_and_default(ragbench: Ragbench) -> None:
-    flat = " ".join(ragbench("show", "rerankers").out.split())
-    assert "query_weight number (default 0.5)." in flat
-    assert "needs extra onnx" in flat
-    assert "url text (required)." in flat
+    def explained(name: str) -> str:
+        return " ".join(ragbench("show", "operator", name).out.split())
+
+    assert "query_weight number (default 0.5)." in explained("rerank.feedback")
+    assert "needs extra onnx" in explained("cross_encoder")
+    assert "url text (required)." in explained("http")
+    unknown = ragbench("show", "operator", "filter.topk")
+    assert unknown.code == 2 and "Did you mean 'filter.top_k'? Known: " in unknown.err

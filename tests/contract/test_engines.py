@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,9 +25,11 @@ from unittest import mock
 import pytest
 
 from ragbench import Document, index, open_embedder, open_store
-from ragbench.errors import ConfigError, RunError
+from ragbench.errors import ConfigError, RagbenchWarning, RunError
 from ragbench.io.dumps.pieces import SplitDump
 from ragbench.stages import far_dump
+from ragbench.workers import engines
+from ragbench.workers import pool as pool_module
 from ragbench.workers.engines import (
     Engine,
     check_engine,
@@ -233,7 +236,52 @@ def test_a_worker_that_dies_while_all_is_stopped_is_no_error(apart: Engine) -> N
     assert found == []
 
 
+def test_a_worker_that_is_replaced_is_said(tmp_path: Path) -> None:
+    with pytest.warns(RagbenchWarning, match="a worker ended and is replaced; what it had in hand"):
+        mapped(partial(dying_once, 3, tmp_path), range(40), process_engine(2), batch=4)
+
+
 # --- of one engine
+
+
+class Cluster:
+    """What the check of a cluster reads of Ray."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = iter(answers)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        found: Any = next(self.answers)
+        if isinstance(found, Exception):
+            raise found
+        return [{"Alive": alive, "Resources": {"CPU": cpus}} for alive, cpus in found]
+
+
+@pytest.mark.parametrize("answer", [[(False, 4.0)], [], RuntimeError("the head has ended")])
+def test_a_cluster_that_has_ended_ends_the_run(
+    answer: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray itself waits for ever."""
+    monkeypatch.setattr(pool_module, "_QUIET", 0.01)
+    check = engines._ClusterCheck(Cluster([(True, 4.0)], answer))
+
+    def start(_: object) -> engines.Worker:
+        return engines.Worker(call=lambda _: Future(), close=lambda: None)
+
+    silent = Engine(start=start, check=check)
+    with pytest.raises(RunError, match=r"nodes have ended, .* the same command continues"):
+        mapped(squares, range(40), silent, batch=4)
+
+
+def test_a_cluster_may_wait_for_a_node_of_its_autoscaler(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([100.0, 100.0, 699.0, 800.0, 800.0, 1401.0])
+    monkeypatch.setattr(engines.time, "monotonic", lambda: next(now))
+    idle, busy = [(True, 0.0)], [(True, 0.0), (True, 8.0), (False, 8.0)]
+    check = engines._ClusterCheck(Cluster(idle, idle, busy, idle, idle))
+    for _ in range(4):
+        check()
+    with pytest.raises(RunError, match="had a processor for 10 minutes"):
+        check()
 
 
 @pytest.mark.parametrize(
@@ -414,9 +462,8 @@ def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
     assert f"{row} 1 | last |" in said
 
 
-def test_workers_need_an_engine(cases: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["eval", cases, "--rag", "counting.py:Counting", "--workers", "2"]) == 2
-    assert "--workers needs --engine processes or --engine ray" in capsys.readouterr().err
+def test_a_script_may_name_workers_for_every_engine(cases: str) -> None:
+    assert evaluated(cases, "local", "--workers", "2") == evaluated(cases, "local")
 
 
 # --- an index whose texts are embedded by workers

@@ -84,8 +84,6 @@ def _check(asked: EvalOptions) -> None:
     share = asking.max_error_rate
     if share is not None and not 0 <= share <= 1:
         refusals.append(f"--max-error-rate must be between 0 and 1, not {share:g}")
-    if asking.on.engine == "local" and asking.on.workers is not None:
-        refusals.append("--workers needs --engine processes or --engine ray")
     if measuring.validate is None:
         refusals += [
             f"{name} is for a validator: name one with --validate"

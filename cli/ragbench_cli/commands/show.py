@@ -271,13 +271,26 @@ def _unmarked(text: str) -> str:
     return text.replace("`", "")
 
 
+def _operator_names(typed: str) -> list[str]:
+    return [name for name in _post_retrieval() if name.startswith(typed)]
+
+
+def _post_retrieval() -> dict[str, Registry]:
+    """The operators, and the rerankers as types of ``rerank``, by name."""
+    from ragbench.post.build import OPERATORS, RERANKERS
+
+    found = {name: OPERATORS for name in OPERATORS.targets()}
+    return found | {f"rerank.{name}": RERANKERS for name in RERANKERS.targets()}
+
+
 @app.command("operators")
 def operators(json: JsonOption = False) -> None:
-    """List the operators of post-retrieval with their settings.
+    """List the operators of post-retrieval. show operator NAME has their settings.
 
     \b
-    Example:
+    Examples:
       ragbench show operators
+      ragbench show operators --json
     """
     from ragbench.post.build import OPERATORS
 
@@ -286,35 +299,69 @@ def operators(json: JsonOption = False) -> None:
 
 @app.command("rerankers")
 def rerankers(json: JsonOption = False) -> None:
-    """List the rerankers with their settings.
+    """List the rerankers. show operator rerank.NAME has their settings.
 
     \b
-    Example:
+    Examples:
       ragbench show rerankers
+      ragbench show rerankers --json
     """
     from ragbench.post.build import RERANKERS
 
     _show_listed(RERANKERS, json=json)
 
 
+@app.command("operator")
+def operator(
+    name: Annotated[
+        str,
+        argument(
+            metavar="NAME",
+            help="An operator or a reranker, such as filter.top_k or rerank.lexical.",
+            complete=_operator_names,
+        ),
+    ],
+    json: JsonOption = False,
+) -> None:
+    """Explain an operator or a reranker, with its settings.
+
+    \b
+    Examples:
+      ragbench show operator filter.top_k
+      ragbench show operator rerank.lexical
+    """
+    from ragbench.errors import ConfigError
+    from ragbench.io.settings import listed_names
+    from ragbench.post.build import described
+
+    known = _post_retrieval()
+    # Rerankers are known by their own names, too.
+    wanted = name if name in known else f"rerank.{name}"
+    if wanted not in known:
+        raise ConfigError(f"unknown operator '{name}'.{listed_names(name, sorted(known))}")
+    registry = known[wanted]
+    own = wanted.removeprefix("rerank.") if registry.kind == "rerankers" else wanted
+    _print(one := described(registry, own), _explained({**one, "name": wanted}), json=json)
+
+
 def _show_listed(registry: Registry, *, json: bool) -> None:
-    from ragbench.post.build import listed
+    from ragbench.post.build import described
+
+    known = [described(registry, name) for name in registry.targets()]
+    _print(known, _entries((one["name"], _unmarked(one["summary"])) for one in known), json=json)
+
+
+def _explained(one: dict[str, Any]) -> Iterator[str]:
     from ragbench_cli.tables import entry
 
-    known = listed(registry)
-
-    def lines() -> Iterator[str]:
-        for one in known:
-            schema = one["settings"]
-            needed = schema.get("required", ())
-            yield entry(one["name"], _unmarked(one["summary"]), indent=0)
-            yield from _entries([("needs", ", ".join(one["needs"]))] if one["needs"] else [])
-            yield from _entries(
-                (name, _setting_text(setting, needed=name in needed))
-                for name, setting in schema.get("properties", {}).items()
-            )
-
-    _print(known, lines(), json=json)
+    schema = one["settings"]
+    needed = schema.get("required", ())
+    yield entry(one["name"], _unmarked(one["summary"]), indent=0)
+    yield from _entries([("needs", ", ".join(one["needs"]))] if one["needs"] else [])
+    yield from _entries(
+        (name, _setting_text(setting, needed=name in needed))
+        for name, setting in schema.get("properties", {}).items()
+    )
 
 
 def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:

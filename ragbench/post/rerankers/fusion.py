@@ -77,7 +77,7 @@ class FusionReranker(Checked):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinearFusionReranker(FusionReranker):
-    """Sum over rerankers of weight * score, each list normalised among the candidates first.
+    """Weighted mean of the rerankers' scores, each list normalised among the candidates first.
 
     Unlike ranks, scores keep how far the candidates lie apart (Bruch, Gai and Ingber 2023, "An
     Analysis of Fusion Functions for Hybrid Retrieval").

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError
+from ragbench.io.paths import FilePath
 from ragbench.io.read import read_documents
 from ragbench.post.compress import inverse_frequency
 from ragbench.post.operator import Checked, NotNegative, Positive, Query, Share, Weight
@@ -114,7 +115,7 @@ class LexicalReranker(Checked):
     """How much long chunks are held down, in [0, 1]."""
     title_weight: NotNegative = 2
     """How often ``metadata["title"]`` counts as text of the chunk; 0 leaves it out."""
-    corpus: str | None = None
+    corpus: FilePath | None = None
     """A file or folder of all documents: a token's weight is then ln(1 + (N - n + 0.5) / (n + 0.5))
     with n of the corpus's N documents holding it."""
 
@@ -176,7 +177,7 @@ class FeedbackReranker(Checked):
     """The share of the query in the widened one, in [0, 1]."""
     terms: Positive = 30
     """With ``words``: how many words are added, at least 1."""
-    corpus: str | None = None
+    corpus: FilePath | None = None
     """With ``words``: a file or folder of all documents, for how rare a word is; among the
     candidates alone when not given, which means little behind a search for the same words."""
     embedding_field: str = FIELD

@@ -14,6 +14,7 @@ from msgspec import Meta
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
+from ragbench.io.paths import ModelPath
 from ragbench.post.compress import QueryWords
 from ragbench.post.operator import Checked, NotNegative, Positive, Query
 from ragbench.post.rerank import NotedScores, shown_texts
@@ -84,7 +85,7 @@ class CrossEncoderReranker(Checked):
 
     NEEDS: ClassVar[tuple[str, ...]] = ("extra onnx",)
 
-    model: str
+    model: ModelPath
     """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
     file: str | None = None
     """The ONNX file's path in there; None tries model.onnx, onnx/model.onnx and the quantised."""

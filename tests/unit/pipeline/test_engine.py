@@ -93,17 +93,13 @@ def test_function_words_alone_are_no_match() -> None:
     assert set(ids(alone)) == {"rent", "fee", "dog"}, "a query of nothing else is taken as it is"
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        ({"year": 1999}, "its fields are there, its values are not"),
-        ({"yaer": 2023}, "Did you mean 'year'? There are: kind, year"),
-    ],
-)
-def test_a_filter_that_nothing_passes_says_why(given: dict[str, Any], why: str) -> None:
+def test_a_filter_that_nothing_passes_says_why() -> None:
     with database(CHUNKS).open("kb") as store:
         assert filter_problem(store, parse_filters({"year": 2023})) is None
-        assert str(filter_problem(store, parse_filters(given))).endswith(why)
+        why = "its fields are there, its values are not"
+        assert str(filter_problem(store, parse_filters({"year": 1999}))).endswith(why)
+        with pytest.raises(ConfigError, match=r"Did you mean 'year'\? There are: kind, year"):
+            filter_problem(store, parse_filters({"yaer": 2023}))
 
 
 def test_a_hybrid_search_keeps_what_each_leg_says() -> None:

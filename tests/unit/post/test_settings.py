@@ -17,7 +17,7 @@ from ragbench.post.build import (
     OPERATORS,
     RERANKERS,
     Resources,
-    listed,
+    described,
     load_post_retrieval,
     load_variants,
 )
@@ -106,6 +106,14 @@ def test_what_is_no_stage_and_no_variants_is_refused(
     tmp_path: Path, load: object, text: str
 ) -> None:
     assert problems(saved(tmp_path, text), load)
+
+
+@pytest.mark.parametrize(
+    "text", ["{action: rerank, type: lexical}", "operators: {action: rerank, type: lexical}"]
+)
+def test_an_operator_without_its_dash_gets_it_proposed(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DataError, match="operators are a list: put '- ' before each"):
+        load_post_retrieval(saved(tmp_path, text))
 
 
 def test_a_model_that_a_file_names_and_that_is_none_is_reported(
@@ -350,7 +358,7 @@ def test_it_stands_in_files_of_post_retrieval_variants_and_pipelines(here: Path)
 
 @pytest.mark.parametrize("registry", [OPERATORS, RERANKERS])
 def test_everything_is_listed_with_a_meaning(registry: Registry) -> None:
-    for one in listed(registry):
+    for one in [described(registry, name) for name in registry.targets()]:
         assert one["summary"].endswith("."), one["name"]
         settings = one["settings"].get("properties", {})
         assert [name for name, setting in settings.items() if not setting["description"]] == []
