@@ -240,7 +240,7 @@ class Journal:
             (number,) = self._db.execute(query, row[:1]).fetchone()
             for stage, outcome in recorded.items():
                 encoded = encode_outcome(stage, outcome)
-                texts += encoded.pairs
+                texts += [(key, hidden(text)) for key, text in encoded.pairs]
                 stored = StoredOutcome.of(RECORDED, outcome, Known.RECORDED, encoded)
                 rows.append(stored.row(number, stage, 0, 0))
         self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
