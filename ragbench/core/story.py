@@ -73,8 +73,7 @@ class JudgedSentence:
     """A sentence of an answer with the claims that a judge found in it."""
 
     text: str | None
-    """As it stands in the answer, or the whole answer where it was judged as one; None for claims
-    that are of no one sentence."""
+    """As it stands in the answer; None for claims that are of no one sentence."""
     verdict: str
     """That of its claims where they agree; else ``"partially supported"``."""
     claims: tuple[JudgedClaim, ...]

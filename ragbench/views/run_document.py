@@ -360,6 +360,11 @@ def _of(line: JudgeLine) -> Iterator[str]:
             f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
             f"stand in no context ({line.fabricated_rate:.1%})"
         )
+    if line.unproved_sentences:
+        yield (
+            f"{line.metric}: of {line.sentences:,} sentences that the judge calls supported, "
+            f"{line.unproved_sentences:,} are unproved and in no score: no quote says the same"
+        )
     if line.not_sent:
         names = ", ".join(line.not_sent)
         yield f"{line.metric}: the endpoint refuses {names}; the judge was asked without"
