@@ -91,6 +91,14 @@ class JudgedAnswer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerNote:
+    """What is wrong with a sentence of an answer, seen without a judge."""
+
+    sentence: str
+    problem: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseStory:
     """One case, from its question to its answer."""
 
@@ -112,6 +120,9 @@ class CaseStory:
     supported: tuple[JudgedAnswer, ...] = ()
     """What judges said of the answer's claims, a judge and metric each: of several repetitions the
     first; empty where none judged them."""
+    notes: tuple[AnswerNote, ...] = ()
+    """Numbers of the answer that stand in no chunk, and citations that point nowhere or elsewhere;
+    empty where no such metric was measured."""
     confidence: float | None = None
     """How sure the system was of its answer, in [0, 1]; None when it did not say."""
     metadata: tuple[tuple[str, Any], ...] = ()

@@ -85,8 +85,14 @@ def _same(said: Amount, held: Amount) -> bool:
 def numbers_of(text: str) -> Numbers:
     """The numbers and dates that a text names; those of marks and lists are none."""
     plain = _LISTED.sub(" ", MARKS.sub("", text))
-    read = wording(plain)
-    return Numbers(tuple(one for one in read.amounts if _counts(one, plain)), read.dates)
+    read = wording(_SHORT_YEAR.sub(r"\1\2-\1\3", plain))
+    dated = {part for one in read.dates for part in (one.year, one.day)}
+    amounts = (one for one in read.amounts if one.dimension or one.number not in dated)
+    return Numbers(tuple(one for one in amounts if _counts(one, plain)), read.dates)
+
+
+_SHORT_YEAR = re.compile(r"\b(1[5-9]|20)(\d\d)[-–/](\d\d)\b(?![-–/]\d)")
+"""2018-19; what goes on is a date."""
 
 
 def _counts(amount: Amount, text: str) -> bool:
@@ -97,7 +103,7 @@ def _counts(amount: Amount, text: str) -> bool:
 
 def all_numbers(texts: Iterable[str]) -> Numbers:
     """Those of several texts, spelled ones too: something may stand there in any form."""
-    read = [wording(text) for text in texts]
+    read = [wording(_SHORT_YEAR.sub(r"\1\2-\1\3", text)) for text in texts]
     return Numbers(
         tuple(amount for one in read for amount in one.amounts),
         tuple(date for one in read for date in one.dates),

@@ -20,6 +20,7 @@ from ragbench.core.story import (
     Mark,
 )
 from ragbench.core.trace import Trace
+from ragbench.metrics.citations import notes_of
 from ragbench.metrics.window import Compared
 from ragbench.pipeline.pre_retrieval import pre_retrieved
 from ragbench.post.stage import Step, steps_of, written_text
@@ -27,6 +28,7 @@ from ragbench.stages.attribution import FoundGold
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 
+_NOTED = {"numbers_supported", "citation_validity", "citation_attribution"}
 _MOST_MARKS = 50
 """Marks that a chunk is shown with."""
 
@@ -57,6 +59,9 @@ def story_of(
         supported=()
         if generated is None or shown is None
         else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
+        notes=()
+        if generated is None or shown is None or not _NOTED & {each.name for each in metrics}
+        else tuple(notes_of(case.query, generated, shown)),
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
