@@ -44,7 +44,9 @@ def told(name: str, cases: Iterable[Case]) -> None:
     """Prints how many are proved, and before: of a quote only its existence was looked at."""
     found = [lacks(*one[:2], one[2], whole=True) if one[2] else "no quote" for one in cases]
     proved = sum(one is None for one in found)
-    why = Counter("number or name" if (one or "").startswith("no quote has") else one for one in found)
+    why = Counter(
+        "number or name" if (one or "").startswith("no quote has") else one for one in found
+    )
     why.pop(None, None)
     shown = ", ".join(f"{count} {what}" for what, count in why.most_common(4))
     print(f"{name:44} {len(found):5} proved {proved / len(found):6.1%} (before 100%): {shown}")
@@ -64,6 +66,20 @@ def wice(claims: Rows, draw: random.Random) -> None:
     told("WiCE, marked, a name replaced", replaced(cases, _NAME, draw))
     negated = ((_VERB.sub(r"\1 not", text, count=1), "", got) for text, _, got in cases)
     told("WiCE, marked, denied", [one for one in negated if " not" in one[0]])
+
+
+def careless(claims: Rows) -> None:
+    """A judge that calls everything supported, and quotes the sentences that share most."""
+    said: Counter[tuple[str, bool]] = Counter()
+    for one in claims:
+        quotes = best(one["claim"], [" ".join(one["evidence"])])
+        said[one["label"], lacks(one["claim"], "", quotes, whole=True) is None] += 1
+    right, all_right = said["supported", True], said["supported", True] + said["supported", False]
+    kept = sum(count for (_, is_proved), count in said.items() if is_proved)
+    print(
+        f"WiCE, always supported: agreement {all_right / len(claims):.1%} before, "
+        f"{right / kept:.1%} of the {kept} that are proved; unproved {1 - kept / len(claims):.1%}"
+    )
 
 
 def marked(one: dict[str, Any], places: Iterable[int]) -> list[Passage]:
@@ -122,13 +138,13 @@ def best(sentence: str, texts: Iterable[str]) -> list[Passage]:
 
 
 def expertqa(claims: Rows, draw: random.Random) -> None:
-    full = [
-        one for one in claims if any(len(text.split()) >= 40 for text in one["evidence"] or ())
-    ]
+    full = [one for one in claims if any(len(text.split()) >= 40 for text in one["evidence"] or ())]
     for label in ("Complete", "Partial", "Incomplete"):
         some = [one for one in full if one["support"] == label]
         some = draw.sample(some, min(100, len(some)))
-        cases = [(one["claim"], one["question"], best(one["claim"], one["evidence"])) for one in some]
+        cases = [
+            (one["claim"], one["question"], best(one["claim"], one["evidence"])) for one in some
+        ]
         told(f"ExpertQA {label}, the nearest sentence", cases)
     cited = [(one["support"], attribution(one)) for one in full]
     for label in ("Complete", "Partial", "Incomplete"):
@@ -148,11 +164,17 @@ def swapped(claims: Rows, draw: random.Random) -> None:
     for one in (each for each in claims if each["label"] == "supported"):
         others = draw.sample([each for each in claims if each["evidence"] != one["evidence"]], 4)
         chunks = [" ".join(each["evidence"])[:4000] for each in others]
-        chunks.insert(0, " ".join(passage.quote for passage in marked(one, one["supporting_sentences"][0])))
+        chunks.insert(
+            0, " ".join(passage.quote for passage in marked(one, one["supporting_sentences"][0]))
+        )
         said = [f"{one['claim'].rstrip(' .')} [{at}]." for at in (1, draw.randrange(2, 6))]
-        good, bad = (citation_attribution(GenerationResult(s), RetrievalResult(chunks)) for s in said)
+        good, bad = (
+            citation_attribution(GenerationResult(s), RetrievalResult(chunks)) for s in said
+        )
         count, right, wrong = count + 1, right + (good == 1.0), wrong + (bad == 0.0)
-    print(f"citation_attribution, WiCE: {right} of {count} right ones pass, {wrong} wrong ones do not")
+    print(
+        f"citation_attribution, WiCE: {right} of {count} right ones pass, {wrong} wrong ones do not"
+    )
 
 
 def numbers(claims: Rows) -> None:
@@ -194,6 +216,7 @@ def main() -> None:
     draw = random.Random(0)
     claims = rows_of(data / "wice_claim_dev.jsonl")
     wice(claims, draw)
+    careless(claims)
     numbers(claims)
     swapped(claims, draw)
     expertqa(rows_of(data / "expertqa_claims_rand_test.jsonl"), draw)
