@@ -115,6 +115,13 @@ def all_numbers(texts: Iterable[str]) -> Numbers:
 _NAME = re.compile(r"(?<![\w'’-])[^\W\d_a-zß-öø-ÿ][\w’'&.-]*[\w]")
 
 
+_WITH_CAPITALS = (
+    "i monday tuesday wednesday thursday friday saturday sunday january february march april may "
+    "june july august september october november december according document doc section"
+)
+_NO_NAMES = frozenset(_WITH_CAPITALS.split())
+
+
 @lru_cache(maxsize=8192)
 def words_of(text: str) -> frozenset[str]:
     """Stems of the words that say something; numbers are told apart by `numbers_of`."""
@@ -141,7 +148,7 @@ def names_of(sentence: str) -> frozenset[str]:
     found = [match for match in _NAME.finditer(plain) if match.start() > 1 or match[0].isupper()]
     if len(found) * 2 > len(plain.split()) > 4:
         return frozenset()
-    spoken = (one[0] for one in found if one[0].lower() not in word_list("no_names"))
+    spoken = (one[0] for one in found if one[0].lower() not in _NO_NAMES)
     return frozenset(stem for name in spoken for stem in tokenise(name) if not stem[0].isdigit())
 
 
