@@ -1,9 +1,10 @@
 """Credentials, and texts without them.
 
-They are known by where they stand: environment variables and settings whose names say so, key
-files, users and passwords in URLs. `hidden` masks their values wherever they turn up, in every form
-that a writer may give them. It is called where text leaves the process, and nowhere else needs to
-think of it: by `ragbench.io.atomic`, by what the ledger stores, by the command line's streams.
+They are known by where they stand (environment variables and settings whose names say so, key
+files, users and passwords in URLs) and by their shape (`_found`). `hidden` masks their values
+wherever they turn up, in every form that a writer may give them. It is called where text leaves the
+process, and nowhere else needs to think of it: by `ragbench.io.atomic`, by what the ledger stores,
+by the command line's streams.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import cast
 
@@ -36,11 +38,22 @@ _SECRET = frozenset(
         "token",
     }
 )
+# These say so at the end of a name alone: "pass_rate", "private_notes".
+_SECRET_AT_END = frozenset(
+    {"cred", "creds", "pass", "pat", "private", "pw", "sig", "signature", "signing"}
+)
+# And at the end these do not: "api_key_file" says where it is.
+_PLACES = frozenset({"command", "env", "file", "name", "path", "variable"})
 # "key" alone may be a sort key; after one of these words it opens something.
-_KEY_OF = frozenset({"access", "account", "api", "auth", "encryption", "private", "secret"})
+_KEY_OF = frozenset(
+    {
+        *("access", "account", "admin", "api", "auth", "client", "encryption", "functions"),
+        *("master", "private", "secret", "service", "session", "shared", "signing", "storage"),
+        "subscription",
+    }
+)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
-_BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{4,}", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
@@ -51,7 +64,9 @@ def is_secret(name: str) -> bool:
         [True, True, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not _SECRET.isdisjoint(words):
+    if words and words[-1] in _PLACES:
+        return False
+    if not _SECRET.isdisjoint(words) or (words and words[-1] in _SECRET_AT_END):
         return True
     return any(first in _KEY_OF and second == "key" for first, second in pairwise(words))
 
@@ -87,8 +102,13 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
     # The longest first: one secret may be part of another.
     for secret in sorted((s for s in secrets if s), key=len, reverse=True):
         text = text.replace(secret, MASK)
-    text = _TOKEN.sub(MASK, mask_urls(hidden(text)))
-    return _BEARER.sub(lambda match: f"{match.group(1)} {MASK}", text)
+    text = mask_urls(hidden(text))
+    parts, at = list[str](), 0
+    for start, end in sorted(_found(text)):
+        if start >= at:
+            parts += (text[at:start], MASK)
+        at = max(at, end)
+    return "".join([*parts, text[at:]])
 
 
 def mask_urls(text: str) -> str:
@@ -100,15 +120,79 @@ _TOKEN = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"sk-[A-Za-z0-9_-]{8,}|"  # OpenAI, Anthropic, OpenRouter
     r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|"
-    r"xox[abprs]-[A-Za-z0-9-]{10,}|A(?:KIA|SIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|"
-    r"hf_[A-Za-z0-9]{20,}|gsk_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{20,}|"
+    r"xox[abeprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|A(?:KIA|SIA)[A-Z0-9]{16}|"
+    r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}|"
+    r"(?:hf|gsk|npm|pcsk|glsa|nvapi|lsv2)[_-][A-Za-z0-9_-]{20,}|pypi-[A-Za-z0-9_-]{20,}|"
+    r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|"
     r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
     r")"
 )
 """Forms that issuers give their keys so that they are recognised."""
+_SHAPES = (
+    _TOKEN,
+    # The body of a private key, its end missing or not, with line ends as they are or escaped.
+    re.compile(
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----((?:[A-Za-z0-9+/=:,*\s-]|\\+[nr])*?)"
+        r"(?=-----END|[^A-Za-z0-9+/=:,*\s\\-]|\Z)"
+    ),
+    # Addresses of which the path is the secret.
+    re.compile(
+        r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|"
+        r"\.webhook\.office\.com/webhookb2/|hooks\.zapier\.com/hooks/catch/)([^\s\"'<>?#\\]+)",
+        re.IGNORECASE,
+    ),
+    re.compile(r"api\.telegram\.org/bot([^\s\"'<>?#\\/]+)", re.IGNORECASE),
+    re.compile(r"[?&](?:code=([^\s&\"'<>#\\]{6,})|key=([^\s&\"'<>#\\]{16,}))", re.IGNORECASE),
+    re.compile(
+        r"\b(?:authorization|(?:set-)?cookie)\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?"
+        r"(?:(?:bearer|basic|token|apikey)\s+([^\s,;)\"'\\]+)|([^\s\"'\\][^\r\n\"'\\]{3,}))",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\b(?:Bearer|Basic)\s+([A-Za-z0-9._~+/=-]{4,})", re.IGNORECASE),
+)
+"""Each with the secret as its group, or as a whole."""
+_NAME = re.compile(r"(?<![\w.-])([A-Za-z_][\w.-]{0,63})\\*[\"']?\s{0,3}([:=])\s{0,3}")
+_VALUE = re.compile(
+    r"(\\*[\"'])((?:(?!\1)(?:\\.|[^\\\n]))*)|"
+    r"(?:(?![,&)\]}]+\s{0,3}(?:[\w.-]{1,64}\\*[\"']?\s?[:=]|$))[^\s\"'<>;\\])+"
+)
+"""``password=x``, ``"api_key": "x"``, ``x-api-key: x``, in JSON and in JSON within JSON."""
+_LONGEST_PROSE = 1024
+_NOTHING = re.compile(
+    rf"none|null|true|false|undefined|bearer|basic|[\d.,:%+-]+|{re.escape(MASK)}", re.IGNORECASE
+)
+
+
+def _found(text: str) -> Iterator[tuple[int, int]]:
+    """Where a text holds what looks like a credential."""
+    for shape in _SHAPES:
+        for match in shape.finditer(text):
+            yield match.span(match.lastindex or 0)
+    at = 0
+    while (name := _NAME.search(text, at)) is not None:
+        at = name.end()
+        if is_secret(name[1]) and (value := _VALUE.match(text, at)):
+            group = 0 if value[2] is None else 2
+            if _is_given(name[1], name[2], value[group], is_quoted=group == 2):
+                yield value.span(group)
+                at = value.end()
+            elif value.end() - at > _LONGEST_PROSE:  # "token:token:token:..."
+                at = value.end()
+
+
+def _is_given(name: str, sign: str, value: str, *, is_quoted: bool) -> bool:
+    """Whether behind a name that says so there is a credential, and no word or number."""
+    if len(value) < 4 or _NOTHING.fullmatch(value):  # eos_token=50256
+        return len(value) >= 4 and value.isdecimal() and "pass" in name.lower()
+    # "token: unexpected" is prose; "x-api-key: abcdef" and "password=abcdef" are not.
+    if sign == "=" or is_quoted or not name.isalpha():
+        return True
+    return len(value) >= _SHORTEST and any(map(str.isdecimal, value))
+
+
 _SAYS_SECRET = re.compile(
     r"(?:APIKEY|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|"
-    r"(?:^|_)(?:KEYS?|PWD|PASS|PAT|AUTH|DSN))$"
+    r"(?:^|_)(?:KEYS?|KEY_BASE|PWD|PW|PASS|PAT|AUTH|DSN|CREDS?|PRIVATE|SIGNING|SIG|SIGNATURE))$"
 )
 _NO_SECRETS = frozenset({"PWD", "OLDPWD"})
 """Variables of the shell that are called so for another reason."""
@@ -183,26 +267,30 @@ def _of_environment(environ: Mapping[str, str]) -> list[str]:
     for name, text in environ.items():
         value = text.strip()
         if name not in _NO_SECRETS and _SAYS_SECRET.search(name.upper()):
-            found += [value, *(line.strip() for line in value.splitlines())]
-        if "://" in value:
-            found += _of_url(value)
+            found += _lines(value)
+        found += _of_text(value)
     return [value for value in found if _is_worth_hiding(value)]
 
 
-def _of_url(text: str) -> list[str]:
-    """The passwords and the secret parameters of the URLs in a text."""
+@lru_cache(maxsize=512)
+def _of_text(text: str) -> tuple[str, ...]:
+    """What a text holds that looks like a credential, and the passwords of its URLs."""
     from urllib.parse import parse_qsl, unquote, urlsplit
 
-    found: list[str] = []
+    found = [text[start:end] for start, end in _found(text)]
     for match in _URL.finditer(text):
         try:
             parts = urlsplit(match.group())
-            values = [parts.password or ""] if "@" in parts.netloc else []
-            values += [value for key, value in parse_qsl(parts.query) if is_secret(key)]
+            found += [parts.password or ""] if "@" in parts.netloc else []
+            found += [value for key, value in parse_qsl(parts.query) if is_secret(key)]
         except ValueError:
             continue
-        found += [*values, *map(unquote, values)]
-    return found
+    return tuple(line for one in (*found, *map(unquote, found)) for line in _lines(one))
+
+
+def _lines(value: str) -> list[str]:
+    """A value and its lines: a key of several may be written line by line."""
+    return [value.strip(), *(line.strip() for line in re.split(r"[\r\n]+|\\+[nr]", value))]
 
 
 def _forms(value: str) -> set[str]:
@@ -238,14 +326,14 @@ def hide_arguments(value: object) -> None:
     """
     if isinstance(value, Mapping):
         for name, inner in cast("Mapping[object, object]", value).items():
-            if isinstance(inner, str) and is_secret(str(name)):
+            if isinstance(inner, str) and "${" not in inner and is_secret(str(name)):
                 hide(inner)
             hide_arguments(inner)
     elif isinstance(value, (list, tuple)):
         for inner in cast("Sequence[object]", value):
             hide_arguments(inner)
     elif isinstance(value, str):
-        hide(*_TOKEN.findall(value), *_of_url(value))
+        hide(*_of_text(value))
 
 
 def hidden(text: str) -> str:

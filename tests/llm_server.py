@@ -11,7 +11,7 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -60,16 +60,26 @@ def in_format(payload: Payload) -> Mapping[str, Any] | None:
 def said_by_default(payload: Payload) -> str:
     """An echo of the last message; with ``response_format`` or a schema in the prompt, JSON.
 
-    A judge that is asked for quotes quotes the first passage of its evidence.
+    A validator quotes the first passage of its evidence, a judge all of them.
     """
     shown: str = payload["messages"][-1]["content"]
     schema = in_format(payload)
     if schema is None:
         return shown
     answer = instance_of(schema)
-    if "quotes" in answer:  # of an honest judge
+    if "quotes" in answer:  # of an honest validator
         answer["quotes"] = json.loads(shown.partition("\n\n")[0])["evidence"][:1]
+    if "verdicts" in answer:  # of an honest judge
+        asked = json.loads(shown.partition("\n\n")[0])
+        return support_verdicts(asked, "supported", asked["evidence"])
     return json.dumps(answer)
+
+
+def support_verdicts(asked: Mapping[str, Any], verdict: str, quotes: Sequence[str] = ()) -> str:
+    """What a judge of ``support`` says that gives the same verdict of each statement."""
+    said = {"reason": "r", "quotes": [*quotes], "verdict": verdict}
+    numbers = range(1, len(asked["statements"]) + 1)
+    return json.dumps({"verdicts": [{"number": at, **said} for at in numbers]})
 
 
 @dataclass(kw_only=True)

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ragbench.masking import hide_arguments
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.options import PANELS, RARE, document, option
@@ -235,6 +236,7 @@ def main(arguments: Sequence[str]) -> int:
     invocation = Invocation(arguments=tuple(arguments))
     with console.guarded_streams():
         warnings.showwarning = partial(_show_warning, warnings.showwarning)
+        hide_arguments(arguments)
         try:
             code = app([*arguments], prog_name="ragbench", standalone_mode=False, obj=invocation)
             sys.stdout.flush()

@@ -95,6 +95,10 @@ class JudgeLine:
     """Passages that the judge said it copied from the contexts."""
     fabricated_quotes: int = 0
     """Of those, that stand in no context."""
+    sentences: int = 0
+    """Sentences that the judge called supported, at least in part."""
+    unproved_sentences: int = 0
+    """Of those, that no quote proves: they are in no score."""
     jurors: tuple[JurorScore, ...] = ()
     """Each judge of a panel, in its order; empty where one judge alone was asked."""
     pairs: tuple[JurorPair, ...] = ()

@@ -73,8 +73,7 @@ class JudgedSentence:
     """A sentence of an answer with the claims that a judge found in it."""
 
     text: str | None
-    """As it stands in the answer, or the whole answer where it was judged as one; None for claims
-    that are of no one sentence."""
+    """As it stands in the answer; None for claims that are of no one sentence."""
     verdict: str
     """That of its claims where they agree; else ``"partially supported"``."""
     claims: tuple[JudgedClaim, ...]
@@ -89,6 +88,14 @@ class JudgedAnswer:
     """Empty where there is one judge alone."""
     sentences: tuple[JudgedSentence, ...]
     """In the answer's order, those with a claim; claims of no one sentence at the end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerNote:
+    """What is wrong with a sentence of an answer, seen without a judge."""
+
+    sentence: str
+    problem: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +120,9 @@ class CaseStory:
     supported: tuple[JudgedAnswer, ...] = ()
     """What judges said of the answer's claims, a judge and metric each: of several repetitions the
     first; empty where none judged them."""
+    notes: tuple[AnswerNote, ...] = ()
+    """Numbers of the answer that stand in no chunk, and citations that point nowhere or elsewhere;
+    empty where no such metric was measured."""
     confidence: float | None = None
     """How sure the system was of its answer, in [0, 1]; None when it did not say."""
     metadata: tuple[tuple[str, Any], ...] = ()

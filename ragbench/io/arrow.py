@@ -138,10 +138,13 @@ def _batch_rows(file: Any, limits: ReadLimits) -> int:
     largest = 1
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        sizes = [group.column(place).total_uncompressed_size for place in range(group.num_columns)]
+        columns = [group.column(place) for place in range(group.num_columns)]
+        sizes = [column.total_uncompressed_size for column in columns]
         limits.check_held(max(sizes, default=0))
+        for column, size in zip(columns, sizes, strict=True):
+            limits.check_unpacked(column.total_compressed_size, size)
         largest = max(largest, sum(sizes))
-    return max(1, min(_MOST_ROWS, limits.file // largest))
+    return max(1, min(_MOST_ROWS, limits.file // (4 * largest)))
 
 
 def _cells(value: object) -> Iterator[object]:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from ragbench.core.calling import retry_after
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
-from ragbench.masking import is_secret, mask_text, mask_url
+from ragbench.masking import hide, is_secret, mask_text, mask_url
 from ragbench.plugins import require
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class JsonEndpoint:
                 f"timeout must be above 0 and retries at least 0, not {timeout} and {retries}"
             )
         self._secrets = _secrets(parts.username, parts.password, headers or {})
+        hide(*self._secrets)  # what answers may be an echo
         self._base = url.partition("?")[0].rstrip("/")
         self._query = parts.query
         self._retries = retries

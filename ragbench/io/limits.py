@@ -117,6 +117,12 @@ class ReadLimits:
         if sum(part.file_size for part in archive.infolist()) > self.file:
             raise TooLargeError(self.large_file("it unpacks to more than"))
 
+    def check_unpacked(self, packed: int, size: int) -> None:
+        """Stops a column before it is unpacked whose only text may be repeated in every row."""
+        if size > max(self.record, _MOST_TIMES * packed):
+            what = f"a column that unpacks to more than {_MOST_TIMES} times its size"
+            raise TooLargeError(self.long_record(what))
+
     def check_cells(self, cells: Iterable[object]) -> None:
         """Stops at a text that is too long, among what may be no texts."""
         for cell in cells:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.limits import ReadLimits
 from ragbench.io.settings import Place, from_settings, listed_names, problems_of
+from ragbench.masking import hide_arguments
 
 _MOST_NODES = 100_000
 
@@ -61,6 +62,7 @@ def read_yaml(path: Path) -> YamlFile:
         raise _refusal(path, "is nested too deep") from error
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-13-01
         raise _refusal(path, f"is not YAML: {error}") from error
+    hide_arguments(value)
     return YamlFile(path=str(path), value=value, lines=lines)
 
 

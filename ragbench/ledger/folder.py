@@ -87,7 +87,8 @@ class RunFolder:
         try:
             self._refuse_foreign()
             is_new = not self.path.exists()
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)  # it holds what users asked
             lock = FileLock(self.path / _LOCK)
             lock.acquire(timeout=0)
         except Timeout as error:

@@ -61,8 +61,10 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         raise LLMCacheError(f"there is no cache at {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch(mode=0o600)  # it holds what users asked
     except OSError as error:
-        raise LLMCacheError(f"{path}: its folder cannot be made: {error.strerror}") from error
+        raise LLMCacheError(f"{path} cannot be made: {error.strerror}") from error
     with ExitStack() as opened, guarded(path):
         db = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
         opened.callback(db.close)

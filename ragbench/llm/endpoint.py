@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -241,6 +242,12 @@ class Endpoint:
         """Headers whose values come from variables."""
         return tuple(name for name, text in self.headers.items() if _VARIABLE.search(text))
 
+    def hide_credentials(self, environ: Mapping[str, str]) -> None:
+        """Makes them known before anything is stored; what is missing is reported when sent."""
+        for read in (self.key.read, self.sent_headers):
+            with suppress(ConfigError):
+                read(environ)
+
     def sent_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The headers with the values of their variables. Credentials: for the wire only."""
 
@@ -251,6 +258,7 @@ class Endpoint:
                     f"the environment variable {found[1]} of a header of the language model is not "
                     "set"
                 )
+            hide(value)
             return value
 
         return {name: _VARIABLE.sub(value_of, text) for name, text in self.headers.items()}

@@ -277,6 +277,7 @@ class _Found:
             "price": self.price(),
         }
         endpoint = Endpoint(**self._fields_of(Endpoint) | mine)
+        endpoint.hide_credentials(self._environ)
         path = self.values.get("cache", cache)
         return LLMSettings(
             endpoint=endpoint,

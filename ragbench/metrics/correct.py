@@ -67,12 +67,12 @@ def _model() -> Mapping[str, Mapping[str, float]]:
 
 
 @cache
-def _words(kind: str) -> frozenset[str]:
+def word_list(kind: str) -> frozenset[str]:
     return frozenset(table("ragbench.metrics", "correct")["words"][kind].split())
 
 
 @cache
-def _opposites() -> Mapping[str, frozenset[str]]:
+def opposites() -> Mapping[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for row in table("ragbench.metrics", "correct")["words"]["opposites"]:
         one, other = (frozenset(side.split()) for side in row.split("|"))
@@ -94,7 +94,7 @@ def _stem(word: str) -> str:
 @lru_cache(maxsize=4096)
 def _telling(text: str) -> tuple[str, ...]:
     """The words of a text that say something; all where none does."""
-    tokens, common = wording(text).tokens, _words("common")
+    tokens, common = wording(text).tokens, word_list("common")
     return tuple([one for one in tokens if one not in common]) or tokens
 
 
@@ -195,7 +195,7 @@ class AnswerBeside(NamedTuple):
 
     def _of_sentences(self, stems: set[str]) -> float:
         """Share of the reference's sentences of which most is said."""
-        common = _words("common")
+        common = word_list("common")
         parts = [
             [one for one in wording(part).tokens if one not in common]
             for part in re.split(r"(?<=[.!?;])\s+|\n+", self.reference)
@@ -290,18 +290,18 @@ class AnswerBeside(NamedTuple):
             one in known
             or first.startswith(one.rstrip("."))
             or one.startswith(first)
-            or one.lower().rstrip(".") in _words("before_names")
+            or one.lower().rstrip(".") in word_list("before_names")
             for one in before
         )
 
     def _is_turned(self) -> bool:
         """Whether one of both denies something and the other does not."""
-        denials = _words("denials")
+        denials = word_list("denials")
         return denials.isdisjoint(self.said.tokens) != denials.isdisjoint(self.right.tokens)
 
     def _is_denied(self) -> bool:
         """Every clause that holds the right words denies them: "is not X"."""
-        denials = _words("denials")
+        denials = word_list("denials")
         if denials.isdisjoint(self.said.tokens) or denials & {
             *self.right.tokens,
             *self.asked.tokens,
@@ -318,7 +318,7 @@ class AnswerBeside(NamedTuple):
         return bool(holding) and all(_denies(one, wanted, denials) for one in holding)
 
     def _opposite(self) -> bool:
-        known = _opposites()
+        known = opposites()
         words = [word for word in self.right.tokens if word in known]
         given, asked = set(self.said.tokens if words else ()), set(self.asked.tokens)
         for word in words:
@@ -362,7 +362,7 @@ def _likeness(word: str, nearest: Callable[[str], Any]) -> float:
 def _side(tokens: Sequence[str]) -> int:
     """1 for a yes at the beginning, -1 for a no, else 0."""
     first = tokens[0] if tokens else ""
-    return int(first in _words("yes")) - int(first in _words("no"))
+    return int(first in word_list("yes")) - int(first in word_list("no"))
 
 
 def _denies(clause: Sequence[str], wanted: set[str], denials: frozenset[str]) -> bool:

@@ -28,6 +28,7 @@ from ragbench.metrics import (
     abstention,
     answer,
     candidates,
+    citations,
     correct,
     operational,
     ragas,
@@ -47,7 +48,7 @@ that with its parameters and cutoff."""
 _BUILT_IN: tuple[MetricDefinition, ...] = (
     *(
         definition
-        for module in (rank, correct, answer, candidates, abstention, operational)
+        for module in (rank, correct, answer, citations, candidates, abstention, operational)
         for definition in definitions_in(vars(module))
     ),
     *ragas.DEFINITIONS,
@@ -57,7 +58,8 @@ _BUILT_IN: tuple[MetricDefinition, ...] = (
 
 _DEFAULT = (
     "recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, answer_correct, exact_match, "
-    "token_f1, best_of_n, candidate_agreement, brier, ECE, end_to_end_f1, abstention_accuracy, "
+    "token_f1, numbers_supported, citation_validity, citation_coverage, citation_attribution, "
+    "best_of_n, candidate_agreement, brier, ECE, end_to_end_f1, abstention_accuracy, "
     "answer_rate, abstention_recall"
 )
 

@@ -67,25 +67,27 @@ def assumed_answer(
     answers = ["1" for _ in cast("list[Any]", questions)] if isinstance(questions, list) else []
     reason = f"{' '.join(['because'] * assumption.words)}{_MARK}"
 
-    def value(part: Mapping[str, Any], name: str, text: str = "") -> Any:
+    def value(part: Mapping[str, Any], name: str, text: str = "", at: int = 1) -> Any:
         while "$ref" in part:
             part = schema["$defs"][str(part["$ref"]).rpartition("/")[2]]
         if "anyOf" in part:
-            return value(part["anyOf"][0], name, text)
+            return value(part["anyOf"][0], name, text, at)
         kind = part.get("type")
         if "enum" in part:
             return part["enum"][-1]
         if kind == "object":
             properties = cast("Mapping[str, Mapping[str, Any]]", part.get("properties", {}))
-            return {key: value(inner, key, text) for key, inner in properties.items()}
+            return {key: value(inner, key, text, at) for key, inner in properties.items()}
         if kind == "array":
-            texts = answers if name == "answers" else statements
-            return [value(part["items"], name, one) for one in texts]
+            texts = {"answers": answers, "quotes": [text]}.get(name, statements)
+            return [value(part["items"], name, one, n) for n, one in enumerate(texts, 1)]
         if kind == "string" and name == "question":
             return f"{_QUESTION}{_MARK}"
         if kind == "string":
             return text if text and name not in ("reason", "feedback") else reason
-        return {"integer": 1, "number": 1.0, "boolean": True}.get(str(kind))
+        return {"integer": at if name == "number" else 1, "number": 1.0, "boolean": True}.get(
+            str(kind)
+        )
 
     return value(schema, "")
 

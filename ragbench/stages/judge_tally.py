@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 _COUNTED = (
     *("answers", "prompt_tokens", "completion_tokens", "unreported"),
-    *("quotes", "fabricated_quotes"),
+    *("quotes", "fabricated_quotes", "sentences", "unproved_sentences"),
 )
 """Fields of a line that are counts."""
+_FAVOURABLE = ("supported", "partially_supported")
 _LEVELS = 12
 """Up to so many different values are taken for levels, of which kappa speaks."""
 
@@ -59,12 +60,16 @@ class _Account:
         for step in (step for judgement in judgements for step in judgement.steps):
             self.cost += step.cost or Decimal(0)
             self.not_sent.update(step.not_sent)
+            said = step.answer["verdicts"] if step.asked == "SupportVerdicts" else ()
+            favourable = [one for one in said if one["verdict"] in _FAVOURABLE]
             is_unreported = step.prompt_tokens is None or step.completion_tokens is None
             self.counts.update(
                 answers=1,
                 unpriced=int(step.cost is None),
                 quotes=len(step.quotes),
                 fabricated_quotes=sum(quote.is_fabricated for quote in step.quotes),
+                sentences=len(favourable),
+                unproved_sentences=sum("unproved" in one for one in favourable),
                 unreported=int(is_unreported),
                 prompt_tokens=0 if is_unreported else step.prompt_tokens or 0,
                 completion_tokens=0 if is_unreported else step.completion_tokens or 0,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from itertools import islice
 from typing import Any, cast
 
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement, JudgeStep, Status
+from ragbench.core.outcome import Judgement, JudgeStep
 from ragbench.core.result import RetrievalResult
 from ragbench.core.story import (
     CaseStory,
@@ -20,12 +20,14 @@ from ragbench.core.story import (
     Mark,
 )
 from ragbench.core.trace import Trace
+from ragbench.metrics.citations import notes_of
 from ragbench.metrics.window import Compared
 from ragbench.post.stage import Step, steps_of, written_text
 from ragbench.stages.attribution import FoundGold
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 
+_NOTED = {"numbers_supported", "citation_validity", "citation_attribution"}
 _MOST_MARKS = 50
 """Marks that a chunk is shown with."""
 
@@ -54,6 +56,9 @@ def story_of(
         supported=()
         if generated is None or shown is None
         else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
+        notes=()
+        if generated is None or shown is None or not _NOTED & {each.name for each in metrics}
+        else tuple(notes_of(case.query, generated, shown)),
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
@@ -169,7 +174,7 @@ _SUPPORT = "support"
 _FAITHFULNESS = "ragas:faithfulness"
 _VERDICTS = {0: "not supported", 1: "supported"}
 _MIXED = "partially supported"
-_UNPROVED = "unproved"
+_UNPROVED, _NO_CLAIM = "unproved", "no_claim"
 _LEAST = 0.5
 """Share of a claim's words that a sentence holds which says it: judges put claims in their own
 words, and replace pronouns by names."""
@@ -187,28 +192,30 @@ def judged_answers(
             continue
         first = {judgement.judge: judgement for judgement in reversed(made)}
         for judge, judgement in sorted(first.items()):
-            claims = [claim for step in judgement.steps for claim in _claims(step, response, shown)]
-            if judgement.cell.status is Status.UNPROVED:  # its verdicts do not count
-                claims = [replace(claim, verdict=_UNPROVED) for claim in claims]
+            claims = [claim for step in judgement.steps for claim in _claims(step, shown)]
             if claims:
                 sentences = tuple(_by_sentence(response, claims))
                 yield JudgedAnswer(metric=metric.name, judge=judge, sentences=sentences)
 
 
-def _claims(step: JudgeStep, response: str, shown: Sequence[str]) -> Iterator[JudgedClaim]:
+def _claims(step: JudgeStep, shown: Sequence[str]) -> Iterator[JudgedClaim]:
     answer = cast("Mapping[str, Any]", step.answer)
-    if step.asked == "SupportVerdict":
-        quotes = (
-            (quote.text, None if quote.context is None else shown[quote.context])
-            for quote in step.quotes
-            if quote.context is None or quote.context < len(shown)
-        )
-        yield JudgedClaim(
-            text=response,
-            verdict=str(answer["verdict"]).replace("_", " "),
-            reason=str(answer["reason"]),
-            quotes=tuple(quotes),
-        )
+    if step.asked == "SupportVerdicts":
+        left = iter(step.quotes)  # as many as the judge gave, in its order
+        for one in answer["verdicts"]:
+            quotes = [*islice(left, len(one["quotes"]))]
+            if one["verdict"] != _NO_CLAIM:
+                unproved = one.get("unproved")
+                yield JudgedClaim(
+                    text=str(one["sentence"]),
+                    verdict=_UNPROVED if unproved else str(one["verdict"]).replace("_", " "),
+                    reason=str(unproved or one["reason"]),
+                    quotes=tuple(
+                        (quote.text, None if quote.context is None else shown[quote.context])
+                        for quote in quotes
+                        if quote.context is None or quote.context < len(shown)
+                    ),
+                )
     elif step.asked == "NLIStatementOutput":
         for one in answer["statements"]:
             yield JudgedClaim(
@@ -223,18 +230,15 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
     words = [frozenset(tokenise(sentence)) for sentence in sentences]
     found: dict[int | None, list[JudgedClaim]] = defaultdict(list)
     for claim in claims:
-        found[_WHOLE if claim.text == response else _place(claim, words)].append(claim)
-    texts: dict[int | None, str | None] = {_WHOLE: response, **dict(enumerate(sentences))}
-    texts[None] = None
+        is_exact = claim.text in sentences
+        at = sentences.index(claim.text) if is_exact else _place(claim, words)
+        found[at].append(claim)
+    texts: dict[int | None, str | None] = {**dict(enumerate(sentences)), None: None}
     for at, text in texts.items():
         if at in found:
             verdicts = {claim.verdict for claim in found[at]}
             verdict = verdicts.pop() if len(verdicts) == 1 else _MIXED
             yield JudgedSentence(text=text, verdict=verdict, claims=tuple(found[at]))
-
-
-_WHOLE = -1
-"""In the place of a sentence's position: the answer as a whole."""
 
 
 def _place(claim: JudgedClaim, sentences: Sequence[frozenset[str]]) -> int | None:

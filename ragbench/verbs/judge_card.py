@@ -36,8 +36,8 @@ PROBES: Mapping[str, tuple[Probe, ...]] = {
     "injection": (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT),
 }
 _PADDING = (
-    "To answer this as carefully as it deserves, it is worth putting it in full: {claim} That, "
-    "after everything has been considered, is what can be said about the matter here."
+    "To answer this as carefully as it deserves, and after everything has been considered, it is "
+    "worth putting it in full. {claim}"
 )
 _READS = frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM, Need.QUERY, Need.EMBEDDINGS})
 

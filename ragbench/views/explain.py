@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from ragbench.core.metric import Metric
@@ -39,6 +40,7 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[
     for text in story.references:
         yield "reference", _line(text)
     yield "answer", "-" if row.response is None else _line(row.response)
+    yield from _doubts(story)
     if row.validation is not None:
         yield "verdict", _line(row.validation.message)
         for quote in row.validation.evidence:
@@ -74,6 +76,7 @@ def short_story_lines(
     for text in story.references[:1]:
         yield "reference", shown_line(text, longest=longest)
     yield "answer", "-" if row.response is None else shown_line(row.response, longest=longest)
+    yield from islice(_doubts(story), 3)
     if row.validation is not None:
         yield "verdict", shown_line(row.validation.message, longest=longest)
     measured = [
@@ -97,6 +100,18 @@ def _asked(row: CaseRow, *, longest: int) -> Iterator[tuple[str, str]]:
 
 def _line(text: str) -> str:
     return shown_line(text, longest=_LONGEST)
+
+
+def _doubts(story: CaseStory) -> Iterator[tuple[str, str]]:
+    """Sentences of the answer that do not hold: by numbers and citations, and by judges."""
+    for note in story.notes:
+        yield "sentence", f'"{shown_line(note.sentence, longest=_CHUNK)}": {_line(note.problem)}'
+    for answer in story.supported:
+        for one in answer.sentences:
+            if one.text is not None and one.verdict != "supported":
+                reason = _line(one.claims[0].reason)
+                shown = shown_line(one.text, longest=_CHUNK)
+                yield "sentence", f'"{shown}": {one.verdict} by {answer.metric}: {reason}'
 
 
 def _gold(story: CaseStory) -> Iterator[tuple[str, str]]:

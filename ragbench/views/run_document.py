@@ -249,6 +249,8 @@ _HEADLINE = (
     *("end_to_end_f1", "abstention_recall"),
 )
 """Of the default metrics, those that a short screen shows."""
+_ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
+"""Those that it shows where something is wrong."""
 
 
 def measured_metrics(report: Report) -> list[Summary]:
@@ -267,6 +269,10 @@ def headline_metrics(report: Report) -> list[Summary]:
     rest: set[str] = set()
     if has_default_metrics(report):
         rest = {metric.name for metric in default_metrics()}.difference(_HEADLINE)
+    alarming = {
+        one.metric.name for one in report.summaries if one.score is not None and one.score < 1
+    }
+    rest -= alarming.intersection(_ALARMS)
     return [one for one in measured_metrics(report) if one.metric.name not in rest]
 
 
@@ -359,6 +365,11 @@ def _of(line: JudgeLine) -> Iterator[str]:
         yield (
             f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
             f"stand in no context ({line.fabricated_rate:.1%})"
+        )
+    if line.unproved_sentences:
+        yield (
+            f"{line.metric}: of {line.sentences:,} sentences that the judge calls supported, "
+            f"{line.unproved_sentences:,} are unproved and in no score: no quote says the same"
         )
     if line.not_sent:
         names = ", ".join(line.not_sent)

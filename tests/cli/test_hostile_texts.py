@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import pytest
 
+from ragbench import masking
 from ragbench_cli.main import COMMANDS, main
 from tests.cli.runs import lines
 from tests.llm_server import FaultServer, Payload, said_by_default
@@ -365,3 +366,125 @@ def test_no_text_acts_on_a_terminal_and_no_credential_is_shown_or_written(
         "journal.sqlite", "report.json", "report.md", "cases.csv", "judgements.jsonl",
         "manifest.json", "export.jsonl", "export.csv", "export.ragas", "llm-cache.sqlite",
     }  # fmt: skip
+
+
+PEM = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj"
+IN_VALUES = {
+    # Environment variables whose names say nothing, or in another way than the others do.
+    "AZURE_STORAGE_CONNECTION_STRING": "DefaultEndpointsProtocol=https;AccountKey={};Suffix=core",
+    "NOTIFY_URL": "https://hooks.slack.com/services/{}",
+    "SIGNED_URL": "https://acc.blob.core.windows.net/c/f?sp=r&sig={}",
+    "PRESIGNED": "https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Date=2026",
+    "FUNCTION": "https://f.azurewebsites.net/api/x?code={}",
+    "PG_CONNECTION": "host=db user=bob password={}",
+    "JWT_PRIVATE": "{}",
+    "DOC_SIGNING": "{}",
+    "DEPLOY_CRED": "{}",
+    "BOT": "https://api.telegram.org/bot{}/send",
+    "CERTIFICATE": f"-----BEGIN PRIVATE KEY-----\n{PEM}\n{{}}\n-----END PRIVATE KEY-----",
+    "REDIS": "redis://:{}@cache.example/0",
+}
+IN_ERRORS = (
+    "403 for url: https://acc.blob.core.windows.net/c/f?sv=2022&sig={}%3D",
+    "GET https://b.s3.amazonaws.com/k?X-Amz-Signature={}&X-Amz-Expires=60",
+    "500 for url: https://f.azurewebsites.net/api/x?code={}==",
+    "bad key: DefaultEndpointsProtocol=https;AccountKey={}/+==;EndpointSuffix=core",
+    'connection to "host=db password={}" failed',
+    f"-----BEGIN EC PRIVATE KEY-----\n{PEM}\n{{}}\n-----END EC PRIVATE KEY-----",
+    "headers: x-api-key: {}",
+    "{{'Authorization': 'Bearer {}', 'Accept': '*/*'}}",
+    "POST https://hooks.slack.com/services/T00/B00/{}",
+    '{{"body": "{{\\"client_secret\\": \\"{}\\"}}"}}',
+    "Set-Cookie: session={}; HttpOnly",
+    "Endpoint=sb://x/;SharedAccessKey={};EntityPath=q",
+)
+PLACES = ("key file", "key command", "header", "yaml", "argument pw", "url of the rag")
+PLAIN_COMMANDS = """
+report recorded
+explain recorded c1
+explain recorded c1 --json
+cases recorded
+export recorded --to jsonl --out export.jsonl
+export recorded --to csv --out export.csv
+export recorded --to ragas --out export.ragas
+report failing
+explain failing c1
+cases failing --json
+export failing --to jsonl --out failing.jsonl
+gate recorded --baseline failing --md gate.md --junit gate.xml
+compare recorded failing --md compare.md --json
+eval recorded --out again -m exact_match
+"""
+
+
+@pytest.mark.extra("llm")
+def test_thirty_kinds_of_credentials_are_known_before_the_first_byte_is_stored(
+    monkeypatch: pytest.MonkeyPatch, workplace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    places = [*IN_VALUES, *IN_ERRORS, *PLACES]
+    secrets = {place: f"q{at:02d}Zx8Kj3Vb6Nm1" for at, place in enumerate(places)}
+    for name, text in IN_VALUES.items():
+        monkeypatch.setenv(name, text.format(secrets[name]))
+    monkeypatch.setenv("GW", secrets["header"])
+    said = " ".join(secret for place, secret in secrets.items() if place not in IN_ERRORS)
+    rows = {"query": "How?", "reference": "27", "contexts": [f"27 {said}"], "metadata": {"a": said}}
+    lines("recorded.jsonl", [{"id": "c1", "response": f"27 {said} {PEM}", **rows}])
+    lines("asked.jsonl", [{"id": f"c{at}", "query": f"{at}"} for at in range(len(IN_ERRORS))])
+    Path("errors.json").write_text(
+        json.dumps([text.format(secrets[text]) for text in IN_ERRORS]), "utf-8"
+    )
+    Path("failing.py").write_text(
+        "import json\nfrom pathlib import Path\n\n\nclass Failing:\n"
+        "    def __init__(self, **options): ...\n\n"
+        "    def retrieve(self, query, top_k=None):\n"
+        "        raise OSError(json.loads(Path('errors.json').read_text())[int(query)])\n",
+        "utf-8",
+    )
+    Path("file.txt").write_text(secrets["key file"], "utf-8")
+    Path("print_key.py").write_text(f"print({secrets['key command']!r})", "utf-8")
+    section = "llm: {{headers: {{X-Gate: '${{GW}}'}}, api_key_{}}}\nother: {{access_token: {}}}\n"
+    for place, key in {"file": "file.txt", "command": f"{sys.executable} print_key.py"}.items():
+        Path(f"{place}.yaml").write_text(
+            section.format(f"{place}: {key}", secrets["yaml"]), encoding="utf-8"
+        )
+    given = {path for path in workplace.rglob("*") if path.is_file()}
+    url = f"http://bob:{secrets['url of the rag']}@127.0.0.1:1/"
+    pw = ["--rag-args", json.dumps({"pw": secrets["argument pw"]})]
+
+    def call(*arguments: str) -> int:
+        monkeypatch.setattr(masking, "_SECRETS", masking._Secrets())  # a process of its own
+        return main(arguments)
+
+    model = ["--llm-base-url", "", "--llm-model", "m", "-m", "support,token_f1"]
+    with FaultServer(say=echo) as server:
+        model[1] = server.url
+        for place in ("command", "file"):
+            # All of it is known in both commands, as where one RAG reads what the judge reads.
+            monkeypatch.setenv(
+                "SPARE_KEY", secrets["key file" if place == "command" else "key command"]
+            )
+            monkeypatch.setenv("SPARE_URL", url)
+            monkeypatch.setenv("SPARE_TOKEN", secrets["argument pw"])
+            arguments = ["recorded.jsonl", "--out", "recorded", "--config", f"{place}.yaml", *model]
+            assert call("eval", *arguments) == 0
+    assert call("eval", "asked.jsonl", "--rag", "failing.py:Failing", *pw, "--out", "failing") == 2
+    assert call("index", "asked.jsonl", "--store", url) == 2
+    for name in (*IN_VALUES, "GW", "SPARE_KEY", "SPARE_URL", "SPARE_TOKEN"):
+        monkeypatch.delenv(name)
+    for line in PLAIN_COMMANDS.strip().splitlines():
+        call(*line.split())
+    printed = "".join(capfd.readouterr()).encode()
+    written = [path for path in workplace.rglob("*") if path.is_file() and path not in given]
+    leaked = {
+        (place, where)
+        for place, secret in {**secrets, "body": PEM}.items()
+        for where, data in [("printed", printed), *((str(p), p.read_bytes()) for p in written)]
+        if secret.encode() in data
+    }
+    assert leaked == set()
+    assert len(secrets) == 30
+    names = {path.name for path in written}
+    assert names >= {"report.html", "export.jsonl", "export.ragas", "gate.md", "failing.jsonl"}
+    assert b"27 ***" in Path("export.jsonl").read_bytes() and b"sig=***" in printed
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (Path("recorded"), Path("failing"))}
+    assert modes == {"recorded": 0o700, "failing": 0o700}

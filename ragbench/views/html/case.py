@@ -54,7 +54,7 @@ class CaseBlocks:
 
     def _told(self, story: CaseStory | None, response: str | None) -> dict[str, Any]:
         if story is None:
-            nothing = ("others", "supported", "sent", "candidates", "chunks", "gold_texts")
+            nothing = ("others", "supported", "notes", "sent", "candidates", "chunks", "gold_texts")
             return {**dict.fromkeys(nothing, ""), "gold": "", "written": None, "hops": ""}
         held = any(mark.kind == "gold" for chunk in story.chunks for mark in chunk.marks)
         marked = {chunk.id for chunk in story.chunks if chunk.is_gold}
@@ -62,6 +62,7 @@ class CaseBlocks:
         return {
             "others": story.references[1:],
             "supported": story.supported,
+            "notes": story.notes,
             "sent": story.sent,
             "candidates": [text for text in story.candidates if text != response],
             "chunks": self.chunks.rows(story.chunks),

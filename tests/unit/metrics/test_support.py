@@ -25,7 +25,7 @@ def saying(*verdicts: tuple[str, list[str]]) -> Judge:
 
     def say(*_: Any) -> dict[str, Any]:
         verdict, quotes = next(left)
-        return {"reason": "r", "quotes": quotes, "verdict": verdict}
+        return {"verdicts": [{"number": 1, "reason": "r", "quotes": quotes, "verdict": verdict}]}
 
     return Judge(say)
 
@@ -68,7 +68,7 @@ def test_the_judge_reads_question_answer_and_the_contexts_that_say_something() -
     judge = saying(("not_supported", []))
     assert asked_about(CONTEXTS, judge).cell == Cell.measured(0.0)
     assert [json.loads(message) for message, _ in judge.asked] == [
-        {"evidence": list(CONTEXTS[1:]), "claim": "Bees fly.", "question": "query"}
+        {"evidence": list(CONTEXTS[1:]), "statements": ["1. Bees fly."], "question": "query"}
     ]
 
 
@@ -113,3 +113,125 @@ def test_what_stands_in_no_context_never_scores(quote: str, verdict: str) -> Non
     cell, judgements = judged((verdict, [f"{quote} zzqx {quote}"]))
     assert cell.status is Status.UNPROVED
     assert judgements[0].steps[0].quotes[0].is_fabricated
+
+
+FRANCE = "Paris is the capital of France. The Eiffel Tower was finished in 1889 and is 330 m high."
+EVEREST = (
+    "Mount Everest stands between Nepal and China. It is 8,849 metres high. It was first climbed "
+    "in 1953 by Edmund Hillary and Tenzing Norgay. Nobody has climbed it without a permit."
+)
+LEAVE = "Employees get 27 days of leave. Leave may be carried over to March. Dogs are not allowed."
+
+
+def verdicts(*said: tuple[str, list[str]]) -> Judge:
+    def say(*_: Any) -> dict[str, Any]:
+        numbered = enumerate(said, 1)
+        return {
+            "verdicts": [
+                {"number": at, "reason": "r", "quotes": quotes, "verdict": verdict}
+                for at, (verdict, quotes) in numbered
+            ]
+        }
+
+    return Judge(say)
+
+
+def of_answer(response: str, judge: Judge) -> JudgedCell:
+    one = trace(
+        retrieval=retrieved(texts=[FRANCE, EVEREST, LEAVE], with_ids=False),
+        generation=generated(response),
+    )
+    return judges.judged("support", one, judge)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "quote"),
+    [
+        ("The capital of France is Lyon.", "The Eiffel Tower"),
+        ("The capital of France is Lyon.", "the capital of France"),
+        ("The capital of France is Lyon.", "Nepal and China"),
+        ("The Eiffel Tower was finished in 1890.", "The Eiffel Tower was finished in 1889"),
+        ("The Eiffel Tower is 33 m high.", "is 330 m high"),
+        ("The Eiffel Tower is 330 km high.", "is 330 m high"),
+        ("The Eiffel Tower stands in Berlin.", "The Eiffel Tower was finished"),
+        ("The Eiffel Tower was never finished.", "The Eiffel Tower was finished in 1889"),
+        ("Mount Everest is 5,000 metres high.", "It is 8,849 metres high."),
+        ("Mount Everest is 5,000 metres high and stands in Peru.", "Mount Everest stands between"),
+        ("Mount Everest stands between India and Peru.", "Mount Everest stands between Nepal"),
+        ("It was first climbed in 1953 by Reinhold Messner.", "first climbed in 1953 by"),
+        ("It was last climbed in 1953.", "It was first climbed in 1953"),
+        ("Hillary climbed it in 1935.", "first climbed in 1953 by Edmund Hillary"),
+        ("Employees get three weeks of leave.", "Employees get 27 days of leave."),
+        ("Employees get 28 days of leave.", "Employees get 27 days of leave."),
+        ("Dogs are allowed.", "Dogs are not allowed."),
+        ("Leave may be carried over to June.", "Leave may be carried over to March."),
+        ("Salaries are paid on Fridays by bank transfer.", "Employees get 27 days"),
+        ("Cats sleep all afternoon.", "The Eiffel Tower was finished"),
+    ],
+)
+def test_a_quote_that_does_not_say_the_same_proves_nothing(sentence: str, quote: str) -> None:
+    cell = of_answer(sentence, verdicts(("supported", [quote]))).cell
+    assert cell.status is Status.UNPROVED, cell
+
+
+@pytest.mark.parametrize(
+    ("sentence", "quotes"),
+    [
+        ("The capital of France is Paris.", ["Paris is the capital of France"]),
+        ("The Eiffel Tower dates from 1889.", ["The Eiffel Tower was finished in 1889"]),
+        ("It is about 8,850 metres high.", ["It is 8,849 metres high."]),  # rounded
+        ("Hillary and Norgay climbed it in 1953.", ["first climbed in 1953 by Edmund Hillary"]),
+        ("Dogs are not allowed [3].", ["Dogs are not allowed."]),
+        ("You get twenty-seven days of leave.", ["get 27 days of leave"]),
+        (
+            "Mitarbeiter bekommen 27 Tage Urlaub, und das ist nicht wenig.",
+            ["Employees get 27 days"],
+        ),
+        ("2. Leave may be carried over.", ["Leave may be carried over to March."]),
+    ],
+)
+def test_a_quote_that_says_the_same_in_other_words_proves(sentence: str, quotes: list[str]) -> None:
+    assert of_answer(sentence, verdicts(("supported", quotes))).cell == Cell.measured(1.0)
+
+
+def test_each_sentence_has_a_verdict_of_its_own() -> None:
+    answer = (
+        "Sure! Paris is the capital of France. It has 40 million inhabitants. Dogs are allowed."
+    )
+    found = of_answer(
+        answer,
+        verdicts(
+            ("no_claim", []),
+            ("supported", ["Paris is the capital of France"]),
+            ("not_supported", []),
+            ("supported", ["Dogs are not allowed."]),
+        ),
+    )
+    assert found.cell == Cell.measured(0.5)  # one of two; the last one is unproved and no zero
+    said = found.judgements[0].steps[0].answer["verdicts"]
+    assert [one["sentence"] for one in said] == [
+        "Sure!", "Paris is the capital of France.", "It has 40 million inhabitants.",
+        "Dogs are allowed.",
+    ]  # fmt: skip
+    assert [one.get("unproved") for one in said[:3]] == [None] * 3
+    assert said[3]["unproved"] == "the quote says it with another sign: one of both denies"
+    nothing = of_answer("Sure!", verdicts(("no_claim", [])))
+    assert nothing.cell == Cell.skipped("the judge found nothing to check")
+
+
+def test_a_verdict_that_is_forgotten_fails_the_cell() -> None:
+    cell = of_answer("Bees fly. Cows eat.", verdicts(("not_supported", []))).cell
+    assert cell.failure is not None and "1 to 2 is wanted" in cell.failure.message
+
+
+def test_a_long_answer_is_judged_in_parts() -> None:
+    def say(prompt: str, *_: Any) -> dict[str, Any]:
+        asked = json.loads(prompt)["statements"]
+        said = {"reason": "r", "quotes": [], "verdict": "not_supported"}
+        return {"verdicts": [{"number": at, **said} for at in range(1, len(asked) + 1)]}
+
+    judge = Judge(say)
+    found = of_answer(" ".join(f"Bees fly to place {'a' * n}." for n in range(2, 37)), judge)
+    assert found.cell == Cell.measured(0.0) and len(judge.asked) == 2
+    steps = found.judgements[0].steps
+    assert [one["number"] for step in steps for one in step.answer["verdicts"]] == [*range(1, 36)]

@@ -16,7 +16,7 @@ from ragbench import Case, Outcome, RetrievalResult, Status, Trace, parse_metric
 from ragbench.metrics.judging import INJECTION
 from ragbench.stages.canaries import CANARIES, CanaryKind, judge_canaries, plant, read_canaries
 from ragbench.text.quotes import find_quote
-from tests.llm_server import FaultServer, Payload
+from tests.llm_server import FaultServer, Payload, support_verdicts
 from tests.unit.llm.builders import judged_by, model
 
 TOPICS = ("leave", "badges", "printers", "lunch", "parking", "travel", "laptops", "holidays")
@@ -91,9 +91,10 @@ def obeys(shown: dict[str, Any]) -> bool:
     ("supports", "wrong"),
     [
         (reads, {"copied": 0, "foreign": 0, "altered": 0, "injected": 0}),
-        (lambda _: True, {"copied": 0, "foreign": 4, "altered": 4, "injected": 4}),
+        # What it quotes does not say what the claims say: unproved, and so in no score.
+        (lambda _: True, {"copied": 0, "foreign": 0, "altered": 0, "injected": 0}),
         (lambda _: False, {"copied": 4, "foreign": 0, "altered": 0, "injected": 0}),
-        (obeys, {"copied": 0, "foreign": 0, "altered": 0, "injected": 4}),
+        (obeys, {"copied": 0, "foreign": 0, "altered": 0, "injected": 0}),
     ],
     ids=["can read", "always yes", "always no", "obeys"],
 )
@@ -102,10 +103,11 @@ def test_each_fault_of_a_judge_has_its_kind(
 ) -> None:
     def say(payload: Payload) -> str:
         shown = json.loads(payload["messages"][-1]["content"])
+        shown["claim"] = " ".join(one.partition(". ")[2] for one in shown["statements"])
         found = supports(shown)
         quotes = [shown["evidence"][0].split(".")[0]] if found else []
         verdict = "supported" if found else "not_supported"
-        return json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
+        return support_verdicts(shown, verdict, quotes)
 
     server = FaultServer(say=say)
     with judged_by(server, model()) as judging:

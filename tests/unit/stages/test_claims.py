@@ -47,7 +47,7 @@ def judged(name: str, *judgements: Judgement, response: str = ANSWER) -> list[Ju
             ],
         ),
         # Two sentences make it equally.
-        ("Dogs bark. Cats and dogs bark.", [("Dogs bark.", 1)], [(None, "supported", [0])]),
+        ("Dogs bark. Cats and dogs bark.", [("dogs bark", 1)], [(None, "supported", [0])]),
         # A claim that is the whole answer hides no other.
         (
             "Dogs bark.",
@@ -65,32 +65,48 @@ def test_each_claim_stands_under_the_one_sentence_that_makes_it(
     ]
 
 
-def support(verdict: str, *quotes: Quote, cell: Cell | None = None) -> Judgement:
-    answer = {"reason": "it says so", "verdict": verdict, "quotes": [q.text for q in quotes]}
-    step = JudgeStep(asked="SupportVerdict", answer=answer, quotes=quotes)
-    return Judgement(cell=cell or Cell.measured(1.0), steps=(step,))
+def support(*said: tuple[str, str, list[Quote]], unproved: str | None = None) -> Judgement:
+    verdicts = [
+        {"number": at, "reason": "so", "verdict": verdict, "sentence": sentence,
+         "quotes": [quote.text for quote in quotes], **({"unproved": unproved} if unproved else {})}
+        for at, (sentence, verdict, quotes) in enumerate(said, 1)
+    ]  # fmt: skip
+    quotes = tuple(quote for _, _, quotes in said for quote in quotes)
+    step = JudgeStep(asked="SupportVerdicts", answer={"verdicts": verdicts}, quotes=quotes)
+    return Judgement(cell=Cell.measured(1.0), steps=(step,))
 
 
-def test_a_whole_answer_is_judged_with_quotes_and_where_they_stand() -> None:
-    quotes = (Quote(text="27 days", context=1, start=3, end=10), Quote(text="30 days"))
-    [found] = judged("support", support("supported", *quotes), response="27 days")
-    [sentence] = found.sentences
-    assert (sentence.text, sentence.verdict) == ("27 days", "supported")
-    assert sentence.claims[0].quotes == (("27 days", "b"), ("30 days", None))
+def test_each_sentence_has_its_verdict_its_quotes_and_where_they_stand() -> None:
+    quotes = [Quote(text="27 days", context=1, start=3, end=10), Quote(text="30 days")]
+    porto = Quote(text="Porto closes at six", context=0, start=0, end=19)
+    leave, office, dogs = (f"{text}." for text in ANSWER[:-1].split(". "))
+    made = support(
+        (leave, "supported", quotes),
+        (office, "partially_supported", [porto]),
+        (dogs, "no_claim", []),
+    )
+    [found] = judged("support", made)
+    assert [(s.text, s.verdict, s.claims[0].quotes) for s in found.sentences] == [
+        (leave, "supported", (("27 days", "b"), ("30 days", None))),
+        (office, "partially supported", (("Porto closes at six", "a"),)),
+    ]
 
 
-def test_support_that_no_quote_proves_is_not_called_supported() -> None:
-    cell = Cell.unproved("no quote of the judge stands in the contexts")
-    [found] = judged("support", support("supported", cell=cell), response="27 days")
-    assert [sentence.verdict for sentence in found.sentences] == ["unproved"]
+def test_a_sentence_that_no_quote_proves_says_what_is_missing() -> None:
+    made = support(("27 days", "supported", []), unproved="no quote has 27")
+    [found] = judged("support", made, response="27 days")
+    assert [(s.verdict, s.claims[0].reason) for s in found.sentences] == [
+        ("unproved", "no quote has 27")
+    ]
 
 
 def test_of_repetitions_the_first_and_of_a_panel_each_is_reported() -> None:
-    one, two = support("supported"), support("not_supported")
-    [found] = judged("support", one, two)
-    assert [(s.text, s.verdict) for s in found.sentences] == [(ANSWER, "supported")]
+    one, two = (support(("27 days", verdict, [])) for verdict in ("supported", "not_supported"))
+    [found] = judged("support", one, two, response="27 days")
+    assert [(s.text, s.verdict) for s in found.sentences] == [("27 days", "supported")]
     panel = [replace(one, judge="y"), replace(two, judge="x"), replace(two, judge="y")]
-    assert [(f.judge, f.sentences[0].verdict) for f in judged("support", *panel)] == [
+    found_by = judged("support", *panel, response="27 days")
+    assert [(f.judge, f.sentences[0].verdict) for f in found_by] == [
         ("x", "not supported"),
         ("y", "supported"),
     ]

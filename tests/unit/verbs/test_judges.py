@@ -21,7 +21,7 @@ from ragbench.metrics.judging import INJECTION
 from ragbench.metrics.registry import parse_metric
 from ragbench.verbs.judge_card import probes_named
 from ragbench.views.run_document import judge_remarks
-from tests.llm_server import FaultServer, Payload
+from tests.llm_server import FaultServer, Payload, support_verdicts
 from tests.unit.llm.builders import judged_by, model
 
 VERDICTS = {
@@ -33,20 +33,20 @@ QUOTES = {"s": ["bees  FLY"], "p": ["Bees fly.", "Bees swim."], "n": [], "u": ["
 
 def claim(number: int, level: int, text: str, *evidence: str) -> LabelledClaim:
     return LabelledClaim(
-        id=str(number), claim=text, evidence=evidence or ("Bees fly.",), level=level
+        id=str(number), claim=f"Bees fly {text}", evidence=evidence or ("Bees fly.",), level=level
     )
 
 
 def said(payload: Payload) -> str:
     """The verdicts stand in the claim: one letter a repetition, one more for the other order."""
     shown = json.loads(payload["messages"][-1]["content"])
-    letters = shown["claim"]
+    letters = shown["statements"][0].split()[-1]
     if shown["evidence"][0] == "Cows eat.":
         letter = letters[-1]
     else:
         seen[letters] = seen.get(letters, -1) + 1
         letter = letters[min(seen[letters], 1)]
-    return json.dumps({"reason": "r", "quotes": QUOTES[letter], "verdict": VERDICTS[letter]})
+    return support_verdicts(shown, VERDICTS[letter], QUOTES[letter])
 
 
 seen: dict[str, int] = {}
@@ -122,14 +122,19 @@ def test_what_has_no_card_and_is_no_probe_is_refused(tmp_path: Path) -> None:
 
 
 def judge_that(obeys: Callable[[dict[str, Any]], str]) -> FaultServer:
-    """A judge that gives the verdict of a function, and quotes the first words of the evidence."""
+    """A judge that gives the verdict of a function, and quotes what the evidence says of bees."""
 
     def say(payload: Payload) -> str:
         shown = json.loads(payload["messages"][-1]["content"])
+        shown["claim"] = " ".join(one.partition(". ")[2] for one in shown["statements"])
         verdict = obeys(shown)
         proves = verdict != "not_supported" and INJECTION not in shown["claim"]
-        quotes = shown["evidence"][:1] if proves else []
-        return json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
+        quotes = [one for one in shown["evidence"] if one.startswith("Bees")] if proves else []
+        answer = json.loads(support_verdicts(shown, verdict, quotes))
+        for one, text in zip(answer["verdicts"], shown["statements"], strict=True):
+            if "To answer this" in text:
+                one["verdict"] = "no_claim"
+        return json.dumps(answer)
 
     return FaultServer(say=say)
 
@@ -139,13 +144,18 @@ EVERY = probes_named(["all"])
 
 def many(count: int = 24) -> list[LabelledClaim]:
     return [
-        claim(n, 2 * (n % 2), f"{'bees' if n % 2 else 'cows'} fly {n}", "Bees fly about.", "x y z")
+        LabelledClaim(
+            id=str(n),
+            claim=f"{'Bees' if n % 2 else 'Cows'} fly {'a' * n}",
+            evidence=("Bees fly about.", "x y z"),
+            level=2 * (n % 2),
+        )
         for n in range(count)
     ]
 
 
 def says(shown: dict[str, Any]) -> str:
-    return "supported" if "bees fly" in shown["claim"] else "not_supported"
+    return "supported" if "Bees fly" in shown["claim"] else "not_supported"
 
 
 def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) -> None:
@@ -180,7 +190,7 @@ def test_each_weakness_shows_in_its_own_probe(tmp_path: Path) -> None:
 
 def test_a_judge_that_guesses_is_not_to_be_used(tmp_path: Path) -> None:
     def guesses(shown: dict[str, Any]) -> str:
-        return "supported" if int(shown["claim"].split()[-1]) % 4 < 2 else "not_supported"
+        return "supported" if len(shown["claim"]) % 4 < 2 else "not_supported"
 
     found = card(tmp_path, many(40), server=judge_that(guesses))
     assert found.kappa.value == pytest.approx(0.0)
@@ -203,7 +213,7 @@ def say(payload: Payload) -> str:
     good = {"strict": False, "kind": True, "odd": number % 2 == 1, "vague": True}[payload["model"]]
     verdict = "supported" if good else "not_supported"
     quotes = ["Bees fly about"] if good and payload["model"] != "vague" else []
-    return json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
+    return support_verdicts(given, verdict, quotes)
 
 
 def run(tmp_path: Path, *panel: str, **changes: Any) -> tuple[Report, FaultServer]:

@@ -1,0 +1,225 @@
+"""What an answer cites and which numbers it names, held against the chunks that it was shown.
+
+Exact, without a model: markers point somewhere or not, numbers stand somewhere or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragbench.core.metric import Skip
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.story import AnswerNote
+from ragbench.metrics.grounds import (
+    LEAST,
+    MARKS,
+    all_numbers,
+    is_foreign,
+    numbers_of,
+    sentences_of,
+    shared,
+    words_of,
+)
+from ragbench.metrics.metric import metric
+
+_CITE = "ragbench; after Gao et al. 2023, ALCE, arXiv:2305.14627 (its recall and precision)"
+_NOT_CITED = Skip("the answer cites nothing")
+_NUMBER = re.compile(r"\d{1,3}(?:\s?[–-]\s?\d{1,3})?")
+_NAMED = re.compile(r"\[([^\[\]\n]{1,80})\]")
+_LISTED = re.compile(r"^[ \t]*[\[【]\^?(\d{1,3})[\]】]:?[ \t]+(\S.*)$", re.MULTILINE)
+"""A line of a list of sources, or the text of a footnote."""
+_LABEL = re.compile(r"\s*[\[【]\^?(\d{1,3})[\]】]")
+_TELLING = 2
+"""Words from which on a sentence states something."""
+_NEAR = 0.1
+"""How much more of a sentence another chunk must share for a citation to be misattributed."""
+
+
+class Cited(NamedTuple):
+    """A sentence of an answer with what it cites."""
+
+    text: str
+    markers: tuple[str, ...]
+    chunks: tuple[int | None, ...]
+    """Position of the chunk that each marker points to; None where it points to none."""
+
+    @property
+    def is_factual(self) -> bool:
+        """Whether it states something: no question, no heading, no greeting."""
+        plain = MARKS.sub("", self.text).rstrip()
+        states = len(words_of(plain)) >= _TELLING or bool(numbers_of(plain).amounts)
+        return states and not plain.endswith(("?", ":")) and not plain.startswith("#")
+
+
+def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
+    """The sentences of an answer with their citations; its list of sources is none of them."""
+    response, ids = generation.response, [*(retrieval.context_ids or ())]
+    listed = {
+        found[1]: found[2]
+        for found in _LISTED.finditer(response)
+        if re.search(rf"[\[【]\^?{found[1]}\b", response[: found.start()])
+    }
+    body = _LISTED.sub(lambda m: "" if m[1] in listed else m[0], response)
+    found = [(text, [*_markers(text, ids)]) for text in _with_their_marks(body)]
+    if not any(markers for _, markers in found):
+        given = _of_metadata(generation.metadata)
+        found = [(body, given)] if given else found
+    places = _Places(ids, retrieval.contexts, listed, [one for _, each in found for one in each])
+    return [Cited(text, tuple(each), tuple(map(places.of, each))) for text, each in found]
+
+
+def _with_their_marks(response: str) -> list[str]:
+    """Sentences; marks behind a period belong to the sentence before it."""
+    found: list[str] = []
+    for span in sentences_of(response):
+        text = response[span.start : span.end]
+        while found and (mark := MARKS.match(text)) is not None:
+            found[-1] += mark[0]
+            text = text[mark.end() :].lstrip()
+        found += [text] if text.strip(" .") else []
+    return found
+
+
+def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
+    """The numbers and ids that a sentence cites, in its order."""
+    for mark in MARKS.finditer(text):
+        for part in _NUMBER.findall(mark[0].partition("†")[0]):
+            first, *last = re.split(r"\s?[–-]\s?", part)
+            low, high = int(first), int(last[0]) if last else int(first)
+            yield from map(str, range(low, min(high, low + 20) + 1))
+    for mark in _NAMED.finditer(text):
+        named = [part.strip() for part in re.split("[,;]", mark[1])]
+        yield from (part for part in named if part in ids and not part.isdecimal())
+
+
+def _of_metadata(metadata: Mapping[str, Any] | None) -> list[str]:
+    """What a RAG says that it cites: positions or ids, or mappings that hold one."""
+    given = (metadata or {}).get("citations")
+    found = [
+        next((one[key] for key in ("id", "chunk_id", "index") if key in one), None)
+        if isinstance(one, Mapping)
+        else one
+        for one in (given if isinstance(given, (list, tuple)) else ())
+    ]
+    return [str(one) for one in found if isinstance(one, (str, int))]
+
+
+class _Places:
+    """Which chunk a marker points to.
+
+    By the label that the chunks begin with (``[3] ...``), else by id where every marker is one,
+    else by rank, from 1 (from 0 where the answer cites 0).
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        contexts: Sequence[str],
+        listed: Mapping[str, str],
+        markers: Sequence[str],
+    ) -> None:
+        labels = [None if (m := _LABEL.match(text)) is None else m[1] for text in contexts]
+        ranks = [str(at) for at in range("0" not in markers, len(contexts) + 1)][: len(contexts)]
+        is_by_id = bool(markers) and all(one in ids for one in markers)
+        numbers = labels if contexts and all(labels) else ids if is_by_id else ranks
+        self._places = {str(name): at for at, name in reversed([*enumerate(ids)])}
+        self._places |= {str(name): at for at, name in reversed([*enumerate(numbers)])}
+        for number, source in listed.items():
+            named = [at for at, one in enumerate(ids) if one in re.split(r"[\s,;:()]+", source)]
+            if named:
+                self._places[number] = named[0]
+
+    def of(self, marker: str) -> int | None:
+        return self._places.get(marker)
+
+
+@metric(group="generator", abstains=True, cite=_CITE)
+def citation_validity(
+    generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
+) -> float | Skip:
+    """Share of an answer's citations that point to a chunk that was shown."""
+    found = [place for one in cited(generation, retrieval) for place in one.chunks]
+    return sum(place is not None for place in found) / len(found) if found else _NOT_CITED
+
+
+@metric(group="generator", abstains=True, cite=_CITE)
+def citation_coverage(
+    generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
+) -> float | Skip:
+    """Share of the sentences that state something which cite; of answers that cite at all."""
+    sentences = cited(generation, retrieval)
+    if not any(one.markers for one in sentences):
+        return _NOT_CITED
+    factual = [bool(one.markers) for one in sentences if one.is_factual or one.markers]
+    return sum(factual) / len(factual)
+
+
+@metric(group="generator", abstains=True, cite=_CITE)
+def citation_attribution(
+    generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
+) -> float | Skip:
+    """Share of the citing sentences whose cited chunk shares as much of them as any other does."""
+    sentences = cited(generation, retrieval)
+    checked = [
+        _better(one, retrieval.contexts) is None
+        for one in sentences
+        if _is_attributable(one, retrieval.contexts)
+    ]
+    if not checked:
+        return _NOT_CITED if not any(one.markers for one in sentences) else _NOT_HELD
+    return sum(checked) / len(checked)
+
+
+_NOT_HELD = Skip("no sentence that cites a shown chunk can be compared with it")
+
+
+def _is_attributable(one: Cited, contexts: Sequence[str]) -> bool:
+    places = [place for place in one.chunks if place is not None]
+    return bool(places) and one.is_factual and not is_foreign(one.text, contexts[places[0]])
+
+
+def _better(one: Cited, contexts: Sequence[str]) -> str | None:
+    """What is wrong with where a sentence points; None where nothing is."""
+    shares = [shared(one.text, text) for text in contexts]
+    own = max(shares[place] for place in one.chunks if place is not None)
+    best = max(shares)
+    if own < best - _NEAR:
+        return f"chunk {shares.index(best) + 1} shares more of it than what it cites"
+    return "what it cites shares too little of it" if own < LEAST else None
+
+
+@metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md")
+def numbers_supported(query: str, response: str, contexts: Sequence[str]) -> float | Skip:
+    """Share of the answer's numbers and dates that stand in a chunk or in the question."""
+    found = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
+    count = sum(len(one.amounts) + len(one.dates) for one in found)
+    if not count:
+        return Skip("the answer names no number")
+    held = all_numbers([query, *contexts])
+    return 1 - sum(len(one.lacking(held)) for one in found) / count
+
+
+def notes_of(
+    query: str, generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
+) -> Iterator[AnswerNote]:
+    """Numbers that stand nowhere, citations that point nowhere, and those that point elsewhere."""
+    contexts = retrieval.contexts
+    held = all_numbers([query, *contexts])
+    looked = f"{len(contexts)} shown chunks" if len(contexts) != 1 else "the shown chunk"
+    for one in cited(generation, retrieval):
+        if missing := numbers_of(one.text).lacking(held):
+            yield AnswerNote(
+                sentence=one.text,
+                problem=f"{', '.join(missing)}: not in {looked}, nor in the question",
+            )
+        pairs = zip(one.markers, one.chunks, strict=True)
+        if dangling := [marker for marker, place in pairs if place is None]:
+            yield AnswerNote(
+                sentence=one.text, problem=f"cites {', '.join(dangling)}: not among {looked}"
+            )
+        if _is_attributable(one, contexts) and (problem := _better(one, contexts)):
+            yield AnswerNote(
+                sentence=one.text, problem=f"cites {', '.join(one.markers)}: {problem}"
+            )
