@@ -13,7 +13,9 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
+from _thread import interrupt_main
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -111,24 +113,38 @@ _OUTPUT, _ERRORS = 1, 2
 def stop_on_signal() -> Generator[Callable[[], bool]]:
     """Turns the first SIGINT or SIGTERM into a request to stop.
 
-    Calls in flight are finished and recorded. A second signal ends the command at once, and so
-    does the first where nobody has asked yet: before there are calls, nobody would heed it.
+    Calls in flight have a moment to finish and be recorded; then the command ends whatever it waits
+    for, since containers and CI send one signal and kill soon after. A second signal ends it at
+    once, and so does the first where nobody has asked yet: before there are calls, nobody would
+    heed it.
     """
     requested = asked = False
+    main = threading.get_ident()
 
     def stopped() -> bool:
         nonlocal asked
         asked = True
         return requested
 
+    def interrupt() -> None:
+        if hasattr(signal, "pthread_kill"):  # wakes a main thread that waits for a lock
+            signal.pthread_kill(main, signal.SIGINT)
+        else:
+            interrupt_main()
+
+    last = threading.Timer(_LAST_SECONDS, interrupt)
+    last.daemon = True
+
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         nonlocal requested
         if requested or not asked:
             raise KeyboardInterrupt
         requested = True
+        last.start()
         start = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
         with contextlib.suppress(RuntimeError):  # the signal came in the middle of another message
-            say(f"{start}Stopping when the calls in flight are through. Once more stops at once.")
+            left = f"calls in flight have {_LAST_SECONDS:g} s"
+            say(f"{start}Stopping: {left}. Once more stops at once.")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
@@ -136,8 +152,13 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
     try:
         yield stopped
     finally:
+        last.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+_LAST_SECONDS = 1.5
+"""That calls in flight have after the first signal."""
 
 
 class ExitCode(IntEnum):

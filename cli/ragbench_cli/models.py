@@ -264,7 +264,7 @@ def booked_run(
     book = models.budget.book = CallBook(folder)
     try:
         yield
-    except InterruptedRunError as error:
+    except (InterruptedRunError, KeyboardInterrupt) as error:
         raise InterruptedRunError(
             f"what is finished is stored in {folder}. The same command continues"
         ) from error

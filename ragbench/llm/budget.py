@@ -307,6 +307,14 @@ class Budget:
         """Whether there is a limit: then nothing may be asked whose cost nobody knows."""
         return self.limit is not None or self.run_limit is not None
 
+    @property
+    def left(self) -> Decimal | None:
+        """What may still be spent, that in flight included; None without a limit."""
+        before = Decimal(0) if self.book is None else self.book.spent_before
+        caps = ((self.limit, Decimal(0)), (self.run_limit, before))
+        known = [limit - self.spent - earlier for limit, earlier in caps if limit is not None]
+        return min(known, default=None)
+
     async def reserve(self, amount: Decimal) -> None:
         """Sets money aside, waiting for requests in flight to return some where that can help."""
         while (changed := self._set_aside(amount)) is not None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.core.chat import Message, Reply
 from ragbench.errors import (
+    LLMBudgetError,
     LLMError,
     LLMPromptCutError,
     LLMRefusedError,
     LLMReplyError,
     LLMTruncatedError,
 )
-from ragbench.llm.client import LLMClient, fewest_prompt_tokens
+from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
+from ragbench.llm.marker import Marked, fewest_prompt_tokens, is_short
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.llm.session import ModelClients
 from ragbench.llm.transport import Transport
@@ -62,21 +63,22 @@ async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> No
 async def _structured(client: LLMClient) -> None:
     """One structured answer says all: it is reached, it answers, structure works.
 
-    A single odd answer proves nothing: it is asked up to three times, also to settle in which way
-    it follows a schema. Otherwise all the first questions of a run would find that out.
+    One that came by a weaker way proves nothing yet against the stronger: it is asked up to three
+    times, to settle it. Otherwise all the first questions of a run would find that out. Who has
+    failed in every way is not asked again.
     """
     for repeat in range(_TRIES):
         try:
             await ask_capital(client, repeat=repeat)
         except (LLMReplyError, LLMRefusedError, LLMTruncatedError) as error:
-            if repeat == _TRIES - 1:
-                what = "the language model answers, but not in the structure that is needed"
-                raise _with_model(error, what) from error
+            what = "the language model answers, but not in the structure that is needed"
+            raise _with_model(error, what) from error
+        except LLMBudgetError:
+            raise  # nobody was asked
         except LLMError as error:
             raise _with_model(error, "the language model does not answer") from error
-        else:
-            if client.dialect.known:
-                return
+        if client.dialect.known:
+            return
 
 
 def _with_model(error: LLMError, what: str) -> LLMError:
@@ -185,39 +187,26 @@ async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]
     return Finding(name="structure", detail="; ".join(ignored), good=False)
 
 
-_FILLER = "The river runs past the mill and the road goes on over the hill to the next village. "
-
-
-def _haystack(words: int, codes: Sequence[str]) -> str:
-    """A text of about so many words with a code at its beginning, in its middle and at its end."""
-    parts = [_FILLER * (words // len(_FILLER.split()) // 4)] * 4
-    hidden = [f"Code {number} is {code}. " for number, code in enumerate(codes, start=1)]
-    return f"{hidden[0]}{parts[0]}{parts[1]}{hidden[1]}{parts[2]}{parts[3]}{hidden[2]}"
-
-
 async def _context(client: LLMClient) -> AsyncGenerator[Finding]:
     """How long a prompt may be of which everything is read."""
     read = 0
     for words in _CONTEXT_SIZES:
-        draw = random.Random(words)
-        codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
-        text = _haystack(words, codes)
-        asked = [Message(role="user", content=f"{text}\n\nWhich are the three codes?")]
-        fewest = fewest_prompt_tokens([{"content": asked[0].content}])
+        marked = Marked(words)
+        fewest = fewest_prompt_tokens([{"content": marked.messages[0].content}])
         try:
-            reply = await client.ask(asked, purpose=_PURPOSE)
+            reply = await client.ask(marked.messages, purpose=_PURPOSE)
         except LLMError as error:
             cut = isinstance(error, LLMPromptCutError)
             what = "cut" if cut else f"refused ({error.status or type(error).__name__})"
             yield _too_long(words, what, read)
             return
-        missing = [str(at) for at, code in enumerate(codes, start=1) if code not in reply.text]
+        missing = [str(at) for at in marked.missing(reply.text)]
         counted = reply.usage.prompt_tokens
         if missing:
             what = f"read in part: code {', '.join(missing)} of 3 is not found"
             yield _too_long(words, f"{what}, {counted:,} tokens are reported", read)
             return
-        if reply.usage.reported and 0 < counted < 0.75 * fewest:
+        if reply.usage.reported and is_short(reply.usage, fewest):
             yield Finding(
                 name="prompt tokens",
                 good=False,
