@@ -101,8 +101,9 @@ class Reading:
         if unsure:
             warn(f"{doubt}, and {unsure}: whether it reads all of it is unknown")
         else:
+            is_new = not self._dialect.learned.read_whole
             self._dialect.learn(read_whole=fewest)
-            if usage.reported:
+            if is_new and usage.reported:
                 warn(f"{doubt}, and reads all of it: costs that rest on its count are too low")
 
 

@@ -124,7 +124,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_continues(ragbench: Ragbench)
     assert stopped.err.splitlines() == [
         *READ,
         "asking Stopping for retrieve and generate",
-        "Stopping: calls in flight have 1.5 s. Once more stops at once.",
+        "Stopping: calls in flight have 0.75 s. Once more stops at once.",
         "Interrupted: what is finished is stored in run. The same command continues",
     ]
     Path("mended").touch()
@@ -138,7 +138,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_continues(ragbench: Ragbench)
 def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
     done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "run")
     assert done.code == 130
-    assert done.err.endswith("Interrupted.\n")
+    assert "Interrupted: what is finished is stored in run. The same" in done.err
 
 
 def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:

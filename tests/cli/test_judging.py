@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -179,3 +182,35 @@ def test_quotes_are_located_and_nothing_is_paid_for_twice(ragbench: Ragbench) ->
         asked = len(server.good)
         assert ragbench(*command, *model(server, "-q")).out == done.out
         assert len(server.good) == asked
+
+
+# --- what ends a run
+
+
+@pytest.mark.extra("llm")
+@pytest.mark.parametrize(
+    "server",
+    [
+        FaultServer(faults={"hang": 1.0}),
+        FaultServer(faults={"429": 1.0}, retry_after="500"),
+        FaultServer(faults={"500": 1.0}),
+    ],
+    ids=["a request in flight", "a rate limit", "a repetition"],
+)
+def test_one_signal_ends_every_wait_and_the_same_command_continues(
+    ragbench: Ragbench, server: FaultServer
+) -> None:
+    def send() -> None:
+        while not server.calls:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with server:
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
+        stopped = ragbench(*RUN, *model(server))
+        sender.join()
+        assert stopped.code == 130
+        assert "what is finished is stored in run. The same command continues" in stopped.err
+        server.faults = {}
+        assert "support" in ragbench(*RUN, *model(server)).ok().out
