@@ -302,10 +302,11 @@ class LLMClient(Caller):
         if left >= (limit or 0) > 0:
             return False
         if left < _LEAST_ANSWER:
-            has = "" if found.prompt is None else f" the prompt has {found.prompt:,};"
-            at_once = "tokens in a minute" if found.is_rate else "tokens together with its answer"
+            has = "is too long" if found.prompt is None else f"has {found.prompt:,} tokens"
+            takes = "in a minute" if found.is_rate else "with its answer"
             raise LLMRequestError(
-                f"{self._where} takes {found.most:,} {at_once};{has} {found.remedy}",
+                f"the prompt {has}, and {self.endpoint.model} takes {found.most:,} {takes}: "
+                f"{found.remedy}",
                 status=error.status,
             )
         asked.room = left

@@ -76,9 +76,9 @@ class Reading:
         if self._cut is not None and fewest >= self._cut:
             read = f"{usage.prompt_tokens:,} tokens" if usage.reported else "a part"
             raise LLMPromptCutError(
-                f"the endpoint read {read} of a prompt of {fewest:,} words or more, and did not "
-                "find what was hidden in one so long: it cuts long prompts without a word. Give it "
-                "more context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx; llama.cpp: -c)"
+                f"the endpoint read {read} of a prompt of {fewest:,} words or more, and not what "
+                "was hidden in one so long: give it more context (Ollama: OLLAMA_CONTEXT_LENGTH; "
+                "llama.cpp: -c)"
             )
 
     async def _try(self, usage: Usage, fewest: int) -> None:

@@ -38,11 +38,8 @@ class Limit(NamedTuple):
     @property
     def remedy(self) -> str:
         if self.is_rate:
-            return "ask for a higher limit of tokens per minute, or judge with fewer contexts"
-        return (
-            "give the server more context (vLLM: --max-model-len; llama.cpp: -c; Ollama: "
-            "OLLAMA_CONTEXT_LENGTH), or judge with fewer contexts"
-        )
+            return "judge with fewer contexts, or ask for a higher limit"
+        return "judge with fewer contexts, or give it more (vLLM: --max-model-len; llama.cpp: -c)"
 
 
 def limit_of(text: str, asked: int | None) -> Limit | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runs import Ragbench, lines, schema
-from tests.llm_server import FaultServer, Payload
+from tests.llm_server import FaultServer, Payload, said_by_default
 
 ROOT = Path(__file__).parents[2]
 RUN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run", "-m", "token_f1,support")
@@ -214,3 +214,17 @@ def test_one_signal_ends_every_wait_and_the_same_command_continues(
         assert "what is finished is stored in run. The same command continues" in stopped.err
         server.faults = {}
         assert "support" in ragbench(*RUN, *model(server)).ok().out
+
+
+@pytest.mark.extra("llm")
+def test_a_metric_that_failed_for_all_ends_with_2_and_the_line_that_continues(
+    ragbench: Ragbench,
+) -> None:
+    with FaultServer(say=lambda _: "Sure.") as server:
+        done = ragbench(*RUN, *model(server, "--no-preflight")).refused(
+            "support failed for every case, so that there is no value. LLMReplyError, 3 times"
+        )
+        again = done.err.splitlines()[-1].partition("Once that is mended: ragbench ")[2].split()
+        assert again[-1] == "--retry-failed" and "Nothing to compare" not in done.err
+        server.say = said_by_default
+        assert "support" in ragbench(*again).ok().out

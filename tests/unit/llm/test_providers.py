@@ -210,10 +210,10 @@ def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
 @pytest.mark.parametrize(
     ("name", "tokens", "figures"),
     [
-        ("openai, tier 1", 6_000, ("5,000 tokens in a minute", "ask for a higher limit")),
-        ("groq, free", 7_000, ("6,000 tokens in a minute", "fewer contexts")),
-        ("vllm", 9_000, ("8,192 tokens together with its answer", "--max-model-len")),
-        ("vllm, 4k", 4_090, ("4,096 tokens together with its answer", "the prompt has 4,0")),
+        ("openai, tier 1", 6_000, ("takes 5,000 in a minute", "ask for a higher limit")),
+        ("groq, free", 7_000, ("takes 6,000 in a minute", "fewer contexts")),
+        ("vllm", 9_000, ("takes 8,192 with its answer", "--max-model-len")),
+        ("vllm, 4k", 4_090, ("takes 4,096 with its answer", "the prompt has 4,0")),
     ],
 )
 def test_what_can_never_succeed_fails_at_once_with_its_figure(
