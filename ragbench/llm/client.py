@@ -36,7 +36,8 @@ _MEND = (
     "and with nothing else."
 )
 _SHOWN = 1000
-_FIRST_ANSWER = 1024
+_FIRST_ANSWER, _USUAL_ANSWER = 512, 256
+"""Tokens that an answer is given where a cap is near: the first one; the later ones, at least."""
 _LEAST_ANSWER = 64
 """Tokens. Below them, no answer of any use can be expected."""
 
@@ -50,8 +51,8 @@ class _Asked(Question):
     """All answers, the unusable ones included."""
     room: int | None = None
     """Tokens that are left for an answer, as the endpoint has said."""
-    needed: int = _FIRST_ANSWER
-    """Tokens that an answer is given room for where a cap is near."""
+    needed: int = 0
+    """Tokens that its answer needs: a shorter one was cut off."""
 
 
 @dataclass(slots=True)
@@ -268,7 +269,8 @@ class LLMClient(Caller):
     ) -> dict[str, Any]:
         definition = None if asked.schema is None else asked.schema.definition
         payload = self.dialect.payload(messages, definition, asked.mode, longest)
-        needed = max(asked.needed, 2 * self._longest_answer)
+        usual = max(4 * self._longest_answer, _USUAL_ANSWER)
+        needed = max(asked.needed, usual if self._longest_answer else _FIRST_ANSWER)
         if longest is not None:
             limit = self.affordable(payload, longest, needed)
             payload[self.dialect.learned.token_limit] = limit

@@ -228,3 +228,19 @@ def test_a_metric_that_failed_for_all_ends_with_2_and_the_line_that_continues(
         assert again[-1] == "--retry-failed" and "Nothing to compare" not in done.err
         server.say = said_by_default
         assert "support" in ragbench(*again).ok().out
+
+
+@pytest.mark.extra("llm")
+def test_a_small_cap_is_spent_on_what_calls_take_not_on_what_they_could(
+    ragbench: Ragbench,
+) -> None:
+    prices = "  price_input: 1\n  price_output: 1000\n"
+    Path("ragbench.yaml").write_text(f"llm:\n{prices}", "utf-8")  # 4 dollars for 4096 tokens
+    with FaultServer() as server:
+        done = ragbench(*RUN, *model(server, "--max-cost", "1")).ok()
+        assert len(server.calls) == 4 and "cost 0." in done.err
+        limits = {call.payload["max_tokens"] for call in server.calls}
+        assert max(limits) <= 512
+        low = ragbench(*RUN, *model(server, "--max-cost", "0.1", "--fresh", "--repeats", "2"))
+    assert low.code == 2 and "the cost is capped at 0.1" in low.err
+    assert "does not answer" not in low.err
