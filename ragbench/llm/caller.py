@@ -37,6 +37,8 @@ from ragbench.llm.transport import NoAnswerError, OpenAITransport, Transport
 ValueT = TypeVar("ValueT")
 _GIVEN_UP = 8
 """Calls in a row that were given up, with nothing answered between: then there is no hope."""
+_RATE = "x-ratelimit-"
+"""Headers of OpenAI, Azure, Groq and others: what a minute or a day takes, and what is left."""
 _SHARE = 8
 """A request that could take more than this part of what is left is given less room."""
 _MAY_HAVE_WORKED = frozenset({408, 504, 524})
@@ -117,6 +119,8 @@ class Caller:
         )
         self._where = f"{endpoint.model} at {endpoint.base_url}"
         self.circuit = Circuit(self.clock, where=self._where)
+        self.rates: dict[str, int] = {}
+        """What the endpoint says of its limits in its headers, such as ``limit-tokens``."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ends: float | None = None
         self._given_up = 0
@@ -292,6 +296,9 @@ class Caller:
                 detail=late if lost.kind == "timeout" else lost.detail,
                 may_be_billed=lost.may_be_billed,
             )
+        for name, value in answer.headers.items():
+            if name.startswith(_RATE) and value.isdecimal():
+                self.rates[name.removeprefix(_RATE)] = int(value)
         meaning = meaning_of(answer, has_answered=self.circuit.has_answered)
         status = answer.effective_status
         if meaning is not Meaning.ANSWERED:
@@ -319,6 +326,8 @@ class Caller:
             self.concurrency.failed(epoch)
         else:
             self.concurrency.succeeded()
+            if "remaining-requests" in self.rates:
+                self.concurrency.left(self.rates["remaining-requests"])
         if sent.meaning is Meaning.UNANSWERED:
             self.circuit.unanswered(sent.detail)
         else:

@@ -38,6 +38,7 @@ _MEND = (
 _SHOWN = 1000
 _FIRST_ANSWER, _USUAL_ANSWER = 512, 256
 """Tokens that an answer is given where a cap is near: the first one; the later ones, at least."""
+_MINUTE, _MANY = "limit-tokens", 8
 _LEAST_ANSWER = 64
 """Tokens. Below them, no answer of any use can be expected."""
 
@@ -273,6 +274,9 @@ class LLMClient(Caller):
         needed = max(asked.needed, usual if self._longest_answer else _FIRST_ANSWER)
         if longest is not None:
             limit = self.affordable(payload, longest, needed)
+            # Many count what an answer may have against what a minute takes.
+            if self._longest_answer and self.rates.get(_MINUTE, limit * _MANY) < limit * _MANY:
+                limit = min(limit, needed)
             payload[self.dialect.learned.token_limit] = limit
         return payload
 

@@ -163,6 +163,10 @@ class Concurrency:
         self._limit = min(self._limit + step, float(self._most))
         self._wake()
 
+    def left(self, requests: int) -> None:
+        """The endpoint said how many more calls it takes just now."""
+        self._limit = min(self._limit, float(max(1, requests)))
+
     def rate_limited(self, epoch: int, wait: float) -> None:
         """The endpoint said that there were too many calls (429).
 

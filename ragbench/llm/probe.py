@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,6 +89,7 @@ def _with_model(error: LLMError, what: str) -> LLMError:
 
 _CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
+_JUDGING_SIZES = (1_000, 4_000)
 _PURPOSE = "doctor"
 
 
@@ -123,7 +124,7 @@ async def probe(
         endpoint = replace(endpoint, extra=extra, **none)
     yield await _structure(endpoint, opened)
     async with opened(replace(endpoint, prompt_check=False, context=None)) as client:
-        async for finding in _context(client):
+        async for finding in _context(client, _CONTEXT_SIZES):
             yield finding
 
 
@@ -187,10 +188,26 @@ async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]
     return Finding(name="structure", detail="; ".join(ignored), good=False)
 
 
-async def _context(client: LLMClient) -> AsyncGenerator[Finding]:
+async def reads(
+    endpoint: Endpoint, limits: CallLimits, transport: Transport | None = None
+) -> list[Finding]:
+    """Whether a prompt as long as those of judging is read as a whole, and how it is counted."""
+    plain = replace(endpoint, prompt_check=False, context=None)
+    async with LLMClient(plain, limits=limits, transport=transport) as client:
+        found = [finding async for finding in _context(client, _JUDGING_SIZES)]
+        said = [f"{count:,} {name.replace('-', ' ')}" for name, count in client.rates.items()]
+        if said:
+            found.append(Finding(name="rates", detail=", ".join(sorted(said))))
+        if (room := client.dialect.learned.room) is not None:
+            detail = f"{room:,} tokens for prompt and answer together; max_tokens follows it"
+            found.append(Finding(name="room", detail=detail))
+        return found
+
+
+async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
     """How long a prompt may be of which everything is read."""
     read = 0
-    for words in _CONTEXT_SIZES:
+    for words in sizes:
         marked = Marked(words)
         fewest = fewest_prompt_tokens([{"content": marked.messages[0].content}])
         try:
@@ -211,8 +228,7 @@ async def _context(client: LLMClient) -> AsyncGenerator[Finding]:
                 name="prompt tokens",
                 good=False,
                 detail=f"{counted:,} tokens are reported of {words:,} words that were all read: "
-                "only what was not kept from before is counted",
-                settings={"prompt_check": False},
+                "it counts in its own way, and costs that rest on its count are too low",
             )
         read = max(words, counted)
     yield Finding(name="context", detail=f"all of {read:,} tokens is read; more was not tried")
