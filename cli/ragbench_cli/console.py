@@ -157,7 +157,7 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-_LAST_SECONDS = 0.75
+_LAST_SECONDS = 0.5
 """That calls in flight have after the first signal."""
 
 

@@ -133,7 +133,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_continues(ragbench: Ragbench)
     assert stopped.err.splitlines() == [
         *READ,
         "asking Stopping for retrieve and generate",
-        "Stopping: calls in flight have 0.75 s. Once more stops at once.",
+        "Stopping: calls in flight have 0.5 s. Once more stops at once.",
         "Interrupted: what is finished is stored in run. The same command continues",
     ]
     Path("mended").touch()
