@@ -109,7 +109,7 @@ class Dialect:
             self._density = min(1.0, max(self._density, tokens / size))
 
     def learn(self, **changes: Any) -> None:
-        learned = msgspec.structs.replace(self.learned, **changes)
+        learned: Learned = msgspec.structs.replace(self.learned, **changes)
         if learned != self.learned:
             self.learned = learned
 
