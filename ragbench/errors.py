@@ -8,6 +8,7 @@ RagbenchError
 │   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 ├── InterfaceError            a RAG implementation breaks the interface
+│   └── UnreachableError      nobody is at its address
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.rag.fallback)
 │   └── HTTPRagError          an endpoint cannot be used (ragbench.io.http)
 │       └── RemoteQueryError  it failed for one query (ragbench.rag.http)
@@ -146,6 +147,13 @@ class MissingExtraError(InputError):
 
 class InterfaceError(RagbenchError):
     """A RAG implementation breaks the interface."""
+
+
+class UnreachableError(InterfaceError):
+    """Nobody is at the address of a RAG: fewer queries would not help."""
+
+    answered_before: bool = False
+    """If not, every question would end so, and no more are asked."""
 
 
 class NoContextsError(InterfaceError):

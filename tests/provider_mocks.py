@@ -8,6 +8,7 @@ JSON where the request or the prompt asks for it *and* the provider honours that
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -81,6 +82,8 @@ class Provider:
     """Tokens that it thinks."""
     thinks_in_text: bool = False
     usage: Mapping[str, Any] = field(default_factory=dict)
+    counts: Callable[[Payload], Payload] = lambda _: {}
+    """What it reports in place of the tokens that were taken."""
     unlisted: int = 0
     """Tokens that it thinks and counts in the total alone."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -138,14 +141,25 @@ class Server(Served):
         row = self.row
         if payload.get("response_format", {}).get("type") == "json_schema" and row.no_schema:
             return row.no_schema
-        if row.keeps is None and prompt_tokens(payload) > row.context:
+        told = row.refuses(payload)
+        if told is None and row.keeps is None and prompt_tokens(payload) > row.context:
             return Told(400, error("This model's maximum context length is exceeded"))
-        return row.refuses(payload)
+        return told
+
+    def codes(self, payload: Payload) -> str | None:
+        """What the model finds of what is hidden in a prompt, in the part that it is shown."""
+        shown: str = payload["messages"][-1]["content"]
+        if "three codes" not in shown:
+            return None
+        row, words = self.row, shown.split()
+        if row.keeps is not None and prompt_tokens(payload) > row.context:
+            words = words[-row.keeps(row.context) * 3 // 4 :]
+        return " ".join(re.findall(r"Code \d is (\d+)", " ".join(words))) or "None."
 
     def completed(self, payload: Payload) -> Told:
         row, schema = self.row, self.row.honours(payload)
         said = "Ready, as you wish." if schema is None else json.dumps(instance_of(schema))
-        text, reason = self.say(payload) or said, "stop"
+        text, reason = self.say(payload) or self.codes(payload) or said, "stop"
         limit = payload.get("max_completion_tokens", payload.get("max_tokens"))
         prompt, thought, spoken = prompt_tokens(payload), row.thinks(payload), words(text)
         if row.keeps is not None and prompt > row.context:
@@ -156,13 +170,14 @@ class Server(Served):
             text, reason = "<think>Let me see. The first passage says", "length"
         elif row.thinks_in_text:
             text = f"<think>hm</think>{text}"
-        usage = {
+        usage: dict[str, Any] = {
             "prompt_tokens": prompt,
             "completion_tokens": spoken + thought,
             "total_tokens": prompt + spoken + thought + row.unlisted,
             **({"completion_tokens_details": {"reasoning_tokens": thought}} if thought else {}),
             **row.usage,
         }
+        usage |= row.counts(usage)
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": reason}
         return Told(
@@ -223,10 +238,58 @@ def refused_by_azure(payload: Payload) -> Told | None:
     return told if payload["model"] != "my-deployment" else None
 
 
-def refused_by_vllm(payload: Payload) -> Told | None:
+def refused_by_vllm(context: int, *, newer: bool) -> Callable[[Payload], Told | None]:
     """The longest answer counts as part of the context."""
-    told = Told(400, error("This model's maximum context length is 8192 tokens."))
-    return told if prompt_tokens(payload) + payload.get("max_tokens", 0) > 8_192 else None
+
+    def refused(payload: Payload) -> Told | None:
+        prompt, answer = prompt_tokens(payload), payload.get("max_tokens", 1)
+        if prompt + answer <= context:
+            return None
+        text = f"This model's maximum context length is {context} tokens"
+        if newer:
+            text = (
+                f"'max_tokens' or 'max_completion_tokens' is too large: {answer}. {text} and your "
+                f"request has {prompt} input tokens ({answer} > {context} - {prompt})."
+            )
+        else:
+            text += (
+                f". However, you requested {prompt + answer} tokens ({prompt} in the messages, "
+                f"{answer} in the completion). Please reduce the length of the messages."
+            )
+        return Told(400, error(text, param="max_tokens" if newer else None))
+
+    return refused
+
+
+def too_large_for_groq(payload: Payload) -> Told | None:
+    """A request that asks for more than a minute has is refused for good."""
+    requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
+    text = (
+        "Request too large for model `m` in organization `o` service tier `on_demand` on tokens "
+        f"per minute (TPM): Limit 6000, Requested {requested}, please reduce your message size and "
+        "try again."
+    )
+    return Told(413, error(text, code="rate_limit_exceeded")) if requested > 6_000 else None
+
+
+def too_large_for_openai(payload: Payload) -> Told | None:
+    requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
+    text = (
+        "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit 5000, "
+        f"Requested {requested}. The input or output tokens must be reduced in order to run "
+        "successfully."
+    )
+    return Told(429, error(text, code="rate_limit_exceeded")) if requested > 5_000 else None
+
+
+def json_failed_at_groq(payload: Payload) -> Told | None:
+    """https://console.groq.com/docs/errors: the model's failure at JSON mode is a rejection."""
+    if "response_format" not in payload or len(payload["messages"]) > 1:
+        return None
+    return Told(400, error(
+        "Failed to generate JSON. Please adjust your prompt. See 'failed_generation'.",
+        code="json_validate_failed", failed_generation='{"good": true, "reason": ',
+    ))  # fmt: skip
 
 
 # https://platform.openai.com/docs/api-reference/chat, /docs/guides/error-codes
@@ -353,7 +416,30 @@ _ROWS = (
         honours=lambda payload: payload.get("response_format", {}).get("schema"), **LOCAL,
     ),
     # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
-    Provider(name="vllm", context=8_192, refuses=refused_by_vllm, **LOCAL),
+    Provider(name="vllm", context=8_192, refuses=refused_by_vllm(8_192, newer=True), **LOCAL),
+    Provider(
+        name="vllm, 4k", context=4_096, refuses=refused_by_vllm(4_096, newer=False), **LOCAL
+    ),
+    Provider(name="openai, tier 1", refuses=too_large_for_openai, **OPENAI),
+    Provider(
+        name="groq, free", prefix="/openai/v1", refuses=too_large_for_groq,
+        no_schema=Told(400, error("This model does not support response format `json_schema`.")),
+    ),
+    Provider(name="groq, bad JSON", prefix="/openai/v1", refuses=json_failed_at_groq),
+    # Gateways that always say the same, or what they had not kept: LiteLLM and others before Claude
+    Provider(
+        name="constant count",
+        counts=lambda usage: {
+            "prompt_tokens": 10, "total_tokens": 10 + usage["completion_tokens"],
+        },
+    ),
+    Provider(
+        name="cached apart",
+        counts=lambda usage: {
+            "prompt_tokens": 4, "cache_read_input_tokens": usage["prompt_tokens"] - 4,
+            "total_tokens": usage["total_tokens"],
+        },
+    ),
     # A local model that thinks in tags, and is cut off while it does
     Provider(name="thinks in tags", model="qwen3-thinking", thinks_in_text=True, **LOCAL),
 )  # fmt: skip

@@ -23,6 +23,7 @@ from ragbench_cli.options import json_object
 
 if TYPE_CHECKING:
     from ragbench.llm.concurrency import CallLimits
+    from ragbench.llm.probe import Finding
     from ragbench.llm.settings import LLMSettings
     from ragbench.stages.call_stage import CallStage
     from ragbench.stages.rag import RAG
@@ -189,7 +190,7 @@ def _settings(settings: LLMSettings) -> list[DoctorCheck]:
 
 async def _check(settings: LLMSettings) -> list[DoctorCheck]:
     from ragbench.llm.client import LLMClient
-    from ragbench.llm.probe import ask_capital, ask_word
+    from ragbench.llm.probe import ask_capital, ask_word, reads
 
     checks: list[DoctorCheck] = []
     try:
@@ -208,8 +209,10 @@ async def _check(settings: LLMSettings) -> list[DoctorCheck]:
             repaired = ", after one correction" if capital.repaired else ""
             detail = f"works with {way}{repaired} in {seconds:.2f} s"
             checks.append(_passed("llm structure", detail))
+        checks += map(_of_finding, await reads(settings.endpoint, _patience(settings)))
     except LLMError as error:
-        checks.append(_failed("llm structure" if checks else "llm answers", str(error)))
+        names = ("llm answers", "llm structure", "llm context")
+        checks.append(_failed(names[len(checks)], str(error)))
     except RagbenchError as error:
         checks.append(_failed("llm opens", str(error)))
     return checks
@@ -224,13 +227,18 @@ async def _probed(settings: LLMSettings) -> list[DoctorCheck]:
     try:
         async for found in probe(settings.endpoint):
             wanted |= found.settings
-            state: State = "ok" if found.good else "doubt" if found.settings else "failed"
-            checks.append(DoctorCheck(name=f"llm {found.name}", state=state, detail=found.detail))
+            checks.append(_of_finding(found))
     except RagbenchError as error:
         return [*checks, _failed("llm answers", str(error))]
     lines = [f"{name}: {_yaml(value)}" for name, value in wanted.items()]
     needed = f"put into the section llm of the configuration: {', '.join(lines)}"
     return [*checks, _passed("llm section", needed if lines else "needs nothing more")]
+
+
+def _of_finding(found: Finding) -> DoctorCheck:
+    mended = found.settings or found.name == "prompt tokens"
+    state: State = "ok" if found.good else "doubt" if mended else "failed"
+    return DoctorCheck(name=f"llm {found.name}", state=state, detail=found.detail)
 
 
 def _yaml(value: object) -> str:

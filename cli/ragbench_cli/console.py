@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from _thread import interrupt_main
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -108,39 +109,42 @@ def users_code() -> Generator[None]:
 _OUTPUT, _ERRORS = 1, 2
 
 
-_LAST_MOMENT = 0.5
-
-
 @contextmanager
 def stop_on_signal() -> Generator[Callable[[], bool]]:
     """Turns the first SIGINT or SIGTERM into a request to stop.
 
-    Calls in flight are finished and recorded; whoever sends SIGTERM soon kills, so that they have
-    half a second. A second signal ends the command at once, and so does the first where nobody has
-    asked yet: before there are calls, nobody would heed it.
+    Calls in flight have a moment to finish and be recorded; then the command ends whatever it waits
+    for, since containers and CI send one signal and kill soon after. A second signal ends it at
+    once, and so does the first where nobody has asked yet: before there are calls, nobody would
+    heed it.
     """
     requested = asked = False
-    main = threading.main_thread().ident or 0
-    again = threading.Timer(_LAST_MOMENT, signal.pthread_kill, (main, signal.SIGTERM))
-    again.daemon = True
+    main = threading.get_ident()
 
     def stopped() -> bool:
         nonlocal asked
         asked = True
         return requested
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
+    def interrupt() -> None:
+        if hasattr(signal, "pthread_kill"):  # wakes a main thread that waits for a lock
+            signal.pthread_kill(main, signal.SIGINT)
+        else:
+            interrupt_main()
+
+    last = threading.Timer(_LAST_SECONDS, interrupt)
+    last.daemon = True
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
         nonlocal requested
         if requested or not asked:
             raise KeyboardInterrupt
         requested = True
+        last.start()
         start = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
-        end = "Once more stops at once."
-        if number == signal.SIGTERM:
-            again.start()
-            end = "They have half a second."
         with contextlib.suppress(RuntimeError):  # the signal came in the middle of another message
-            say(f"{start}Stopping when the calls in flight are through. {end}")
+            left = f"calls in flight have {_LAST_SECONDS:g} s"
+            say(f"{start}Stopping: {left}. Once more stops at once.")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
@@ -148,9 +152,13 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
     try:
         yield stopped
     finally:
-        again.cancel()
+        last.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+_LAST_SECONDS = 0.5
+"""That calls in flight have after the first signal."""
 
 
 class ExitCode(IntEnum):

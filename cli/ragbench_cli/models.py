@@ -264,7 +264,7 @@ def booked_run(
     book = models.budget.book = CallBook(folder)
     try:
         yield
-    except InterruptedRunError as error:
+    except (InterruptedRunError, KeyboardInterrupt) as error:
         raise InterruptedRunError(
             f"what is finished is stored in {folder}. The same command continues"
         ) from error
@@ -306,7 +306,9 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
         f"cost {cost.rstrip()}"
     )
     if receipt.unconfirmed:
-        lost = f"{receipt.unconfirmed:.4f} for requests whose answer never came"
-        console.say(f"        and up to {lost}")
+        likely = receipt.unconfirmed_estimate
+        about = "" if likely is None else f"about {likely:.4f}, "
+        lost = f"up to {receipt.unconfirmed:.4f} for requests whose answer never came"
+        console.say(f"        and {about}{lost}")
     for name, text in (not_sent or {}).items():
         console.say(f"        {name} is not sent: the endpoint says: {text}")

@@ -7,7 +7,7 @@ import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -155,14 +155,15 @@ class LoopThread:
         loop, thread = self._loop, self._thread
         self._loop = self._thread = None
         if loop is not None and thread is not None:
+            # In its own thread: what a task closes may belong there.
+            ended = asyncio.run_coroutine_threadsafe(_end_tasks(), loop)
+            with suppress(TimeoutError):
+                ended.result(_LAST_SECONDS)
             loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            if tasks := asyncio.all_tasks(loop):
-                for task in tasks:
-                    task.cancel()
-                loop.run_until_complete(asyncio.wait(tasks))
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+            thread.join(_LAST_SECONDS)
+            if not thread.is_alive():  # else it ends with the process
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.close()
 
     def run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:
         """Runs a coroutine to its end, from another thread."""
@@ -204,6 +205,17 @@ class LoopThread:
             future.result()
         finally:
             future.cancel()
+
+
+_LAST_SECONDS = 1.0
+"""That tasks have to end when they are cancelled; one may be in the middle of an import."""
+
+
+async def _end_tasks() -> None:
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from ragbench.core.calling import retry_after
-from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
+from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError, UnreachableError
 from ragbench.masking import hide, is_secret, mask_text, mask_url
 from ragbench.plugins import require
 
@@ -21,6 +21,7 @@ _TOO_MANY = 429
 _RETRIED = frozenset({_TOO_MANY, 502, 503, 504})
 _KEEPING_POST = frozenset({307, 308})
 _LONGEST_WAIT = 60.0
+_CONNECT_SECONDS = 10.0
 _SHOWN = 300
 _LONGEST_PROBE = 5.0
 """Seconds that the question for a version may take."""
@@ -63,13 +64,15 @@ class JsonEndpoint:
         self._query = parts.query
         self._retries = retries
         self._timeout = timeout
-        self._has_asked = False
+        self._has_asked = self._has_answered = self._is_down = False
         self.versions: dict[str, None] = {}
         """Every version that the server has named, in that order."""
         self._sleep = sleep
         self._httpx = require("httpx", extra="http")
         self._client: httpx.Client = self._httpx.Client(
-            headers=dict(headers or {}), timeout=timeout, follow_redirects=False
+            headers=dict(headers or {}),
+            timeout=self._httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
+            follow_redirects=False,
         )
         weakref.finalize(self, self._client.close)
 
@@ -126,22 +129,31 @@ class JsonEndpoint:
         attempt = 0
         while True:
             response, problem = self._send(target, shown, payload)
+            if response is not None:
+                self._has_answered, self._is_down = True, False
             if response is not None and response.is_success:
                 self._note_version(response.headers.get(VERSION_HEADER))
                 return response
             if response is not None and response.status_code not in _RETRIED:
                 raise self._error(f"{shown} answered {response.status_code}", response)
             wait = _wait(attempt, response)
-            if attempt == self._retries or wait > _LONGEST_WAIT:
+            if attempt == self._retries or wait > _LONGEST_WAIT or self._is_down:
                 tries = f" after {attempt + 1} attempts" if attempt else ""
                 asked = f" and asks to wait {wait:.0f} s" if wait > _LONGEST_WAIT else ""
                 if response is None:
-                    raise HTTPRagError(f"{shown} cannot be reached{tries}: {problem}")
+                    self._is_down = True  # the next question need not wait for it, too
+                    raise self._unreachable(f"{shown} cannot be reached{tries}: {problem}")
                 raise self._error(
                     f"{shown} answered {response.status_code}{tries}{asked}", response
                 )
             self._sleep(wait)
             attempt += 1
+
+    def _unreachable(self, text: str) -> UnreachableError:
+        hint = "" if self._has_answered else ". Check its address and port, and that it is started"
+        error = UnreachableError(f"{text}{hint}")
+        error.answered_before = self._has_answered
+        return error
 
     def _send(
         self, target: str, shown: str, payload: Mapping[str, Any]
@@ -155,6 +167,10 @@ class JsonEndpoint:
                     break
                 response = self._client.post(self._same_host(response, shown), json=payload)
         except (library.ConnectError, library.ConnectTimeout) as error:
+            if isinstance(error, library.ConnectTimeout) and not self._has_answered:
+                raise self._unreachable(
+                    f"{shown} gives no connection within a time limit"
+                ) from None
             return None, self._masked(str(error) or type(error).__name__)
         except library.TimeoutException:
             raise StageTimeoutError(f"{shown} did not answer in time") from None

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from ragbench.core.chat import Usage
 from ragbench.errors import LLMRefusedError, LLMTruncatedError
+from ragbench.llm.room import limit_of
 from ragbench.masking import mask_text
 
 _SHOWN = 300
@@ -149,6 +150,9 @@ _CUT_OFF = {
 """What helps, by whether the model thought."""
 
 
+_CACHED = ("read", "creation")
+
+
 def usage_of(body: Mapping[str, Any]) -> Usage:
     """The tokens that an answer says it took.
 
@@ -162,13 +166,18 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     if prompt is None or (completion is None and total != prompt):
         return Usage(reported=False)
     said = completion or 0
-    billed = max(said, (total or 0) - prompt)
     reasoning = _count(_dict(usage.get("completion_tokens_details")).get("reasoning_tokens"))
-    cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    cached = _count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
+    read, written = (_count(usage.get(f"cache_{name}_input_tokens")) or 0 for name in _CACHED)
+    apart = read + written
+    # Anthropic counts these beside the prompt, gateways in front of it some as a part.
+    if apart and (apart > prompt or total == prompt + apart + said):
+        prompt += apart
+    billed = max(said, (total or 0) - prompt)
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=billed,
-        cached_prompt_tokens=cached or 0,
+        cached_prompt_tokens=cached or read,
         reasoning_tokens=min(max(reasoning or 0, billed - said), billed),
     )
 
@@ -252,6 +261,8 @@ _MEANINGS: tuple[tuple[Container[int], str, Meaning], ...] = (
 
 def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
     status = answer.effective_status
+    if status == 429 and limit_of(answer.message, None) is not None:
+        return Meaning.REJECTED  # larger than all that may come in a minute: it never will be read
     for statuses, words, meaning in _MEANINGS:
         if status in statuses and (not words or re.search(words, answer.body, re.IGNORECASE)):
             return Meaning.NO_ACCESS if status == 429 and _is_used_up(answer) else meaning

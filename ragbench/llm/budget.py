@@ -14,6 +14,7 @@ import json
 import os
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -61,6 +62,8 @@ class ReceiptLine:
     """The most that requests may have cost whose answer never came, or did not report its tokens.
     Not part of ``cost``. None when that is unknown."""
     unconfirmed_requests: int = 0
+    unconfirmed_estimate: Decimal | None = Decimal(0)
+    """What those cost if they were like the answered ones; None where none was answered."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +96,10 @@ class Receipt:
     def unconfirmed(self) -> Decimal | None:
         return total(line.unconfirmed for line in self.lines)
 
+    @property
+    def unconfirmed_estimate(self) -> Decimal | None:
+        return total(line.unconfirmed_estimate for line in self.lines)
+
 
 def total(amounts: Iterable[Decimal | None]) -> Decimal | None:
     """What amounts come to; None when one of them is not known."""
@@ -106,20 +113,25 @@ class Ledger:
     def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
         self._price = price
         self._book = book
-        self._reported = False
+        self._price_of: tuple[str | None, str | None] = (None, None)
+        """Currency and origin of what costs are reckoned by."""
+        self._answered: Counter[tuple[str, str]] = Counter()
         self._lines: dict[tuple[str, str], ReceiptLine] = {}
         self._open: dict[int, tuple[ReceiptLine, Decimal | None]] = {}
 
     def request(self, purpose: str, model: str, *, most: Decimal | None = None) -> int:
         """A request is sent that costs ``most`` at most; gives its number."""
-        number = next(_NUMBERS)
+        number, price = next(_NUMBERS), self._price
+        if price is not None and self._price_of[0] is None:
+            self._happened("p", price.currency, price.origin)
         self._happened("s", number, purpose, model, most)
         return number
 
     def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
         """A request was answered, and its tokens or its cost reported."""
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
-        self._reported = self._reported or (self._price is None and cost is not None)
+        if self._price is None and cost is not None and self._price_of[0] is None:
+            self._happened("p", "USD", "as the endpoint reports")
         self._happened("a", number, tokens, cost)
 
     def ended(self, number: int, *, billed: bool) -> None:
@@ -131,11 +143,20 @@ class Ledger:
         self._happened("q", purpose, model, cached, failed)
 
     def receipt(self) -> Receipt:
-        price = self._price
-        found = ("USD", "as the endpoint reports") if self._reported else (None, None)
-        currency, origin = found if price is None else (price.currency, price.origin)
-        lines = tuple(replace(line) for line in self._lines.values())
+        price, (currency, origin) = self._price, self._price_of
+        if price is not None:
+            currency, origin = price.currency, price.origin
+        lines = tuple(map(self._estimated, self._lines.values()))
         return Receipt.of([Receipt(lines=lines, currency=currency, price_origin=origin)])
+
+    def _estimated(self, line: ReceiptLine) -> ReceiptLine:
+        """With what its unanswered requests may have cost, by the mean of the answered ones."""
+        answered, estimate = self._answered[line.purpose, line.model], None
+        if answered and line.cost is not None and line.unconfirmed is not None:
+            mean = line.cost / answered
+            estimate = min(mean * line.unconfirmed_requests, line.unconfirmed)
+        is_known = not line.unconfirmed_requests
+        return replace(line, unconfirmed_estimate=Decimal(0) if is_known else estimate)
 
     def _happened(self, *event: Any) -> None:
         self.add(*event)
@@ -143,7 +164,10 @@ class Ledger:
             self._book.note(*event)
 
     def add(self, kind: str, *event: Any) -> None:
-        if kind == "s":
+        if kind == "p":
+            currency, origin = event
+            self._price_of = (currency, origin)
+        elif kind == "s":
             number, purpose, model, most = event
             line = self._line(purpose, model)
             line.requests += 1
@@ -151,6 +175,7 @@ class Ledger:
         elif kind == "a":
             number, (prompt, completion, thought), cost = event
             line, _ = self._open.pop(number)
+            self._answered[line.purpose, line.model] += 1
             line.prompt_tokens += prompt
             line.completion_tokens += completion
             line.reasoning_tokens += thought
@@ -219,7 +244,7 @@ class CallBook:
 
     def note(self, *event: Any) -> None:
         with self._lock:
-            if event[0] in "sq":
+            if event[0] in "psq":
                 self.open()
             if self._file is not None:
                 # One write a line: a process that dies leaves whole lines.
@@ -248,6 +273,7 @@ def _append(path: Path, receipt: Receipt, **more: Any) -> None:
         "price_origin": receipt.price_origin,
         "cost": receipt.cost,
         "unconfirmed": receipt.unconfirmed,
+        "unconfirmed_estimate": receipt.unconfirmed_estimate,
         "lines": receipt.lines,
         **more,
     }
@@ -306,6 +332,14 @@ class Budget:
     def is_capped(self) -> bool:
         """Whether there is a limit: then nothing may be asked whose cost nobody knows."""
         return self.limit is not None or self.run_limit is not None
+
+    @property
+    def left(self) -> Decimal | None:
+        """What may still be spent, that in flight included; None without a limit."""
+        before = Decimal(0) if self.book is None else self.book.spent_before
+        caps = ((self.limit, Decimal(0)), (self.run_limit, before))
+        known = [limit - self.spent - earlier for limit, earlier in caps if limit is not None]
+        return min(known, default=None)
 
     async def reserve(self, amount: Decimal) -> None:
         """Sets money aside, waiting for requests in flight to return some where that can help."""

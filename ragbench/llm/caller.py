@@ -37,6 +37,10 @@ from ragbench.llm.transport import NoAnswerError, OpenAITransport, Transport
 ValueT = TypeVar("ValueT")
 _GIVEN_UP = 8
 """Calls in a row that were given up, with nothing answered between: then there is no hope."""
+_RATE = "x-ratelimit-"
+"""Headers of OpenAI, Azure, Groq and others: what a minute or a day takes, and what is left."""
+_SHARE = 8
+"""A request that could take more than this part of what is left is given less room."""
 _MAY_HAVE_WORKED = frozenset({408, 504, 524})
 """A proxy lost patience: what is behind it may have answered, and billed, all the same."""
 
@@ -115,6 +119,8 @@ class Caller:
         )
         self._where = f"{endpoint.model} at {endpoint.base_url}"
         self.circuit = Circuit(self.clock, where=self._where)
+        self.rates: dict[str, int] = {}
+        """What the endpoint says of its limits in its headers, such as ``limit-tokens``."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ends: float | None = None
         self._given_up = 0
@@ -139,6 +145,19 @@ class Caller:
     def check_open(self) -> None:
         if self._loop is None or self._loop is not asyncio.get_running_loop():
             raise RuntimeError("open the client with 'async with' in the event loop that asks")
+
+    def affordable(self, payload: Mapping[str, Any], longest: int, needed: int) -> int:
+        """How long an answer may be: where a cap is near, no longer than it needs to be.
+
+        So a cap holds as strictly as before, and calls that take little are not kept from asking by
+        what they could take.
+        """
+        left = None if self._budget is None else self._budget.left
+        if self.price is None or left is None:
+            return longest
+        prompt = most_prompt_tokens(payload)
+        most = self.price.at_most(prompt_tokens=prompt, completion_tokens=longest)
+        return longest if most * _SHARE <= left else min(longest, needed)
 
     async def call(
         self,
@@ -250,6 +269,7 @@ class Caller:
         try:
             async with self.concurrency.slot() as epoch:
                 self.circuit.check()  # it may have opened while this stood in line
+                self.clock.check()
                 cost = reserved
                 number = in_flight = self.ledger.request(purpose, self.endpoint.model, most=most)
                 sent = await self._answer(path, payload)
@@ -276,6 +296,9 @@ class Caller:
                 detail=late if lost.kind == "timeout" else lost.detail,
                 may_be_billed=lost.may_be_billed,
             )
+        for name, value in answer.headers.items():
+            if name.startswith(_RATE) and value.isdecimal():
+                self.rates[name.removeprefix(_RATE)] = int(value)
         meaning = meaning_of(answer, has_answered=self.circuit.has_answered)
         status = answer.effective_status
         if meaning is not Meaning.ANSWERED:
@@ -303,6 +326,8 @@ class Caller:
             self.concurrency.failed(epoch)
         else:
             self.concurrency.succeeded()
+            if "remaining-requests" in self.rates:
+                self.concurrency.left(self.rates["remaining-requests"])
         if sent.meaning is Meaning.UNANSWERED:
             self.circuit.unanswered(sent.detail)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,19 +14,21 @@ import msgspec
 from ragbench.core.chat import Embeddings, Message, Reply, Usage, Vector
 from ragbench.errors import (
     ConfigError,
-    InterruptedRunError,
     LLMCacheError,
     LLMError,
     LLMPromptCutError,
     LLMReplyError,
+    LLMRequestError,
     LLMTruncatedError,
 )
-from ragbench.llm.answers import Completion, EmptyAnswerError, completion_of, usage_of
+from ragbench.llm.answers import Answer, Completion, EmptyAnswerError, completion_of, usage_of
 from ragbench.llm.budget import total
 from ragbench.llm.cache import cache_key
 from ragbench.llm.caller import Caller, CallerOptions, Question, RejectedError
-from ragbench.llm.dialect import Dialect, Learned, schema_text
+from ragbench.llm.dialect import SPARE, Dialect, Learned, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
+from ragbench.llm.marker import Reading, fewest_prompt_tokens
+from ragbench.llm.room import limit_of
 from ragbench.llm.schema import Schema, read_structure
 
 _MEND = (
@@ -35,11 +36,11 @@ _MEND = (
     "and with nothing else."
 )
 _SHOWN = 1000
-_CUT = 0.75
-"""A prompt of which less than this share of its fewest tokens was read has been cut. Below 1, since
-some newer tokenizers merge words that often stand together."""
-_FEWEST_MISSING = 128
-"""Tokens. No endpoint has so small a context that less is cut; counts of short prompts differ."""
+_FIRST_ANSWER, _USUAL_ANSWER = 512, 256
+"""Tokens that an answer is given where a cap is near: the first one; the later ones, at least."""
+_MINUTE, _MANY = "limit-tokens", 8
+_LEAST_ANSWER = 64
+"""Tokens. Below them, no answer of any use can be expected."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -49,6 +50,10 @@ class _Asked(Question):
     """How JSON is asked for."""
     said: list[Completion] = field(default_factory=list[Completion])
     """All answers, the unusable ones included."""
+    room: int | None = None
+    """Tokens that are left for an answer, as the endpoint has said."""
+    needed: int = 0
+    """Tokens that its answer needs: a shorter one was cut off."""
 
 
 @dataclass(slots=True)
@@ -73,17 +78,17 @@ class LLMClient(Caller):
         budget = options.get("budget")
         must_limit = budget is not None and budget.is_capped
         self.dialect = Dialect(endpoint, must_limit=must_limit)
-        self.stopped: Callable[[], bool] = lambda: False
-        """Whether the user has stopped the run: then nothing more is asked."""
+        self._reading = Reading(self._where, self.dialect, self._ask_plainly)
+        self._longest_answer = 0
         self._kept_dialect = self.dialect.learned
         """What was learned and is kept."""
-        self._judge = endpoint.fingerprint()
+        self._judge, self._place = endpoint.fingerprint(), endpoint.place()
         self._asking: dict[bytes, _Asking] = {}
         self._unwritable: LLMCacheError | None = None
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        kept = None if self.cache is None else self.cache.dialect(self._judge)
+        kept = None if self.cache is None else self.cache.dialect(self._place)
         with suppress(msgspec.DecodeError):  # then it is found out anew
             self.dialect.restore(msgspec.json.decode(kept or b"", type=Learned))
         return self
@@ -114,8 +119,7 @@ class LLMClient(Caller):
         if not messages:
             raise ConfigError("a model was asked nothing: there must be at least one message")
         self.check_open()
-        if self.stopped():
-            raise InterruptedRunError("stopped; the same command continues")
+        self.clock.check()
         definition = None if schema is None else schema.definition
         identity = self.endpoint.identity()
         # Equal questions to equal judges share an answer.
@@ -182,7 +186,7 @@ class LLMClient(Caller):
                 learned = self.dialect.learned
                 if learned is not self._kept_dialect:  # the next command need not find it out
                     self._kept_dialect = learned
-                    self.cache.keep_dialect(self._judge, msgspec.json.encode(learned))
+                    self.cache.keep_dialect(self._place, msgspec.json.encode(learned))
             except LLMCacheError as error:
                 self._unwritable = error  # this answer is paid for and is given; no other is bought
         return self._priced(reply)
@@ -230,38 +234,103 @@ class LLMClient(Caller):
     async def _complete(self, messages: Sequence[Message], asked: _Asked) -> str:
         """One answer; the request is put another way while the endpoint rejects its form."""
         dialect = self.dialect
-        definition = None if asked.schema is None else asked.schema.definition
         first: RejectedError | None = None
         left_out: list[str] = []
         while True:
             before = dialect.learned
-            payload = dialect.payload(messages, definition, asked.mode)
+            longest = asked.room or dialect.longest_beside(messages)
+            payload = self._request(messages, asked, longest)
+            limit = payload.get(dialect.learned.token_limit)
             try:
-                found = await self._once(payload, asked)
+                found = await self._once(payload, asked, limit)
             except RejectedError as error:
                 first = first or error
-                if dialect.learned is not before:
-                    continue  # another call has found something out meanwhile
-                status, body = error.status or 0, error.body
-                learned = dialect.learns(status, body, payload)
-                if learned is not None:
-                    left_out.append(learned)
-                    continue
-                weaker = None if definition is None else dialect.weaker(asked.mode, status, body)
-                if weaker is None:
+                if (failed := _failed_generation(error)) is not None:
+                    return failed
+                # Another call may have found something out meanwhile.
+                has_changed = self._has_room(error, limit, asked) or dialect.learned is not before
+                if not has_changed and not self._adapts(error, payload, asked, left_out):
                     dialect.forgets(left_out)
                     raise first from None
-                asked.mode = weaker
             except LLMTruncatedError as error:
-                if not error.reasoned:
-                    raise
-                if dialect.learned is before and not dialect.found_to_reason():
+                if limit is not None and limit < (longest or 0):
+                    asked.needed = 4 * limit
+                elif not error.reasoned:
+                    raise _narrow(error, longest, dialect.longest) from None
+                elif dialect.learned is before and not dialect.found_to_reason():
                     raise
             else:
                 asked.said.append(found)
+                self._longest_answer = max(self._longest_answer, found.usage.completion_tokens)
+                dialect.counted(messages, found.usage.prompt_tokens)
                 return found.text
 
-    async def _once(self, payload: Mapping[str, Any], asked: _Asked) -> Completion:
+    def _request(
+        self, messages: Sequence[Message], asked: _Asked, longest: int | None
+    ) -> dict[str, Any]:
+        definition = None if asked.schema is None else asked.schema.definition
+        payload = self.dialect.payload(messages, definition, asked.mode, longest)
+        usual = max(4 * self._longest_answer, _USUAL_ANSWER)
+        needed = max(asked.needed, usual if self._longest_answer else _FIRST_ANSWER)
+        if longest is not None:
+            limit = self.affordable(payload, longest, needed)
+            # Many count what an answer may have against what a minute takes.
+            if self._longest_answer and self.rates.get(_MINUTE, limit * _MANY) < limit * _MANY:
+                limit = min(limit, needed)
+            payload[self.dialect.learned.token_limit] = limit
+        return payload
+
+    def _adapts(
+        self,
+        error: RejectedError,
+        payload: Mapping[str, Any],
+        asked: _Asked,
+        left_out: list[str],
+    ) -> bool:
+        """Whether the request can be put another way, as its rejection says."""
+        status, dialect = error.status or 0, self.dialect
+        learned = dialect.learns(status, error.body, payload)
+        if learned is not None:
+            left_out.append(learned)
+            return True
+        structured = asked.schema is not None
+        weaker = dialect.weaker(asked.mode, status, error.body) if structured else None
+        asked.mode = weaker or asked.mode
+        return weaker is not None
+
+    def _has_room(self, error: RejectedError, limit: int | None, asked: _Asked) -> bool:
+        """Whether a shorter answer fits beside the prompt; raises where none of any use does."""
+        found = limit_of(error.body, limit)
+        if found is None:
+            return False
+        self.dialect.learn(room=found.most)
+        left = (limit or 0) // 4 if found.prompt is None else found.most - found.prompt - SPARE
+        if left >= (limit or 0) > 0:
+            return False
+        if left < _LEAST_ANSWER:
+            has = "is too long" if found.prompt is None else f"has {found.prompt:,} tokens"
+            takes = "in a minute" if found.is_rate else "with its answer"
+            raise LLMRequestError(
+                f"the prompt {has}, and {self.endpoint.model} takes {found.most:,} {takes}: "
+                f"{found.remedy}",
+                status=error.status,
+            )
+        asked.room = left
+        return True
+
+    async def _ask_plainly(self, messages: Sequence[Message]) -> str:
+        """An answer that is neither checked nor kept."""
+        longest = self.dialect.longest_beside(messages)
+        payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
+        question = Question(purpose="prompt check", spread=0.5)
+        found = await self.call(
+            "/chat/completions", payload, question, completion_of, max_tokens=longest
+        )
+        return found.text
+
+    async def _once(
+        self, payload: Mapping[str, Any], asked: _Asked, limit: int | None
+    ) -> Completion:
         endpoint = self.endpoint
         fewest = fewest_prompt_tokens(payload["messages"])
         if endpoint.context is not None and fewest > endpoint.context:
@@ -270,13 +339,12 @@ class LLMClient(Caller):
                 f"{endpoint.context:,}: it was not sent"
             )
 
-        def read(body: Mapping[str, Any]) -> Completion:
-            if endpoint.prompt_check:
-                _check_prompt(usage_of(body), fewest)
-            return completion_of(body)
-
-        longest = self.dialect.longest
-        return await self.call("/chat/completions", payload, asked, read, max_tokens=longest)
+        found = await self.call(
+            "/chat/completions", payload, asked, completion_of, max_tokens=limit
+        )
+        if endpoint.prompt_check:
+            await self._reading.check(found.usage, fewest)
+        return found
 
     def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
         """What the cache has; an answer that no longer passes its check is as good as none."""
@@ -296,40 +364,26 @@ class LLMClient(Caller):
         return replace(reply, cost=self.price.of(reply.usage))
 
 
-def _check_prompt(usage: Usage, fewest: int) -> None:
-    """Refuses an answer to a part of the question."""
-    # Some count what they had in their cache apart.
-    read = usage.prompt_tokens + usage.cached_prompt_tokens
-    is_short = read < _CUT * fewest and fewest - read >= _FEWEST_MISSING
-    if usage.reported and usage.prompt_tokens and is_short:
-        raise LLMPromptCutError(
-            f"the endpoint read {usage.prompt_tokens:,} tokens of a prompt of {fewest:,} words or "
-            "more: it cuts long prompts without a word. Give it more context (Ollama: "
-            "OLLAMA_CONTEXT_LENGTH or num_ctx; llama.cpp: -c); 'ragbench doctor --llm' measures "
-            "how much it reads"
-        )
+def _failed_generation(error: RejectedError) -> str | None:
+    """What a model said that was held to JSON and failed: it is read, or asked to mend it.
 
-
-_WORD = re.compile(r"\S+")
-_DENSE = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-)
-"""Letters of scripts that are written without spaces."""
-_LETTERS_A_TOKEN = 4
-
-
-def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
-    """A number of tokens that a prompt does not fall short of.
-
-    Tokenizers split at white space before they merge anything, so each word is a token at the
-    least; in scripts without spaces a token holds some letters.
+    Source: https://console.groq.com/docs/errors, ``json_validate_failed``.
     """
-    fewest = 0
-    for message in messages:
-        text = str(message.get("content", ""))
-        dense = 0 if text.isascii() else len(_DENSE.findall(text))
-        fewest += len(_WORD.findall(text)) + dense // _LETTERS_A_TOKEN
-    return fewest
+    told = Answer(status=400, headers={}, body=error.body).error
+    if told.get("code") != "json_validate_failed":
+        return None
+    return str(told.get("failed_generation") or told.get("message"))
+
+
+def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
+    """The same error, which says that it was the prompt that left no more room."""
+    if limit is None or limit == longest:
+        return error
+    text = (
+        f"the answer was cut off at {limit:,} tokens, all that the prompt leaves: give the server "
+        "more context, or judge with fewer contexts"
+    )
+    return LLMTruncatedError(text, reply=error.reply, attempts=error.attempts)
 
 
 # --- embeddings

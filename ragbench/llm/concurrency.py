@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from ragbench.errors import ConfigError, LLMStoppedError, LLMUnreachableError
+from ragbench.errors import ConfigError, InterruptedRunError, LLMStoppedError, LLMUnreachableError
+
+_GLANCE = 0.25
+"""Seconds between two looks at whether the run is stopped."""
 
 
 class Clock:
@@ -24,8 +27,20 @@ class Clock:
         """Seconds since some moment; never goes back."""
         return asyncio.get_running_loop().time()
 
+    stopped: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether the user has stopped the run: then nothing is waited for, and no more is asked."""
+
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        self.check()
+        while seconds > 0:
+            await asyncio.sleep(min(seconds, _GLANCE))
+            seconds -= _GLANCE
+            self.check()
+
+    def check(self) -> None:
+        """Does nothing while the run goes on."""
+        if self.stopped():
+            raise InterruptedRunError("stopped; the same command continues")
 
     def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
         """A block that raises `TimeoutError` when it takes longer; None for no limit."""
@@ -147,6 +162,10 @@ class Concurrency:
         step = 1.0 if self._rising_fast else 1.0 / self._limit
         self._limit = min(self._limit + step, float(self._most))
         self._wake()
+
+    def left(self, requests: int) -> None:
+        """The endpoint said how many more calls it takes just now."""
+        self._limit = min(self._limit, float(max(1, requests)))
 
     def rate_limited(self, epoch: int, wait: float) -> None:
         """The endpoint said that there were too many calls (429).

@@ -36,6 +36,13 @@ _OFTEN = 3
 _IN_PROMPT = "Reply with one JSON value that follows this JSON schema, and with nothing else:\n"
 _LIMIT = "max_tokens"
 _NEWER_LIMIT = "max_completion_tokens"
+SPARE = 16
+"""Tokens that a chat template may add beside what was counted."""
+_NARROW = 512
+_DENSITY = 0.3
+"""Tokens a byte, until an answer says more."""
+_TELLING = 1_000
+"""Bytes of a prompt from which on the template's own tokens do not count."""
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.])")
 
 
@@ -52,6 +59,11 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the model thinks before it answers: then its answers are given more room."""
     most_tokens: Annotated[int, msgspec.Meta(gt=0)] | None = None
     """The longest answer that the endpoint allows, where it has said so."""
+    room: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """Tokens that prompt and answer may have together, where it has said so."""
+    read_whole: int = 0
+    """Words of the longest prompt that was shown to be read as a whole, though fewer tokens were
+    reported: how it counts says nothing."""
 
 
 class Dialect:
@@ -65,6 +77,7 @@ class Dialect:
         self.structured = self._fixed or _LADDER[0]
         """What calls start with."""
         self._ignored: Counter[StructuredOutput] = Counter()
+        self._density = _DENSITY
         self.learned = Learned(reasons=endpoint.reasoning_effort not in (None, "none"))
         """Another object with everything that is learned."""
 
@@ -81,19 +94,39 @@ class Dialect:
         wanted += self._endpoint.reasoning_tokens if learned.reasons else 0
         return min(wanted, learned.most_tokens or wanted)
 
-    def _learn(self, **changes: Any) -> None:
-        self.learned = msgspec.structs.replace(self.learned, **changes)
+    def longest_beside(self, messages: Sequence[Message]) -> int | None:
+        """The longest answer that fits beside a prompt, as far as its length can be estimated."""
+        longest, room = self.longest, self.learned.room
+        if room is None or longest is None:
+            return longest
+        left = room - round(self._density * _bytes(messages)) - SPARE
+        # Near the limit it is asked for all: a rejection costs nothing, and says what is left.
+        return longest if left < _NARROW else min(longest, left)
+
+    def counted(self, messages: Sequence[Message], tokens: int) -> None:
+        """Takes up how many tokens a prompt has."""
+        if (size := _bytes(messages)) >= _TELLING:
+            self._density = min(1.0, max(self._density, tokens / size))
+
+    def learn(self, **changes: Any) -> None:
+        learned: Learned = msgspec.structs.replace(self.learned, **changes)
+        if learned != self.learned:
+            self.learned = learned
 
     def payload(
-        self, messages: Sequence[Message], schema: Mapping[str, Any] | None, mode: StructuredOutput
+        self,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any] | None,
+        mode: StructuredOutput,
+        limit: int | None,
     ) -> dict[str, Any]:
         listed = [{"role": message.role, "content": message.content} for message in messages]
         body: dict[str, Any] = {"model": self._endpoint.model, "messages": listed}
         for name, value in self._endpoint.parameters.items():
             if name not in self.learned.not_sent and name != _LIMIT:
                 body[name] = value
-        if self.longest is not None:
-            body[self.learned.token_limit] = self.longest
+        if limit is not None:
+            body[self.learned.token_limit] = limit
         if schema is None:
             return body
         if mode is StructuredOutput.JSON_SCHEMA:
@@ -148,7 +181,7 @@ class Dialect:
         if self.known or (mode is not self.structured and self._ignored[self.structured] == 1):
             return
         self.structured = mode
-        self._learn(structured=mode)
+        self.learn(structured=mode)
 
     # --- parameters
 
@@ -162,7 +195,7 @@ class Dialect:
         learned = self.learned
         if learned.token_limit != _NEWER_LIMIT and _LIMIT in sent and _NEWER_LIMIT in body:
             # Only models that think demand the newer name: it counts what they think.
-            self._learn(token_limit=_NEWER_LIMIT, reasons=True)
+            self.learn(token_limit=_NEWER_LIMIT, reasons=True)
             return _LIMIT
         answer = Answer(status=status, headers={}, body=body)
         name = _named_parameter(answer, sent)
@@ -173,26 +206,26 @@ class Dialect:
             name, asked = _LIMIT, int(sent[name])
             allowed = [int(number) for number in _NUMBER.findall(reason) if int(number) < asked]
             if allowed and learned.most_tokens is None:
-                self._learn(most_tokens=max(allowed))
+                self.learn(most_tokens=max(allowed))
                 return name
             if self._must_limit:
                 return None
         if name in learned.not_sent:
             return None
-        self._learn(not_sent={**learned.not_sent, name: reason})
+        self.learn(not_sent={**learned.not_sent, name: reason})
         return name
 
     def forgets(self, names: Collection[str]) -> None:
         """Sends parameters again: leaving them out did not help."""
         kept = {k: reason for k, reason in self.learned.not_sent.items() if k not in names}
         if len(kept) < len(self.learned.not_sent):
-            self._learn(not_sent=kept)
+            self.learn(not_sent=kept)
 
     def found_to_reason(self) -> bool:
         """Takes up that the model thinks before it answers; false when that was known."""
         if self.learned.reasons:
             return False
-        self._learn(reasons=True)
+        self.learn(reasons=True)
         return True
 
     def restore(self, learned: Learned) -> None:
@@ -203,6 +236,10 @@ class Dialect:
         reasons = learned.reasons or self.learned.reasons
         self.learned = msgspec.structs.replace(learned, not_sent=not_sent, reasons=reasons)
         self.structured = self._fixed or learned.structured or self.structured
+
+
+def _bytes(messages: Sequence[Message]) -> int:
+    return sum(len(message.content.encode("utf-8", "replace")) for message in messages)
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:

@@ -277,8 +277,17 @@ class Endpoint:
 
     def fingerprint(self) -> str:
         """A short name of `identity`: equal for equal judges."""
-        text = json.dumps(self.identity(), sort_keys=True, separators=(",", ":"))
-        return blake2b(text.encode(), digest_size=16).hexdigest()
+        return _digest(self.identity())
+
+    def place(self) -> str:
+        """A short name of endpoint and model, whatever they are asked."""
+        asked = ("parameters", "structured")
+        return _digest({name: it for name, it in self.identity().items() if name not in asked})
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _check_parameters(endpoint: Endpoint) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.core.chat import Message, Reply
 from ragbench.errors import (
+    LLMBudgetError,
     LLMError,
     LLMPromptCutError,
     LLMRefusedError,
     LLMReplyError,
     LLMTruncatedError,
 )
-from ragbench.llm.client import LLMClient, fewest_prompt_tokens
+from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
+from ragbench.llm.marker import Marked, fewest_prompt_tokens, is_short
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.llm.session import ModelClients
 from ragbench.llm.transport import Transport
@@ -62,21 +63,22 @@ async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> No
 async def _structured(client: LLMClient) -> None:
     """One structured answer says all: it is reached, it answers, structure works.
 
-    A single odd answer proves nothing: it is asked up to three times, also to settle in which way
-    it follows a schema. Otherwise all the first questions of a run would find that out.
+    One that came by a weaker way proves nothing yet against the stronger: it is asked up to three
+    times, to settle it. Otherwise all the first questions of a run would find that out. Who has
+    failed in every way is not asked again.
     """
     for repeat in range(_TRIES):
         try:
             await ask_capital(client, repeat=repeat)
         except (LLMReplyError, LLMRefusedError, LLMTruncatedError) as error:
-            if repeat == _TRIES - 1:
-                what = "the language model answers, but not in the structure that is needed"
-                raise _with_model(error, what) from error
+            what = "the language model answers, but not in the structure that is needed"
+            raise _with_model(error, what) from error
+        except LLMBudgetError:
+            raise  # nobody was asked
         except LLMError as error:
             raise _with_model(error, "the language model does not answer") from error
-        else:
-            if client.dialect.known:
-                return
+        if client.dialect.known:
+            return
 
 
 def _with_model(error: LLMError, what: str) -> LLMError:
@@ -87,6 +89,7 @@ def _with_model(error: LLMError, what: str) -> LLMError:
 
 _CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
+_JUDGING_SIZES = (1_000, 4_000)
 _PURPOSE = "doctor"
 
 
@@ -121,7 +124,7 @@ async def probe(
         endpoint = replace(endpoint, extra=extra, **none)
     yield await _structure(endpoint, opened)
     async with opened(replace(endpoint, prompt_check=False, context=None)) as client:
-        async for finding in _context(client):
+        async for finding in _context(client, _CONTEXT_SIZES):
             yield finding
 
 
@@ -185,45 +188,47 @@ async def _structure(endpoint: Endpoint, opened: Callable[[Endpoint], LLMClient]
     return Finding(name="structure", detail="; ".join(ignored), good=False)
 
 
-_FILLER = "The river runs past the mill and the road goes on over the hill to the next village. "
+async def reads(
+    endpoint: Endpoint, limits: CallLimits, transport: Transport | None = None
+) -> list[Finding]:
+    """Whether a prompt as long as those of judging is read as a whole, and how it is counted."""
+    plain = replace(endpoint, prompt_check=False, context=None)
+    async with LLMClient(plain, limits=limits, transport=transport) as client:
+        found = [finding async for finding in _context(client, _JUDGING_SIZES)]
+        said = [f"{count:,} {name.replace('-', ' ')}" for name, count in client.rates.items()]
+        if said:
+            found.append(Finding(name="rates", detail=", ".join(sorted(said))))
+        if (room := client.dialect.learned.room) is not None:
+            detail = f"{room:,} tokens for prompt and answer together; max_tokens follows it"
+            found.append(Finding(name="room", detail=detail))
+        return found
 
 
-def _haystack(words: int, codes: Sequence[str]) -> str:
-    """A text of about so many words with a code at its beginning, in its middle and at its end."""
-    parts = [_FILLER * (words // len(_FILLER.split()) // 4)] * 4
-    hidden = [f"Code {number} is {code}. " for number, code in enumerate(codes, start=1)]
-    return f"{hidden[0]}{parts[0]}{parts[1]}{hidden[1]}{parts[2]}{parts[3]}{hidden[2]}"
-
-
-async def _context(client: LLMClient) -> AsyncGenerator[Finding]:
+async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
     """How long a prompt may be of which everything is read."""
     read = 0
-    for words in _CONTEXT_SIZES:
-        draw = random.Random(words)
-        codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
-        text = _haystack(words, codes)
-        asked = [Message(role="user", content=f"{text}\n\nWhich are the three codes?")]
-        fewest = fewest_prompt_tokens([{"content": asked[0].content}])
+    for words in sizes:
+        marked = Marked(words)
+        fewest = fewest_prompt_tokens([{"content": marked.messages[0].content}])
         try:
-            reply = await client.ask(asked, purpose=_PURPOSE)
+            reply = await client.ask(marked.messages, purpose=_PURPOSE)
         except LLMError as error:
             cut = isinstance(error, LLMPromptCutError)
             what = "cut" if cut else f"refused ({error.status or type(error).__name__})"
             yield _too_long(words, what, read)
             return
-        missing = [str(at) for at, code in enumerate(codes, start=1) if code not in reply.text]
+        missing = [str(at) for at in marked.missing(reply.text)]
         counted = reply.usage.prompt_tokens
         if missing:
             what = f"read in part: code {', '.join(missing)} of 3 is not found"
             yield _too_long(words, f"{what}, {counted:,} tokens are reported", read)
             return
-        if reply.usage.reported and 0 < counted < 0.75 * fewest:
+        if reply.usage.reported and is_short(reply.usage, fewest):
             yield Finding(
                 name="prompt tokens",
                 good=False,
                 detail=f"{counted:,} tokens are reported of {words:,} words that were all read: "
-                "only what was not kept from before is counted",
-                settings={"prompt_check": False},
+                "it counts in its own way, and costs that rest on its count are too low",
             )
         read = max(words, counted)
     yield Finding(name="context", detail=f"all of {read:,} tokens is read; more was not tried")

@@ -42,6 +42,12 @@ class ModelClients:
         """All judges."""
         return () if self.chat is None else (self.chat, *self.panel)
 
+    def stop_when(self, stopped: Callable[[], bool]) -> None:
+        """Has all clients ask no more, and wait for nothing, once the run is stopped."""
+        embeddings = () if self.embeddings is None else (self.embeddings,)
+        for client in (*self.chats, *embeddings):
+            client.clock.stopped = stopped
+
     @property
     def jurors(self) -> tuple[tuple[str, ModelClients], ...]:
         """The judges of a panel by their models, alike ones numbered; empty without a panel."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ragbench.core.calling import with_async_deadline, with_deadline
 from ragbench.core.outcome import Failure, Outcome, Status
-from ragbench.errors import InterfaceError, LLMStoppedError, NoContextsError
+from ragbench.errors import InterfaceError, LLMStoppedError, NoContextsError, UnreachableError
 from ragbench.rag.fallback import PartialBatchError
 
 ItemT = TypeVar("ItemT")
@@ -53,6 +53,8 @@ def attempt(
         except LLMStoppedError:
             raise
         except _CAUGHT as error:
+            if isinstance(error, UnreachableError) and not error.answered_before:
+                raise
             answer = error
         if outcomes := _outcomes(answer, part, waiting, manner, time.perf_counter() - started):
             yield part, outcomes
@@ -73,6 +75,8 @@ async def attempt_async(
         except LLMStoppedError:
             raise
         except _CAUGHT as error:
+            if isinstance(error, UnreachableError) and not error.answered_before:
+                raise
             # Only a task that the user's code waited for may have been cancelled, not this one.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
@@ -95,11 +99,11 @@ def _outcomes(
     if not isinstance(values, BaseException) and len(values) != size:
         values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
     if isinstance(values, BaseException):
-        if size > 1:
+        if size > 1 and not isinstance(values, UnreachableError):
             manner.split(size, values)
             waiting += [part[size // 2 :], part[: size // 2]]  # the last is taken next
             return []
-        values = [values]
+        values = [values] * size
     took: dict[str, Any] = {"seconds": seconds / size, "sharing": size}
     found: list[Outcome[Any]] = []
     for value in values:

@@ -49,10 +49,11 @@ class Judging:
         both = (self.chat, self.embeddings)
         return judge_info(plan, *(None if one is None else one.endpoint for one in both))
 
-    def try_models(self, plan: JudgePlan) -> None:
+    def try_models(self, plan: JudgePlan, stopped: Callable[[], bool]) -> None:
         """Sees whether the models answer as a plan needs it, where that is wanted."""
-        chat, embeddings = plan.needs_chat, plan.needs_embeddings
         if self.preflight:
+            self.session.models.stop_when(stopped)
+            chat, embeddings = plan.needs_chat, plan.needs_embeddings
             self.session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
 
     def judged(
@@ -68,8 +69,7 @@ class Judging:
         async def work(
             models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
         ) -> None:
-            for chat in models.chats:
-                chat.stopped = stopped
+            models.stop_when(stopped)
             waiting, stopping = iter(jobs), list[RagbenchError]()
 
             async def worker() -> None:
@@ -149,7 +149,7 @@ class JudgeStage:
         if not open_jobs:
             return
         if not self._is_tried:
-            self.judging.try_models(self.plan)
+            self.judging.try_models(self.plan, run.stopped)
             self._is_tried = True
 
         def judge(job: Job, panel: ModelClients) -> Awaitable[JudgedCell]:

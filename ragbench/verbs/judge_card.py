@@ -80,7 +80,7 @@ def judge_card(
         )
     plan = judging.plan([metric])
     info = judging.info(plan)
-    judging.try_models(plan)
+    judging.try_models(plan, stopped)
     jobs = [_Job(plan, None, number, claim) for number, claim in enumerate(claims)]
     once = replace(judging, repeats=1).plan([metric])
     jobs += (

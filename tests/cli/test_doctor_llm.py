@@ -52,7 +52,7 @@ def test_all_is_reported_and_the_key_is_not(
     assert (found["llm price"][0], found["llm answers"][0]) == ("absent", "ok")
     assert found["llm structure"][0] == "ok" and "with json_schema" in found["llm structure"][1]
     assert KEY not in done.out + done.err
-    assert len(server.calls) == 2
+    assert found["llm context"][0] == "ok" and len(server.calls) == 4
 
 
 def test_a_key_that_is_refused_is_reported_without_it(
@@ -110,3 +110,21 @@ def test_a_probe_prints_what_the_endpoint_needs(ragbench: Ragbench) -> None:
         Path("ragbench.yaml").write_text("llm: {temperature: none}\n", "utf-8")
         found = checks(ragbench("doctor", "--probe", *model, *key, "--json"))
         assert found["llm section"][1] == "needs nothing more"
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "state", "detail"),
+    [
+        ("ollama", "llm context", "doubt", "4,000 words is read in part"),
+        ("constant count", "llm prompt tokens", "doubt", "10 tokens are reported"),
+        ("vllm, 4k", "llm room", "ok", "4,096 tokens for prompt and answer together"),
+    ],
+)
+def test_what_would_fail_in_judging_is_found_before(
+    ragbench: Ragbench, name: str, check: str, state: str, detail: str
+) -> None:
+    with PROVIDERS[name]() as provider:
+        model = ("--llm-base-url", provider.url, "--llm-model", "m")
+        done = ragbench("doctor", *model, "--llm-api-key-env", "JUDGE_KEY", "--json").ok()
+    found = checks(done)[check]
+    assert found[0] == state and detail in found[1]

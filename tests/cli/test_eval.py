@@ -116,6 +116,15 @@ def test_a_rag_that_never_answers_cannot_be_evaluated(ragbench: Ragbench) -> Non
     assert "ragbench export" not in done.err
 
 
+@pytest.mark.extra("http")
+def test_an_address_where_nobody_is_ends_the_run_with_one_error(ragbench: Ragbench) -> None:
+    rag = ("--rag", "http://127.0.0.1:9", "--rag-args", '{"retries": 1}')
+    done = ragbench("eval", "office", *rag, "-o", "run").refused()
+    last = "http://127.0.0.1:9/retrieve cannot be reached after 2 attempts: "
+    assert done.err.splitlines()[-1].startswith(f"Error: {last}")
+    assert ragbench("report", "run").out.count("failed") == 0  # nothing is to be retried
+
+
 def test_ctrl_c_ends_with_130_and_the_same_command_continues(ragbench: Ragbench) -> None:
     command = ("eval", "office", "--rag", "rags.py:Stopping", "-o", "run")
     stopped = ragbench(*command)
@@ -124,7 +133,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_continues(ragbench: Ragbench)
     assert stopped.err.splitlines() == [
         *READ,
         "asking Stopping for retrieve and generate",
-        "Stopping when the calls in flight are through. Once more stops at once.",
+        "Stopping: calls in flight have 0.5 s. Once more stops at once.",
         "Interrupted: what is finished is stored in run. The same command continues",
     ]
     Path("mended").touch()
@@ -138,7 +147,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_continues(ragbench: Ragbench)
 def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
     done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "run")
     assert done.code == 130
-    assert done.err.endswith("Interrupted.\n")
+    assert "Interrupted: what is finished is stored in run. The same" in done.err
 
 
 def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.runs import Ragbench, lines, schema
-from tests.llm_server import FaultServer, Payload
+from tests.llm_server import FaultServer, Payload, said_by_default
 
 ROOT = Path(__file__).parents[2]
 RUN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run", "-m", "token_f1,support")
@@ -179,3 +182,65 @@ def test_quotes_are_located_and_nothing_is_paid_for_twice(ragbench: Ragbench) ->
         asked = len(server.good)
         assert ragbench(*command, *model(server, "-q")).out == done.out
         assert len(server.good) == asked
+
+
+# --- what ends a run
+
+
+@pytest.mark.extra("llm")
+@pytest.mark.parametrize(
+    "server",
+    [
+        FaultServer(faults={"hang": 1.0}),
+        FaultServer(faults={"429": 1.0}, retry_after="500"),
+        FaultServer(faults={"500": 1.0}),
+    ],
+    ids=["a request in flight", "a rate limit", "a repetition"],
+)
+def test_one_signal_ends_every_wait_and_the_same_command_continues(
+    ragbench: Ragbench, server: FaultServer
+) -> None:
+    def send() -> None:
+        while not server.calls:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with server:
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
+        stopped = ragbench(*RUN, *model(server))
+        sender.join()
+        assert stopped.code == 130
+        assert "what is finished is stored in run. The same command continues" in stopped.err
+        server.faults = {}
+        assert "support" in ragbench(*RUN, *model(server)).ok().out
+
+
+@pytest.mark.extra("llm")
+def test_a_metric_that_failed_for_all_ends_with_2_and_the_line_that_continues(
+    ragbench: Ragbench,
+) -> None:
+    with FaultServer(say=lambda _: "Sure.") as server:
+        done = ragbench(*RUN, *model(server, "--no-preflight")).refused(
+            "support failed for every case, so that there is no value. LLMReplyError, 3 times"
+        )
+        again = done.err.splitlines()[-1].partition("Once that is mended: ragbench ")[2].split()
+        assert again[-1] == "--retry-failed" and "Nothing to compare" not in done.err
+        server.say = said_by_default
+        assert "support" in ragbench(*again).ok().out
+
+
+@pytest.mark.extra("llm")
+def test_a_small_cap_is_spent_on_what_calls_take_not_on_what_they_could(
+    ragbench: Ragbench,
+) -> None:
+    prices = "  price_input: 1\n  price_output: 1000\n"
+    Path("ragbench.yaml").write_text(f"llm:\n{prices}", "utf-8")  # 4 dollars for 4096 tokens
+    with FaultServer() as server:
+        done = ragbench(*RUN, *model(server, "--max-cost", "1")).ok()
+        assert len(server.calls) == 4 and "cost 0." in done.err
+        limits = {call.payload["max_tokens"] for call in server.calls}
+        assert max(limits) <= 512
+        low = ragbench(*RUN, *model(server, "--max-cost", "0.1", "--fresh", "--repeats", "2"))
+    assert low.code == 2 and "the cost is capped at 0.1" in low.err
+    assert "does not answer" not in low.err

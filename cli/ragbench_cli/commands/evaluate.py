@@ -14,7 +14,7 @@ from ragbench_cli.eval_options import EvalOptions
 from ragbench_cli.options import JsonOption, takes_records
 
 if TYPE_CHECKING:
-    from ragbench.core.report import Report
+    from ragbench.core.report import FailureGroup, Report
     from ragbench_cli.evaluation import Evaluated
 
 
@@ -49,6 +49,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         show_estimate(done.estimate.estimate(), done.estimate.cases, as_json=json)
         return
     report, folder = done.report, done.folder
+    invocation = context.find_object(Invocation) or Invocation()
     if json:
         console.print_file(folder / "report.json")
     else:
@@ -58,11 +59,11 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
         console.say("")
         console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
         if (report.failures and done.is_asked) or not is_empty:
-            _say_next(done, context.find_object(Invocation) or Invocation())
+            _say_next(done, invocation)
     if is_empty:
         console.say("Error: no call succeeded, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
-    _end(report, asked.asking.max_error_rate)
+    _end(report, asked.asking.max_error_rate, invocation)
 
 
 def _check(asked: EvalOptions) -> None:
@@ -110,7 +111,9 @@ def _say_next(done: Evaluated, invocation: Invocation) -> None:
     """The one command that says most now."""
     report, place = done.report, shlex.quote(str(done.folder))
     again = partial(invocation.with_options, without=("--fresh",))
-    if report.failures and done.is_asked:
+    if _without_value(report):
+        return  # the error holds it
+    if report.failures and (done.is_asked or _failed_scoring(report)):
         console.say(f"retry   {invocation.again('--retry-failed', without=('--fresh',))}")
     elif _lacks_gold(report):
         console.say("Nothing to compare with: no case has a reference answer or relevant contexts.")
@@ -121,6 +124,19 @@ def _say_next(done: Evaluated, invocation: Invocation) -> None:
         console.say(f"next    ragbench explain {place}")
     else:
         console.say(f"next    ragbench report {place}")
+
+
+def _failed_scoring(report: Report) -> list[FailureGroup]:
+    return [group for group in report.failures if group.stage == "score"]
+
+
+def _without_value(report: Report) -> list[str]:
+    """Metrics that gave nothing, since each of their cells failed."""
+    return [
+        one.metric.name
+        for one in report.summaries
+        if one.failed and not one.measured + one.abstained + one.unproved
+    ] * bool(_failed_scoring(report))
 
 
 def _lacks_gold(report: Report) -> bool:
@@ -143,7 +159,7 @@ def _lacks_gold(report: Report) -> bool:
     )
 
 
-def _end(report: Report, most: float | None) -> None:
+def _end(report: Report, most: float | None, invocation: Invocation) -> None:
     """Ends with the exit code that says how far the numbers can be used.
 
     Args:
@@ -158,6 +174,14 @@ def _end(report: Report, most: float | None) -> None:
     ]
     if dead:
         console.say(f"Error: no call of {' and '.join(dead)} succeeded.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    if lost := _without_value(report):
+        worst = max(_failed_scoring(report), key=lambda group: group.count)
+        console.say(
+            f"Error: {', '.join(lost)} failed for every case, so that there is no value. "
+            f"{worst.type}, {worst.count:,} times: {worst.message.rstrip('.')}. Once that is "
+            f"mended: {invocation.again('--retry-failed', without=('--fresh',))}"
+        )
         raise typer.Exit(ExitCode.CANNOT_RUN)
     cases = report.manifest["dataset"]["cases"]
     failing = [one for one in report.stages if most is not None and one.failed > most * cases]

@@ -477,3 +477,32 @@ def test_leaving_it_ends_what_is_in_flight() -> None:
 
     assert run(scenario()) == 1.0
     assert (script.in_flight, script.opened) == (0, 0)
+
+
+def test_near_a_cap_an_answer_is_given_more_room_only_where_it_needs_it() -> None:
+    def answer(payload: Mapping[str, Any]) -> Answer:
+        usage = {"prompt_tokens": 10, "completion_tokens": min(payload["max_tokens"], 900)}
+        cut = CUT if payload["max_tokens"] < 900 else {}
+        return said("Yes.", **cut | {"usage": usage})
+
+    script, cap = Script(answer), Budget(Decimal("0.02"))
+    assert using(script, ask, budget=cap, judge=endpoint(max_tokens=4096)).text == "Yes."
+    assert [sent["max_tokens"] for sent in script.sent] == [512, 2048]
+    assert cap.spent == Decimal("0.002844")  # 20 tokens in, 512 and 900 out, all of them paid for
+    script = Script(answer)
+    using(script, ask, budget=Budget(Decimal(1)), judge=endpoint(max_tokens=4096))
+    assert [sent["max_tokens"] for sent in script.sent] == [4096]
+
+
+def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took() -> None:
+    headers = {"x-ratelimit-limit-tokens": "6000", "x-ratelimit-remaining-requests": "1"}
+    script = Script([replace(said("Yes."), headers=headers)])
+
+    async def work(client: LLMClient) -> None:
+        await client.ask(asked("first"))
+        await kinds(client, 6)
+        assert client.rates["limit-tokens"] == 6000
+
+    using(script, work, judge=endpoint(max_tokens=4096))
+    assert [sent["max_tokens"] for sent in script.sent] == [4096, *[256] * 6]
+    assert script.peak == 1  # as it takes one request more

@@ -7,6 +7,8 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -16,13 +18,16 @@ from ragbench.errors import (
     LLMAccessError,
     LLMError,
     LLMPromptCutError,
+    LLMReplyError,
     LLMRequestError,
     LLMTruncatedError,
 )
 from ragbench.llm.budget import ReceiptLine
+from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.endpoint import ApiKey, Endpoint
-from ragbench.llm.probe import Finding, probe
+from ragbench.llm.probe import Finding, preflight, probe
+from ragbench.llm.session import ModelClients
 from ragbench.llm.settings import resolve
 from ragbench.llm.transport import OpenAITransport
 from tests.llm_server import Payload
@@ -52,6 +57,7 @@ def using(
     *,
     key: str | None = None,
     clock: CountingClock | None = None,
+    cache: ResponseCache | None = None,
     **settings: Any,
 ) -> ValueT:
     """Asks a provider as a user would set it up: address, model and key, the rest by itself."""
@@ -63,11 +69,16 @@ def using(
 
     async def scenario() -> ValueT:
         async with LLMClient(
-            found.endpoint, transport=transport, clock=clock or CountingClock()
+            found.endpoint, transport=transport, clock=clock or CountingClock(), cache=cache
         ) as client:
             return await work(client)
 
     return asyncio.run(scenario())
+
+
+async def answers(client: LLMClient, asks: list[list[Message]]) -> int:
+    """How many of several questions at once are answered."""
+    return len(await asyncio.gather(*map(client.ask, asks)))
 
 
 def long_prompt(count: int) -> list[Message]:
@@ -106,8 +117,10 @@ def test_the_books_are_the_servers_own(kind: Provider) -> None:
 
         booked = using(server, work)
         shown: list[Mapping[str, Any]] = [seen.usage for seen in server.answered if seen.usage]
-        assert booked.prompt_tokens == sum(usage["prompt_tokens"] for usage in shown)
-        billed = sum(usage["total_tokens"] - usage["prompt_tokens"] for usage in shown)
+        names = ("prompt_tokens", "cache_read_input_tokens")
+        prompts = sum(usage.get(name, 0) for usage in shown for name in names)
+        assert booked.prompt_tokens == prompts
+        billed = sum(usage["total_tokens"] for usage in shown) - prompts
         assert booked.completion_tokens == billed
 
 
@@ -156,6 +169,80 @@ def test_a_prompt_that_is_too_long_is_never_measured(kind: Provider) -> None:
 
         found = using(server, work)
     assert isinstance(found, LLMPromptCutError if kind.keeps else LLMRequestError)
+
+
+@EVERY
+def test_long_prompts_are_judged_beside_short_ones(kind: Provider) -> None:
+    """However little room the endpoint has for them, and whatever it counts."""
+    long = long_prompt(int(min(kind.context, 5_000) * 0.4))
+    with kind() as server:
+
+        async def work(client: LLMClient) -> int:
+            asks = [client.ask([*long, *asked(f"Good? {n}")], schema=VERDICT) for n in range(6)]
+            asks += [client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(6)]
+            replies = await asyncio.gather(*asks)
+            before = len(server.seen)
+            again = await client.ask([*long, *asked("And now?")], schema=VERDICT)
+            assert len(server.seen) - before <= 2 + (kind.name == "groq, bad JSON")
+            return sum(isinstance(reply.value, Verdict) for reply in (*replies, again))
+
+        assert using(server, work, clock=CountingClock()) == 13
+
+
+def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
+    recwarn: pytest.WarningsRecorder, tmp_path: Path
+) -> None:
+    def hidden(server: Server) -> int:
+        return sum("three codes" in seen.payload["messages"][-1]["content"] for seen in server.seen)
+
+    with PROVIDERS["constant count"]() as server, ResponseCache(tmp_path / "c.sqlite") as cache:
+        for turn in range(2):
+            asks = [[*long_prompt(2_000), *asked(f"Good? {turn} {n}")] for n in range(8)]
+            assert using(server, partial(answers, asks=asks), cache=cache) == 8
+            assert hidden(server) == 1
+        [warning] = recwarn.list
+        assert "reports 10 tokens of a prompt of 2," in str(warning.message)
+        # One that is much longer may be cut all the same.
+        assert using(server, partial(answers, asks=[long_prompt(5_000)]), cache=cache) == 1
+        assert hidden(server) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "figures"),
+    [
+        ("openai, tier 1", 6_000, ("takes 5,000 in a minute", "ask for a higher limit")),
+        ("groq, free", 7_000, ("takes 6,000 in a minute", "fewer contexts")),
+        ("vllm", 9_000, ("takes 8,192 with its answer", "--max-model-len")),
+        ("vllm, 4k", 4_090, ("takes 4,096 with its answer", "the prompt has 4,0")),
+    ],
+)
+def test_what_can_never_succeed_fails_at_once_with_its_figure(
+    name: str, tokens: int, figures: tuple[str, ...]
+) -> None:
+    clock = CountingClock()
+    with PROVIDERS[name]() as server, pytest.raises(LLMRequestError) as caught:
+        using(server, lambda client: client.ask(long_prompt(tokens * 3 // 4)), clock=clock)
+    assert len(server.seen) <= 2 and clock.waited == 0.0
+    assert all(figure in str(caught.value) for figure in figures)
+
+
+def test_json_that_fails_at_the_endpoint_is_mended_by_the_model() -> None:
+    with PROVIDERS["groq, bad JSON"]() as server:
+        work: Any = lambda client: client.ask(asked("Good?"), schema=VERDICT)  # noqa: E731
+        reply = using(server, work, structured="json_object")
+    assert isinstance(reply.value, Verdict) and len(server.seen) == 2
+    assert '{"good": true, "reason": ' in str(server.seen[-1].payload["messages"])
+
+
+def test_an_endpoint_that_never_follows_is_given_up_after_five_requests() -> None:
+    with PROVIDERS["openai"](say=lambda _: "Paris.") as server:
+
+        async def work(client: LLMClient) -> None:
+            await preflight(ModelClients(chat=client), chat=True, embeddings=False)
+
+        with pytest.raises(LLMReplyError, match="not in the structure that is needed"):
+            using(server, work)
+    assert len(server.seen) == 5
 
 
 def test_a_cut_prompt_names_its_numbers_and_the_remedy_and_the_check_can_be_left_out() -> None:
@@ -293,5 +380,6 @@ def test_the_real_context_is_found_by_what_is_hidden_in_it() -> None:
 def test_a_server_that_counts_only_what_was_not_kept_is_distinguished_from_one_that_cuts() -> None:
     with reads("ollama") as server:  # reads everything, and tells few tokens
         found = probed(server)
-    assert found["prompt tokens"].settings == {"prompt_check": False}
+    assert "counts in its own way" in found["prompt tokens"].detail
+    assert not found["prompt tokens"].good
     assert found["context"].good

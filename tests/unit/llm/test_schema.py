@@ -82,7 +82,7 @@ def test_fields_may_be_named_like_words_of_the_schema() -> None:
 
 
 def sent(schema: Any, mode: StructuredOutput) -> dict[str, Any]:
-    return Dialect(endpoint(max_tokens=9)).payload(asked("Q"), schema, mode)
+    return Dialect(endpoint(max_tokens=9)).payload(asked("Q"), schema, mode, 9)
 
 
 def test_a_schema_is_strict_where_it_can_be() -> None:

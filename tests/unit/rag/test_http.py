@@ -12,7 +12,7 @@ import pytest
 
 from ragbench import GenerationResult, PartialBatchError, RetrievalResult, as_rag
 from ragbench.core.origin import Origin
-from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
+from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError, UnreachableError
 from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.ledger.origin import Reuse, differences, may_reuse
 from ragbench.ledger.project import Project
@@ -148,10 +148,24 @@ def free_port() -> int:
 def test_no_server_is_reported_after_the_retries(endpoint: Any) -> None:
     waits: list[float] = []
     url = f"http://bob:s3cret@127.0.0.1:{free_port()}"
-    with pytest.raises(HTTPRagError, match="cannot be reached after 4 attempts") as raised:
+    with pytest.raises(UnreachableError, match="cannot be reached after 4 attempts") as raised:
         endpoint(url, sleep=waits.append).post("/x", {})
     assert waits == [0.5, 1.0, 2.0]
     assert "s3cret" not in str(raised.value)
+    assert not raised.value.answered_before
+
+
+def test_a_server_that_has_gone_is_waited_for_once(server: Any, endpoint: Any, answer: Any) -> None:
+    waits: list[float] = []
+    server.answers.append(answer({"ok": 1}))
+    asking = endpoint(server.url, sleep=waits.append)
+    assert asking.post("/x", {}) == {"ok": 1}
+    asking._base = f"http://127.0.0.1:{free_port()}"
+    for _ in range(3):
+        with pytest.raises(UnreachableError) as raised:
+            asking.post("/x", {})
+        assert raised.value.answered_before
+    assert len(waits) == 3
 
 
 def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Any, endpoint: Any) -> None:

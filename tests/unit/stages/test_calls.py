@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Outcome, Status
+from ragbench.errors import UnreachableError
 from ragbench.stages.calls import Manner, attempt, attempt_async, run_async, run_plain
 
 
@@ -197,3 +198,24 @@ def test_what_storing_raises_comes_out_as_it_is() -> None:
 
     with pytest.raises(OSError, match="disk full"):
         asyncio.run(run_async(call, [[1], [2]], Manner(stage="r", concurrency=2), finished))
+
+
+@pytest.mark.parametrize("answered_before", [False, True])
+def test_what_cannot_be_reached_is_not_asked_in_parts(answered_before: bool) -> None:
+    asked: list[int] = []
+
+    def call(items: Sequence[int]) -> list[int]:
+        asked.append(len(items))
+        error = UnreachableError("nobody is there")
+        error.answered_before = answered_before
+        raise error
+
+    done = run_plain(call, [range(32), range(32)], Manner(stage="retrieve"))
+    if answered_before:  # each case has failed, the run may go on
+        found = [outcome for _, outcomes in done for outcome in outcomes]
+        assert [outcome.status for outcome in found] == [Status.FAILED] * 64
+        assert asked == [32, 32]
+    else:
+        with pytest.raises(UnreachableError):
+            list(done)
+        assert asked == [32]
