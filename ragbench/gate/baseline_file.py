@@ -22,6 +22,7 @@ from ragbench.core.run_scores import MetricColumn, RunFacts, RunScores, ScoredCa
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
 from ragbench.io.limits import ReadLimits
+from ragbench.ledger.origin import without_texts
 
 FORMAT = 2
 """Version of the file format."""
@@ -142,7 +143,7 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     names = [column.name for column in columns]
     if baseline.origins is not None:
-        origins = (_json(_origin(origin)) for origin in baseline.origins)
+        origins = (_json(without_texts(origin).as_json()) for origin in baseline.origins)
         lines.append(_block("origins", "[]", origins))
     lines.append(_block("runs", "[]", (_json(_run(run)) for run in baseline.runs)))
     lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in baseline.stages)))
@@ -190,12 +191,6 @@ def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
     defaults = {"dirty": False, "judge": None, "matching": None, "repeats": 1}
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
-
-
-def _origin(origin: Origin) -> dict[str, Any]:
-    """Without the details of a file, which are long: its digest stays."""
-    short = (part if part.kind == "setting" else part._replace(detail="") for part in origin.parts)
-    return origin._replace(parts=tuple(short)).as_json()
 
 
 def _metric(column: MetricColumn) -> dict[str, Any]:

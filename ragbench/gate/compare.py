@@ -109,7 +109,7 @@ def compare(
         main=tuple(column.name for column in deciding),
         pairs=tuple(pair for pair, _ in found),
         changed=tuple(case for _, changed in found for case in changed),
-        systems=tuple(system_change(cut[0], run) for run in cut[1:]),
+        systems=tuple(system_change(cut[0], run, texts=True) for run in cut[1:]),
         flows=tuple(flow for other in marked[1:] for flow in cause_flows(marked[0], other)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
