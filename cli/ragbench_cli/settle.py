@@ -45,6 +45,7 @@ def settled_gate(
         ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
         max_asked: pairs of questions at most; ten per case when not given.
     """
+    from ragbench.core.run_scores import under_ids_of
     from ragbench.gate.runs import read_run
     from ragbench.ledger.folder import RunFolder
     from ragbench.ledger.journal import Journal
@@ -63,7 +64,8 @@ def settled_gate(
     options = eval_options(read_manifest(folder.manifest)) if ask is None else _split(ask)
     with Journal(folder.journal) as journal:
         cases = {stored.case.id: stored.case for window in journal.cases() for stored in window}
-    run, baseline = read_run(path), read_run(Path(verdict.baseline.source))
+    run = read_run(path)
+    baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
     home = _home(path.absolute(), run, baseline, (names, options))
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
         asking = Asking(

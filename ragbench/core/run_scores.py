@@ -80,7 +80,8 @@ class ScoredCase:
 
     id: str
     fingerprint: str
-    """Changes with anything that is known of the case: question, reference, relevance ..."""
+    """Changes with anything that is known of the case but its id and labels: question, reference,
+    relevance ..."""
     scores: Mapping[str, Cell]
     """By metric name. Why a cell failed stands in its ``reason``; its failure is not kept."""
     cluster: str | None = None
@@ -157,6 +158,8 @@ class RunScores:
     judge_cost: float | None = None
     """What the answers of its judge cost; None where none is kept, or a price is not known."""
     currency: str | None = None
+    judge: str = ""
+    """Its judge's models; empty without one, and where no file says."""
     date: str | None = None
     """When it was made, ISO 8601; None where no file says. The newest one's, of several runs."""
     made_of: tuple[RunFacts, ...] = ()
@@ -164,6 +167,9 @@ class RunScores:
     origins: tuple[Origin, ...] | None = None
     """What the outcomes of its stages came from, of the newest of several runs; None where no file
     says. A stage that was not asked, because its outcomes were recorded, has none."""
+
+    is_old: bool = False
+    """Whether an earlier version wrote its cases down, so that none is recognised."""
 
     _places: dict[str, int] = field(
         default_factory=dict[str, int], init=False, repr=False, compare=False
@@ -208,6 +214,30 @@ def unchanged(first: RunScores, *others: RunScores) -> set[str]:
         for case in first.cases
         if all(cases.get(case.id) == case.fingerprint for cases in known)
     }
+
+
+def under_ids_of(run: RunScores, earlier: RunScores) -> tuple[RunScores, dict[str, str]]:
+    """An earlier run with its cases under a later one's ids; and the new ids with the old ones.
+
+    A case is known by its fingerprint. Ids that count rows move with each row that is inserted.
+    """
+    mine, theirs = run.fingerprints_of_cases(), earlier.fingerprints_of_cases()
+    free: dict[str, list[str]] = {}
+    for id_, fingerprint in reversed(mine.items()):
+        if theirs.get(id_) != fingerprint:
+            free.setdefault(fingerprint, []).append(id_)
+    names = {
+        id_: free[fingerprint].pop()
+        for id_, fingerprint in theirs.items()
+        if mine.get(id_) != fingerprint and free.get(fingerprint)
+    }
+    taken = set(names.values())
+    cases = (
+        replace(case, id=names.get(case.id) or f"{case.id}{' (before)' * (case.id in taken)}")
+        for case in earlier.cases
+    )
+    known = {new: old for old, new in names.items()}
+    return (replace(earlier, cases=tuple(cases)) if names else earlier), known
 
 
 def clustered_by_gold(

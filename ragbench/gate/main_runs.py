@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, kept_case
 from ragbench.gate.comparable import scale_of
@@ -81,6 +81,8 @@ def with_run(baseline: Baseline, run: RunScores, *, keep: int = KEPT, alpha: flo
     _check_names(baseline, run)
     if _is_known(baseline, run):
         return Added(baseline=baseline, is_known=True)
+    known, _ = under_ids_of(run, baseline.scores("baseline"))
+    baseline = replace(baseline, cases=known.cases)
     dropped = len({case.id for case in baseline.cases} - {case.id for case in run.cases})
     other = _incomparable(baseline, run)
     changes = () if other else _changes(baseline, run, alpha)
@@ -163,6 +165,7 @@ def _alone(run: RunScores, earlier: Sequence[MainRun]) -> Baseline:
         runs=(*earlier, newest)[-REMEMBERED:],
         kept=1,
         origins=run.origins,
+        judge=run.judge,
         cases=tuple(_case(case, columns, newest.repeats) for case in run.cases),
     )
 

@@ -14,6 +14,7 @@ from ragbench.core.comparison import Against
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,
+    DatasetChange,
     GateCheck,
     GateOutcome,
     GateResult,
@@ -24,6 +25,7 @@ from ragbench.views.comparison import counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
     Section,
+    as_line,
     changes_of,
     flows_section,
     number_text,
@@ -35,7 +37,7 @@ _MOST = 9
 """GitHub shows ten of a level a step; the first one is the verdict's own."""
 _CHECKS, _LOST, _CHANGED = 60, 20, 5
 """Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
-_LONGEST = 160
+_LONGEST, _FEW = 160, 5
 _WORDS = {
     GateOutcome.PASSED: ("passed", "passes", "notice"),
     GateOutcome.FAILED: ("failed", "fails", "error"),
@@ -79,6 +81,7 @@ def gate_document(
                 rows=list(map(_check, verdict.checks)),
                 most=_CHECKS,
             ),
+            *dataset_sections(verdict.dataset),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
@@ -108,6 +111,44 @@ def gate_document(
         ),
         notes=verdict.notes,
         foot=f"{'; '.join(runs)}. {settings}.",
+    )
+
+
+def dataset_sections(change: DatasetChange | None) -> Iterator[Section]:
+    """Which cases differ, how many have which label, and how the new ones scored."""
+    if change is None:
+        return
+    renamed = [f"{before} -> {now}" for before, now in change.renamed]
+    kinds = {"under another id": renamed, "edited": change.edited, "added": change.added}
+    yield Section(
+        title="How the dataset changed",
+        lines=[f"{change.common:,} cases are the same: they are compared"],
+        columns=("cases", "number", "for example"),
+        rows=[
+            (kind, f"{len(ids):,}", shown_line(as_line(ids, _FEW), longest=_LONGEST))
+            for kind, ids in (kinds | {"gone": change.gone}).items()
+            if ids
+        ],
+    )
+    yield Section(
+        title="Cases by tag and language",
+        columns=("label", "before", "now"),
+        rows=[(one.label, f"{one.before:,}", f"{one.now:,}") for one in change.labels],
+        most=_LOST,
+    )
+    yield Section(
+        title="How new and edited cases scored",
+        columns=("metric", "new ones", "cases", "the others", "cases of them"),
+        rows=[
+            (
+                one.metric,
+                number_text(one.new),
+                f"{one.new_cases:,}",
+                number_text(one.common),
+                f"{one.common_cases:,}",
+            )
+            for one in change.scores
+        ],
     )
 
 

@@ -68,7 +68,7 @@ def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
         assert [facts.date for facts in scores.made_of] == [each.date for each in runs]
     text = path.read_text("utf-8")
     for at, score in enumerate(written, 1):
-        assert f'"q{at}": {{"fingerprint":"f","scores":{{"m":{score}}}}}' in text
+        assert f'"q{at}": {{"fingerprint":"f{at}","scores":{{"m":{score}}}}}' in text
 
 
 @pytest.mark.parametrize(
