@@ -25,6 +25,9 @@ class MainRun:
     """How often each case was asked."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
     """Figure of each metric that was measured, by name."""
+    linked: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Where the cases are not those of the run before: by how much each metric differs from it on
+    the cases that both have unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +62,8 @@ class MetricHistory:
     direction: Direction
     scale: float | None
     figures: tuple[float | None, ...]
-    """One per run, oldest first; None where it was not measured."""
+    """One per run, oldest first, of runs that compare on the newest one's cases: those before an
+    edit of the dataset are shifted by it. None where it was not measured."""
     change: Change | None
     """The largest one since the last break; None with too few runs."""
 

@@ -218,7 +218,7 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
 
 def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
-    defaults = {"dirty": False, "judge": None, "matching": None, "repeats": 1}
+    defaults: Json = {"dirty": False, "judge": None, "linked": {}, "matching": None, "repeats": 1}
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
-from ragbench.core.outcome import Cell
+from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, kept_case
@@ -87,9 +87,36 @@ def with_run(baseline: Baseline, run: RunScores, *, keep: int = KEPT, alpha: flo
     other = _incomparable(baseline, run)
     changes = () if other else _changes(baseline, run, alpha)
     if other or changes:
-        alone = _alone(run, _without_old_formulas(baseline, run))
-        return Added(baseline=alone, other=other, changes=changes, dropped=dropped)
-    return Added(baseline=_joined(baseline, run, keep), dropped=dropped)
+        found = _alone(run, _without_old_formulas(baseline, run))
+    else:
+        found = _joined(baseline, run, keep)
+    newest = replace(found.runs[-1], linked=dict(_links(baseline, run)))
+    found = replace(found, runs=(*found.runs[:-1], newest))
+    return Added(baseline=found, other=other, changes=changes, dropped=dropped)
+
+
+def _links(baseline: Baseline, run: RunScores) -> Iterator[tuple[str, float]]:
+    """How far a run lies from the newest one on the cases of both; nothing where they are alike."""
+    newest, there = baseline.runs[-1], {case.id: case for case in baseline.cases}
+    if newest.cases == run.fingerprints.get("dataset"):
+        return
+    known = {column.name: column.identity for column in baseline.metrics}
+    both = [
+        (there[case.id], case)
+        for case in run.cases
+        if case.id in there and there[case.id].fingerprint == case.fingerprint
+    ]
+    for column in run.metrics:
+        name = column.name
+        steps = [
+            now - then
+            for before, case in both
+            if (now := case.value(name)) is not None
+            and (then := Repeats(cells=before.asked(name).cells[-newest.repeats :]).mean.value)
+            is not None
+        ]
+        if steps and not column.no_mean and known.get(name) == column.identity:
+            yield name, math.fsum(steps) / len(steps)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
