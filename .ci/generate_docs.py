@@ -41,7 +41,11 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "cli.md": "\n".join(cli_page()),
         ROOT / "docs" / "metrics.md": "\n".join(metrics_page()),
-        VIEWS / "verdict.schema.json": schema(GateResult, exit_code={"enum": [0, 1, 3]}),
+        VIEWS / "verdict.schema.json": schema(
+            GateResult,
+            exit_code={"enum": [0, 1, 3]},
+            colour={"enum": ["green", "yellow", "red"]},
+        ),
         VIEWS / "comparison.schema.json": schema(Comparison),
         VIEWS / "report.schema.json": schema(ReportFile),
     }

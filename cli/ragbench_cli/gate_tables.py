@@ -46,6 +46,8 @@ def print_verdict(verdict: GateResult) -> None:
 
 def _blocks(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
     word, style = _WORDS[verdict.outcome]
+    if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
+        word, style = "passed with a warning", "yellow"
     yield styled((word, f"bold {style}"), f": {verdict.headline}")
     yield ""
     yield styled(("run       ", "dim"), _run(verdict.run))
@@ -130,6 +132,6 @@ def _next_step(verdict: GateResult) -> str:
 def _checks(checks: Sequence[GateCheck], console: Console) -> Table:
     columns = ("check", "", "now", "change", "interval", "limit", "n")
     rows: list[Sequence[Cell]] = [
-        (check.name, _WORDS[check.outcome], *check_cells(check)) for check in checks
+        (check.label, _WORDS[check.outcome], *check_cells(check)) for check in checks
     ]
     return fitted_table(console, columns, rows, missed=("n", "interval"), sparse=True)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 _LAST = 12
 """How many lines of what a system said are shown when it cannot be asked."""
-_PER_CASE = 10
-"""How often a case may be asked about on average, where nothing else is said."""
 _SHOWN = 3
 """How many parts of a system that differ are named."""
 _SET_HERE = ("environment variable PYTHONPATH ", "environment variable RAGBENCH_LLM_CACHE ")
@@ -46,6 +44,7 @@ def settled_gate(
         max_asked: pairs of questions at most; ten per case when not given.
     """
     from ragbench.core.run_scores import under_ids_of
+    from ragbench.gate.gate import PER_CASE
     from ragbench.gate.runs import read_run
     from ragbench.ledger.folder import RunFolder
     from ragbench.ledger.journal import Journal
@@ -77,7 +76,7 @@ def settled_gate(
             base=base,
             stopped=stopped,
         )
-        most = max_asked or _PER_CASE * len(cases)
+        most = max_asked or PER_CASE * len(cases)
         return settle(verdict, run, baseline, config, asking, most=most, say=console.say)
 
 

@@ -35,7 +35,11 @@ class Ground(StrEnum):
     UNCHANGED = "unchanged"
     NONE_LOST = "none lost"
     HALVED = "halved"
-    """Fewer than half of what the baseline measured is measured now."""
+    """Less than half of what the baseline had is left: needs no test."""
+    ALL_LOST = "all lost"
+    """Nothing is left, or next to nothing, of what the baseline had: needs no test."""
+    ALL_OF_FEW_LOST = "all of few lost"
+    """The same of so few cases that one flip may do it; cannot be told, and never passes."""
     SETTLED_WORSE = "settled: worse"
     """A loss larger than tolerated is shown by asking both systems again."""
     SETTLED_NOT_WORSE = "settled: not worse"
@@ -51,6 +55,8 @@ class Ground(StrEnum):
     """So few independent cases can never show a drop."""
     TOO_FEW_CASES = "too few cases"
     """Fewer than were demanded."""
+    HARDLY_MEASURED = "hardly measured"
+    """More than half of the cases that it applies to were declined or failed."""
     NOTHING_MEASURED = "nothing measured"
     NOT_STORED = "not stored"
     """The run does not hold what was to be judged."""
@@ -69,6 +75,10 @@ class CheckKind(StrEnum):
     """How many cases failed, are measured at all, or can be compared."""
     BUDGET = "budget"
     """Time, cost or tokens."""
+    MUST_PASS = "must pass"
+    """Cases of which none may be lost."""
+    DRIFT = "drift"
+    """Main against the first of its runs, over all merges since."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +121,13 @@ class Drop:
     needed: int | None
     """Cases, those at hand included, that would settle it in 4 of 5 runs if nothing has changed;
     None when it is settled, or when no number would."""
+    rises: bool = False
+    """Whether a rise is the loss: of a metric where lower is better."""
+
+    @property
+    def loss(self) -> float:
+        """How much was lost; negative where something was gained."""
+        return self.difference if self.rises else -self.difference
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,6 +148,23 @@ class Settled:
     """p-value of "the drop is larger than tolerated, or as large"; likewise."""
     level: float
     """Largest ``p_worse`` at which it is called worse."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseChange:
+    """A case that lost on a gated metric, is declined now, or failed now and did not before."""
+
+    id: str
+    metric: str
+    before: float | None
+    after: float | None
+    """None when it was not measured; the reason says why."""
+    loss: float
+    """How much it lost, as a share of the metric's scale where that is known; 0 when it failed."""
+    status: str
+    """How the metric ended for it now."""
+    reason: str | None = None
+    query: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,6 +198,14 @@ class GateCheck:
     """What the run does not store, where it cannot be judged for that."""
     settled: Settled | None = None
     """What asking again brought, where it was asked."""
+    same: tuple[str, ...] = ()
+    """Metrics that are the same number as the subject, on every case of both runs."""
+    applies: int = 0
+    """Cases that a floor's metric applies to, measured or not; 0 for other checks."""
+    lost: tuple[CaseChange, ...] = ()
+    """Cases that must pass and do not, though they passed in the baseline, or are new."""
+    failed_before: int = 0
+    """Cases that must pass and do not, as in the baseline."""
 
     @property
     def holds(self) -> bool:
@@ -179,12 +221,27 @@ class GateCheck:
             self.outcome is GateOutcome.INCONCLUSIVE
             and self.kind is CheckKind.DROP
             and self.drop is not None
-            and self.ground is not Ground.TOO_FEW_CASES
+            and self.ground not in (Ground.TOO_FEW_CASES, Ground.ALL_OF_FEW_LOST)
         )
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether more than tolerated was lost, as far as one sees, and it may be chance."""
+        drop = self.drop
+        return self.is_open_drop and drop is not None and drop.loss > drop.tolerance
 
     @property
     def name(self) -> str:
         return self.subject if self.slice is None else f"{self.subject} [{self.slice}]"
+
+    @property
+    def label(self) -> str:
+        """The name, with the metrics that are the same number."""
+        if not self.same:
+            return self.name
+        rest = f" and {len(self.same) - 2} more" if len(self.same) > 3 else ""
+        shown = self.same if not rest else self.same[:2]
+        return f"{self.name} (= {', '.join(shown)}{rest})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,23 +297,6 @@ class DatasetChange:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CaseChange:
-    """A case that lost on a gated metric, is declined now, or failed now and did not before."""
-
-    id: str
-    metric: str
-    before: float | None
-    after: float | None
-    """None when it was not measured; the reason says why."""
-    loss: float
-    """How much it lost, as a share of the metric's scale where that is known; 0 when it failed."""
-    status: str
-    """How the metric ended for it now."""
-    reason: str | None = None
-    query: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedRun(RunOrigin):
     """The run that is judged, or the baseline."""
 
@@ -287,3 +327,11 @@ class GateResult:
         default_factory=dict[str, float | int | str | bool]
     )
     """What another run of the gate needs for the same result."""
+
+    @property
+    def colour(self) -> str:
+        """``"red"``, ``"green"``, or between them ``"yellow"``: passed with a warning, or open."""
+        if self.outcome is GateOutcome.FAILED:
+            return "red"
+        is_warned = any(check.is_warning for check in self.checks)
+        return "green" if self.outcome is GateOutcome.PASSED and not is_warned else "yellow"

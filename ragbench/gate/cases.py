@@ -47,6 +47,20 @@ def _verdicts(case: ScoredCase, main: Sequence[MetricColumn]) -> Iterator[tuple[
             yield column.name, cell.value is not None and _share(cell.value, column) >= THRESHOLD
 
 
+def passes(case: ScoredCase, column: MetricColumn) -> bool | None:
+    """Whether a case passes by a metric, at least half of the times that it was asked.
+
+    None where the metric never applied.
+    """
+    known = [cell for cell in case.asked(column.name).cells if cell is not None]
+    marks = [
+        cell.value is not None and _share(cell.value, column) >= THRESHOLD
+        for cell in known
+        if cell.status is not Status.SKIPPED
+    ]
+    return 2 * sum(marks) >= len(marks) if marks else None
+
+
 def main_metrics(
     columns: Sequence[MetricColumn], names: Sequence[str] | None = None
 ) -> tuple[MetricColumn, ...]:

@@ -20,6 +20,8 @@ from ragbench.stats.mean import mean_interval
 
 _CONFIDENCE = 0.95
 """Of the interval of a figure."""
+_HALF = 0.5
+"""With less of the cases that a metric applies to, a figure that holds says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,8 @@ def demands_of(
     ]
     if wrong:
         raise ConfigError("\n".join(wrong))
-    budgets = config.latency or config.max_cost or config.max_tokens
-    if not demands and not budgets:
+    others = config.latency or config.max_cost or config.max_tokens or config.must_pass
+    if not demands and not others:
         raise ConfigError(
             "nothing is demanded of this run. Name a baseline (--baseline) to look for drops, or "
             "limits (--min 'recall@5=0.8'), or write them into ragbench.yaml"
@@ -168,6 +170,8 @@ def _limit_check(
     )  # fmt: skip
     if observed is not None and count < least:
         check = replace(check, ground=Ground.TOO_FEW_CASES)
+    elif check.holds and count < _HALF * check.applies:
+        check = replace(check, ground=Ground.HARDLY_MEASURED)
     elif check.holds:
         check = replace(check, ground=Ground.HOLDS, outcome=GateOutcome.PASSED)
     elif observed is not None:
@@ -225,9 +229,11 @@ def floor_checks(
     for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
         if limit is not None:
             observed, interval, count = _figure(demand, cases, whole=slice is None)
+            name = demand.column.name
+            applies = sum(case.coverage(name) is not None for case in cases)
             yield _limit_check(
                 CheckKind.FLOOR if slice is None else CheckKind.SLICE,
-                demand.column.name, observed, limit, bound, count,
+                name, observed, limit, bound, count, applies=applies,
                 least=config.min_cases, slice=slice, unit=demand.column.unit, interval=interval,
             )  # fmt: skip
 

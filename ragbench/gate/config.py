@@ -100,6 +100,8 @@ class GateConfig:
     """Largest number of tokens that the RAG reports (metric ``total_tokens``), by `EXTENTS`."""
     max_unmeasured: float = 0.05
     """Largest tolerated drop of the share of cases that a metric is measured on."""
+    must_pass: tuple[str, ...] = ()
+    """Cases of which none may be lost: ids, ``tag:NAME``, ``language:CODE``."""
     min_common: float = 0.5
     """Smallest share of the baseline's cases that must be in the run, unchanged."""
 
@@ -187,6 +189,7 @@ _KINDS: Mapping[str, Any] = {
     "min_common": _SHARE,
     "min_cases": Annotated[int, Meta(ge=1)],
     "undecided": Undecided,
+    "must_pass": tuple[str, ...],
 }
 """Of the settings that are one value each."""
 
@@ -272,6 +275,7 @@ def with_options(
     max_latency: Iterable[str] = (),
     max_cost: Iterable[str] = (),
     max_tokens: Iterable[str] = (),
+    must_pass: Iterable[str] = (),
 ) -> GateConfig:
     """The configuration with limits from the command line, which override those of the file."""
     problems: list[Problem] = []
@@ -302,6 +306,7 @@ def with_options(
         latency=tuple(latency.values()),
         max_cost={**config.max_cost, **cost},
         max_tokens={**config.max_tokens, **tokens},
+        must_pass=tuple(must_pass) or config.must_pass,
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground
@@ -15,7 +15,17 @@ from ragbench.stats.paired import CaseScores, PairedSample, pair
 
 _HALF = 0.5
 _FEW = 10
-"""Below so many measured cases, half of them is no sign of anything."""
+"""Below so many independent observations of what there was, half of them is no sign of anything."""
+_LEFT = 0.05
+"""Up to this share of what there was, nothing is left."""
+LEAST = 3
+"""Observations of what there was, all of which a noisy system loses by chance in 4% at most."""
+_OF_SLICE = (5, 0.8)
+"""The same of a slice, of which there are many; and the least share of it that was had."""
+FEW_CLUSTERS = 8
+"""Up to so many clusters in the whole run, losing all of a metric never passes."""
+_ALONE = 0.2
+"""Share of the level that slices have, apart from the metrics; benchmarks/gate_power.py."""
 
 Clusters = Mapping[str, str | None]
 
@@ -33,6 +43,25 @@ class DropQuestion:
     higher_is_better: bool = True
     slice: str | None = None
     unit: str = ""
+    same: tuple[str, ...] = ()
+    """Metrics that are the same number on every case."""
+    group: str = ""
+    """Of the metric: of other groups none is the same number but by chance."""
+    counts_from_zero: bool = False
+    """Whether 0 is its worst value, so that half of a mean is half of what there was."""
+
+
+def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
+    """The questions, those about metrics that are one number as one: recall, hit rate, MRR ..."""
+    groups: dict[tuple[Any, ...], list[DropQuestion]] = {}
+    for one in questions:
+        sample = one.sample
+        figures = (sample.case_ids, sample.differences, sample.before, sample.after)
+        limits = (one.group, one.slice, one.tolerance, one.scale, one.higher_is_better, one.unit)
+        key = (*limits, *(figures if sample.case_ids else (one.subject,)))
+        groups.setdefault(key, []).append(one)
+    for first, *others in groups.values():
+        yield replace(first, same=tuple(other.subject for other in others))
 
 
 def paired(
@@ -87,10 +116,10 @@ def coverage_questions(
             after = tuple(0.0 if new is None and old else new for old, new in covered)
             groups.setdefault((before, after), []).append(name)
     for (before, after), names in groups.items():
-        rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
-            subject=f"measured: {', '.join(names[:2])}{rest}",
+            subject=f"measured: {names[0]}",
+            same=tuple(names[1:]),
             tolerance=tolerance,
             scale=1.0,
             sample=pair(
@@ -118,8 +147,28 @@ def _covered_repeatedly(
     return found
 
 
-def drop_checks(questions: Sequence[DropQuestion], config: GateConfig) -> list[GateCheck]:
+def drop_checks(
+    questions: Sequence[DropQuestion], config: GateConfig, *, is_small: bool = False
+) -> list[GateCheck]:
+    """Judges the metrics as one family and the slices as another, which share the level.
+
+    As one family fifty slices would cost the metrics most of their power.
+    """
+    slices = [one for one in questions if one.slice is not None]
+    shared = _ALONE if slices else 0.0
+    whole = [one for one in questions if one.slice is None]
+    return [
+        *_judged(whole, config, config.alpha * (1.0 - shared), is_small),
+        *_judged(slices, config, config.alpha * shared, is_small),
+    ]
+
+
+def _judged(
+    questions: Sequence[DropQuestion], config: GateConfig, alpha: float, is_small: bool
+) -> list[GateCheck]:
     """Judges several questions as one family."""
+    if not questions:
+        return []
     # By name: the signs that are drawn depend on the order.
     order = sorted(
         range(len(questions)), key=lambda at: (questions[at].subject, questions[at].slice or "")
@@ -128,22 +177,24 @@ def drop_checks(questions: Sequence[DropQuestion], config: GateConfig) -> list[G
         RegressionQuestion(sample=one.sample, tolerance=one.tolerance, largest_drop=one.scale)
         for one in (questions[at] for at in order)
     ]
-    decisions = dict(zip(order, decide_family(asked, alpha=config.alpha), strict=True))
-    return [_check(one, decisions[at], config.min_cases) for at, one in enumerate(questions)]
+    decided = decide_family(asked, alpha=alpha, alpha_not_worse=config.alpha)
+    decisions = dict(zip(order, decided, strict=True))
+    return [
+        _check(one, decisions[at], config.min_cases, is_small) for at, one in enumerate(questions)
+    ]
 
 
-def _check(question: DropQuestion, decision: Decision, least: int) -> GateCheck:
+def _check(question: DropQuestion, decision: Decision, least: int, is_small: bool) -> GateCheck:
     count = len(question.sample.case_ids)
     drop = None if count == 0 else _drop(question, decision)
     ground = _ground(question.sample, decision, drop, least)
+    if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
+        ground = _too_much(question, drop, is_small) or ground
     passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
     if question.kind is CheckKind.COVERAGE:
-        if drop is not None and ground is not Ground.SHOWN:
-            is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
-            ground = Ground.HALVED if is_halved else ground
         passes = True  # that fewer cases are measured is no question where it is not shown
     outcome = GateOutcome.PASSED if passes else GateOutcome.INCONCLUSIVE
-    if ground in (Ground.SHOWN, Ground.HALVED):
+    if ground in (Ground.SHOWN, Ground.HALVED, Ground.ALL_LOST):
         outcome = GateOutcome.FAILED
     check = GateCheck(
         kind=question.kind,
@@ -157,8 +208,27 @@ def _check(question: DropQuestion, decision: Decision, least: int) -> GateCheck:
         slice=question.slice,
         unit=question.unit,
         drop=drop,
+        same=question.same,
     )
     return worded(check, least=least)
+
+
+def _too_much(question: DropQuestion, drop: Drop, is_small: bool) -> Ground | None:
+    """Whether more was lost than needs a test; the floors hold the level of noisy systems."""
+    left, is_half = drop.after, drop.after < _HALF * drop.before
+    if question.kind is CheckKind.COVERAGE:
+        return Ground.HALVED if is_half and drop.before * drop.cases >= _FEW else None
+    if not question.counts_from_zero or drop.rises or drop.loss <= drop.tolerance:
+        return None
+    had, is_all = drop.before * drop.clusters, left <= _LEFT * drop.before
+    if question.slice is not None:
+        is_red = is_all and had >= _OF_SLICE[0] and drop.before >= _OF_SLICE[1]
+        return Ground.ALL_LOST if is_red else None
+    if is_all and had >= LEAST:
+        return Ground.ALL_LOST
+    if is_half and had >= _FEW:
+        return Ground.HALVED
+    return Ground.ALL_OF_FEW_LOST if is_all and is_small else None
 
 
 def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:
@@ -210,6 +280,7 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
         left_out=sample.left_out,
         detectable_drop=decision.detectable_drop,
         needed=decision.needed,
+        rises=not question.higher_is_better,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from ragbench.core.gate_result import (
     CaseChange,
@@ -20,6 +21,7 @@ from ragbench.core.gate_result import (
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores, ScoredCase
+from ragbench.errors import ConfigError
 from ragbench.gate.checks import (
     MetricDemand,
     budget_checks,
@@ -30,9 +32,19 @@ from ragbench.gate.checks import (
 )
 from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
-from ragbench.gate.drops import Clusters, DropQuestion, coverage_questions, drop_checks, paired
+from ragbench.gate.drops import (
+    FEW_CLUSTERS,
+    LEAST,
+    Clusters,
+    DropQuestion,
+    coverage_questions,
+    drop_checks,
+    one_row_each,
+    paired,
+)
+from ragbench.gate.must_pass import must_pass_check
 from ragbench.gate.system_change import system_change
-from ragbench.gate.words import UNDECIDED_NOTE, again_text, headline, worded
+from ragbench.gate.words import UNDECIDED_NOTE, again_text, headline, independent, worded
 
 
 def lost_cases(
@@ -131,7 +143,7 @@ def with_settled(
     return replace(
         verdict,
         outcome=outcome,
-        headline=headline(outcome, checks, verdict.refusals),
+        headline=headline(outcome, checks, verdict.refusals, None),
         checks=tuple(checks),
         notes=(*kept, *notes_on(checks, config)),
     )
@@ -173,17 +185,20 @@ def gate(
         *_floors(run, demands, config),
         *_drops(compared, demands, config),
         coverage_check(run, demands, config),
+        *must_pass_check(run, baseline, config.must_pass),
         *budget_checks(run, config),
     ]
     if baseline is not None and compared.run is not None:
         checks.append(common_check(len(compared.run.cases), baseline, config))
     checks.sort(key=_rank)
     outcome = _outcome(checks, compared.refusals, config.undecided)
+    if outcome is not GateOutcome.FAILED and config.metrics:
+        _refuse_unjudgeable(checks)
     comparable = [one for one in demands if one.drops and one.column.name in compared.metrics]
     mine, other = compared.run, compared.baseline
     return GateResult(
         outcome=outcome,
-        headline=headline(outcome, checks, compared.refusals)
+        headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline))
         + ("" if outcome is GateOutcome.FAILED else dataset_text(compared.dataset)),
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
@@ -203,6 +218,21 @@ def _system(
     """What differs; nothing where nothing does and yet the runs do not compare: it is no noise."""
     found = None if baseline is None else system_change(baseline, run)
     return None if found is not None and found.is_none and compared.refusals else found
+
+
+PER_CASE = 10
+"""How often --settle asks about a case on average, where nobody says otherwise."""
+
+
+def _way_on(run: RunScores, baseline: RunScores | None) -> str | None:
+    """The command that settles what is open, with its price; None where nobody can be asked."""
+    if baseline is None or run.origins is None:
+        return None
+    most = PER_CASE * len(run.cases)
+    seconds = 2.0 * most * sum(latency.mean for latency in run.latencies)
+    time = f", about {max(1, round(seconds / 60)):,} min at the run's pace" if seconds else ""
+    command = f"ragbench gate {quote(run.source)} --baseline {quote(baseline.source)} --settle"
+    return f"{command} (at most {most:,} questions to each of the two{time})"
 
 
 def _compared(
@@ -242,14 +272,15 @@ def _floors(
 def _drops(
     compared: Comparability, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Iterator[GateCheck]:
-    """Two families: the metrics with their slices, and how much is measured."""
+    """Three families: the metrics, their slices, and how much is measured."""
     run, baseline = compared.run, compared.baseline
     if run is None or baseline is None:
         return
     clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
-    asked = _questions(able, run, baseline, clusters)
-    yield from drop_checks(sorted(asked, key=lambda each: each.slice is not None), config)
+    asked = one_row_each(_questions(able, run, baseline, clusters))
+    observed = len({case.cluster or case.id for case in run.cases})
+    yield from drop_checks(list(asked), config, is_small=observed <= FEW_CLUSTERS)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
     coverage = coverage_questions(run, baseline, clusters, config.max_unmeasured)
     yield from drop_checks(list(coverage), config)
@@ -283,6 +314,8 @@ def _questions(
                     higher_is_better=higher,
                     slice=name,
                     unit=column.unit,
+                    group=column.group,
+                    counts_from_zero=column.low == 0.0,
                 )
 
 
@@ -322,6 +355,21 @@ def _outcome(
         and not (undecided is Undecided.PASS and check.is_open_drop)
     ]
     return GateOutcome.INCONCLUSIVE if unsure or refusals else GateOutcome.PASSED
+
+
+def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
+    """A loss of a named metric on so few cases that neither a test nor its size can ever tell."""
+    lost = [
+        f"{check.name}: {check.summary}, on {independent(drop)}: a max_drop needs {LEAST} to be "
+        "judged at all, and 5 for a test. Add cases about other documents, or demand min"
+        for check in checks
+        if check.kind is CheckKind.DROP
+        and (drop := check.drop) is not None
+        and drop.clusters < LEAST
+        and drop.loss > drop.tolerance
+    ]
+    if lost:
+        raise ConfigError("\n".join(lost))
 
 
 def _judged(run: RunScores) -> JudgedRun:

@@ -8,10 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, Ground, Refusal
+from ragbench.core.gate_result import (
+    CaseChange,
+    CheckKind,
+    Drop,
+    GateCheck,
+    GateOutcome,
+    Ground,
+    Refusal,
+)
 
 _SHOWN = 2
 """How many reasons a headline has room for."""
+_NAMED = 3
+"""How many lost cases are named."""
 
 
 def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
@@ -39,10 +49,11 @@ def headline(
     outcome: GateOutcome,
     checks: Sequence[GateCheck],
     refusals: Sequence[Refusal],
+    way_on: str | None,
 ) -> str:
-    """The decision with its main ground."""
+    """The decision with its main ground; ``way_on`` is the command that settles what is open."""
     if outcome is GateOutcome.PASSED:
-        return _passed(checks)
+        return _passed(checks, way_on)
     if outcome is GateOutcome.INCONCLUSIVE and refusals:
         differing = [refusal.what for refusal in refusals]
         if "baseline" in differing:
@@ -53,27 +64,33 @@ def headline(
         open_ones = [check for check in checks if check.outcome is GateOutcome.INCONCLUSIVE]
         found = [check for check in open_ones if check.kind is not CheckKind.SLICE]
     # Cases that failed, or are gone, explain what is lost elsewhere.
-    found.sort(key=lambda check: check.kind is not CheckKind.COVERAGE or check.drop is not None)
-    grounds = [f"{check.name} {check.summary}" for check in found[:_SHOWN]]
+    found.sort(key=lambda check: (check.kind, check.drop is None) not in _FIRST)
+    grounds = [f"{check.label} {check.summary}" for check in found[:_SHOWN]]
     rest = len(found) - _SHOWN
     return "; ".join(grounds) + (f"; and {rest:,} more" if rest > 0 else "")
 
 
+_HALVED = ("less than half is left, which needs no test", "fewer than half")
+_FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True), (CheckKind.DRIFT, False))
 UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
 
 
 def _undecided(check: GateCheck) -> str:
     """What was seen of an undecided drop, and what its cases would have shown."""
-    drop, seen = check.drop, f"{check.name} {check.summary}"
+    drop, seen = check.drop, f"{check.label} {check.summary}"
+    if drop is not None and check.is_warning:
+        interval, limit = _interval(drop, check.unit), figure(drop.tolerance, check.unit)
+        why = "" if drop.can_show else f", which {independent(drop)} can never show"
+        return f"{seen}{interval}, more than the tolerated {limit}{why}"
     if drop is not None and drop.detectable_drop is not None:
         smallest = figure(drop.detectable_drop, check.unit)
         return f"{seen} (its {cases(check.cases)} would show a drop of {smallest})"
     if drop is None or drop.can_show:
         return f"{seen} (what its cases could show is unknown)"
-    return f"{seen} ({_independent(drop)} can never show a drop)"
+    return f"{seen} ({independent(drop)} can never show a drop)"
 
 
-def _independent(drop: Drop) -> str:
+def independent(drop: Drop) -> str:
     """The observations, where cases that share a cluster are one."""
     count = drop.clusters
     if count == drop.cases:
@@ -81,8 +98,14 @@ def _independent(drop: Drop) -> str:
     return f"{cases(drop.cases)} in {count:,} {'cluster' if count == 1 else 'clusters'}"
 
 
-def _passed(counted: Sequence[GateCheck]) -> str:
-    """How many passed; what could not be decided is as loud as they are."""
+def _passed(counted: Sequence[GateCheck], way_on: str | None) -> str:
+    """What was lost and may be chance comes first; then how many passed, and what is open."""
+    warnings = [check for check in counted if check.is_warning]
+    if warnings:
+        seen = "; ".join(_undecided(check) for check in warnings[:_SHOWN])
+        rest = f"; and {len(warnings) - _SHOWN:,} more" if len(warnings) > _SHOWN else ""
+        settle = "" if way_on is None else f". Settle it: {way_on}"
+        return f"not shown, and not ruled out: {seen}{rest}{settle}"
     passed = sum(check.outcome is GateOutcome.PASSED for check in counted)
     text = "1 check passed" if passed == 1 else f"{passed:,} checks passed"
     open_drops = [check for check in counted if check.is_open_drop]
@@ -105,11 +128,33 @@ def _summary(check: GateCheck, least: int) -> str:
         return f"no case was measured{where}"
     if check.drop is not None:
         return _moved(check, check.drop)
+    if check.kind is CheckKind.MUST_PASS:
+        return _must_pass(check)
     if check.kind is CheckKind.COVERAGE:
         return _covered(check, observed)
     side = {"min": ("at least", "below"), "max": ("at most", "above")}[check.bound]
     word = side[0] if check.holds else side[1]
     return f"{figure(observed, check.unit)} is {word} {figure(check.limit, check.unit)}"
+
+
+def _must_pass(check: GateCheck) -> str:
+    text = f"{len(check.lost):,} of {cases(check.cases)} lost"
+    shown = [
+        f"{one.id} ({f'{one.metric} {_now(one)}' if one.metric else 'not in this run'})"
+        for one in check.lost[:_NAMED]
+    ]
+    rest = f" and {len(check.lost) - _NAMED:,} more" if len(check.lost) > _NAMED else ""
+    text += f": {', '.join(shown)}{rest}" if shown else ""
+    return text + (f"; {check.failed_before:,} fail as before" if check.failed_before else "")
+
+
+def _now(change: CaseChange) -> str:
+    now = change.status if change.after is None else figure(change.after)
+    return now if change.before is None else f"{figure(change.before)}, now {now}"
+
+
+def _resting(check: GateCheck) -> str:
+    return f"{check.cases:,} of the {check.applies:,} cases that it applies to"
 
 
 def _covered(check: GateCheck, observed: float) -> str:
@@ -123,7 +168,7 @@ def _covered(check: GateCheck, observed: float) -> str:
 
 def _moved(check: GateCheck, drop: Drop) -> str:
     unit = check.unit
-    if check.ground is Ground.HALVED:
+    if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
         counts = f"{round(drop.after * drop.cases):,} of {round(drop.before * drop.cases):,}"
         return f"measured on {counts} cases that the baseline measured"
     if drop.difference == 0:
@@ -137,6 +182,8 @@ def _rest(check: GateCheck) -> str:
     drop, ground = check.drop, check.ground
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
         return ""
+    if ground is Ground.HARDLY_MEASURED:
+        return f", but on {_resting(check)}: more than half were declined or failed"
     if drop is None:
         return _straddle(check)
     tolerated = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
@@ -147,13 +194,16 @@ def _rest(check: GateCheck) -> str:
         Ground.SETTLED_NOT_WORSE: f", and {tolerated} is ruled out",
         Ground.UNCHANGED: f": none of {cases(drop.cases)} changed",
         Ground.NONE_LOST: f": none of {cases(drop.cases)} lost",
-        Ground.HALVED: ": fewer than half",
+        Ground.HALVED: f": {_HALVED[check.kind is CheckKind.COVERAGE]}",
+        Ground.ALL_LOST: ": next to nothing is left, which needs no test",
+        Ground.ALL_OF_FEW_LOST: f": next to nothing is left, and {independent(drop)} are too few "
+        "to tell it from chance",
         Ground.EXACTLY_TOLERATED: ": every case lost exactly what is tolerated, which no number of "
         "cases can tell from more or from less",
-        Ground.TOO_FEW_CLUSTERS: f": {_independent(drop)} can never show a drop, more are needed",
-        Ground.RARE_GAINS: f": {tolerated} is unlikely to be chance, but {_independent(drop)} are "
+        Ground.TOO_FEW_CLUSTERS: f": {independent(drop)} can never show a drop, more are needed",
+        Ground.RARE_GAINS: f": {tolerated} is unlikely to be chance, but {independent(drop)} are "
         "too few to rule out rare large gains that make up for it",
-        Ground.RARE_LOSSES: f": {tolerated} is unlikely, but {_independent(drop)} are too few to "
+        Ground.RARE_LOSSES: f": {tolerated} is unlikely, but {independent(drop)} are too few to "
         "rule out a rare large one",
         Ground.OPEN: f": {tolerated} is neither shown nor ruled out",
     }[ground]

@@ -90,6 +90,7 @@ def decide_family(
     questions: Sequence[RegressionQuestion],
     *,
     alpha: float = 0.05,
+    alpha_not_worse: float | None = None,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[Decision, ...]:
@@ -113,6 +114,9 @@ def decide_family(
       and such a claim keeps the level of each (intersection-union test).
 
     Neither shown: cannot tell.
+
+    Args:
+        alpha_not_worse: level of the second test where the first has only a share of it.
 
     Source: bounded values see :func:`ragbench.stats.bounded_mean.bounded_mean_p_value`; Berger
     1982 (intersection-union); non-inferiority: Wellek 2010, "Testing Statistical Hypotheses of
@@ -138,7 +142,7 @@ def decide_family(
     p_worse = _p_values_worse(questions, family, alpha, resamples, seed)
     safe = (_p_value_not_worse(question, resamples, seed) for question in questions)
     return tuple(
-        _decision(question, test, worse, not_worse, alpha, family)
+        _decision(question, test, (worse, not_worse), (alpha, alpha_not_worse or alpha), family)
         for question, test, worse, not_worse in zip(
             questions, family.tests, p_worse, safe, strict=True
         )
@@ -178,16 +182,16 @@ def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) 
 def _decision(
     question: RegressionQuestion,
     test: SignFlipTest,
-    p_worse: float,
-    p_not_worse: float,
-    alpha: float,
+    p_values: tuple[float, float],
+    levels: tuple[float, float],
     family: FamilyTest,
 ) -> Decision:
+    (p_worse, p_not_worse), (alpha, alpha_not_worse) = p_values, levels
     totals, tolerance = question.sample.totals(), question.tolerance
     scale = question.largest_drop
     bounds = None if scale is None else (-scale, scale)
     change = ChangeKind.CANNOT_TELL
-    if p_worse > alpha and p_not_worse <= alpha:
+    if p_worse > alpha and p_not_worse <= alpha_not_worse:
         change = ChangeKind.NOT_WORSE
     elif p_worse <= alpha:
         rare = rare_gains_p_value(totals, tolerance, scale=scale)
@@ -195,7 +199,7 @@ def _decision(
             change = ChangeKind.WORSE
     needed = found = None
     if change is ChangeKind.CANNOT_TELL:
-        needed = cases_to_settle(totals, tolerance, largest_drop=scale, alpha=alpha)
+        needed = cases_to_settle(totals, tolerance, largest_drop=scale, alpha=alpha_not_worse)
     if (spread := Spread.of(totals, -tolerance)) is not None:
         found = detectable(spread, totals.clusters, alpha=family.level)
     return Decision(

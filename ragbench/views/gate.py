@@ -60,6 +60,8 @@ def gate_document(
     verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
 ) -> Document:
     word, tone, _ = _WORDS[verdict.outcome]
+    if verdict.outcome is GateOutcome.PASSED and verdict.colour == "yellow":
+        word, tone = "passed with a warning", "undecided"
     changed = changes_of([against.pair], against.changed) if against is not None else ()
     runs = [f"run {source_text(verdict.run)}"]
     if verdict.baseline is not None:
@@ -155,7 +157,7 @@ def dataset_sections(change: DatasetChange | None) -> Iterator[Section]:
 def _check(check: GateCheck) -> Sequence[str]:
     drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
     return (
-        check.name,
+        check.label,
         check.outcome.value,
         *check_cells(check),
         # The smallest true loss that these cases would have shown.
@@ -274,5 +276,5 @@ def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
 
 def verdict_object(verdict: GateResult) -> dict[str, Any]:
     """The verdict as a JSON object: its fields, by ``verdict.schema.json``."""
-    head = {"schema_version": 2, "exit_code": verdict.outcome.exit_code}
+    head = {"schema_version": 2, "exit_code": verdict.outcome.exit_code, "colour": verdict.colour}
     return {**head, **msgspec.to_builtins(verdict)}

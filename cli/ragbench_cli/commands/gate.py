@@ -59,6 +59,8 @@ class Asked:
     max_tokens: Budgets = None
     """Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, all=NUMBER;
     repeatable."""
+    must_pass: Annotated[list[str] | None, option("CASE", panel=DEMANDED)] = None
+    """Case that may not be lost, by id, tag:NAME or language:CODE; repeatable."""
     strict: Annotated[bool, option(panel=DEMANDED)] = False
     """Block what is undecided, too (exit 3): for releases."""
     settle: Annotated[bool, option(panel=ASKING)] = False
@@ -129,6 +131,7 @@ def command(asked: Asked, shown: Shown) -> None:
         max_latency=asked.max_latency or (),
         max_cost=asked.max_cost or (),
         max_tokens=asked.max_tokens or (),
+        must_pass=asked.must_pass or (),
     )
     if asked.settle:
         from ragbench_cli.settle import settled_gate

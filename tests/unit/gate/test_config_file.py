@@ -27,6 +27,7 @@ gate:
   max_drop: 3e-2
   max_error_rate: 0.1
   min_cases: 20
+  must_pass: ["tag:golden", q7]
   max_latency:
     generate: {p95: 2.5, mean: 1}
   metrics:
@@ -56,6 +57,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
         max_drop=0.03,
         max_error_rate=0.1,
         min_cases=20,
+        must_pass=("tag:golden", "q7"),
         latency=(
             LatencyBudget(stage="generate", figure="mean", seconds=1),
             LatencyBudget(stage="generate", figure="p95", seconds=2.5),
