@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 
 from ragbench.core.attribution import CauseCount
 from ragbench.core.comparison import Against
@@ -31,6 +32,7 @@ from ragbench.views.document import (
     number_text,
     range_text,
 )
+from ragbench.views.html import charts
 from ragbench.views.run_document import causes_section
 
 _MOST = 9
@@ -79,8 +81,8 @@ def gate_document(
             ),
             Section(
                 title="Checks",
-                columns=("check", "outcome", *CHECK_COLUMNS, "detectable", "why"),
-                rows=list(map(_check, verdict.checks)),
+                columns=("check", "outcome", "", *CHECK_COLUMNS, "detectable", "why"),
+                rows=list(map(_check, verdict.checks, _drawings(verdict.checks))),
                 most=_CHECKS,
             ),
             *dataset_sections(verdict.dataset),
@@ -154,16 +156,46 @@ def dataset_sections(change: DatasetChange | None) -> Iterator[Section]:
     )
 
 
-def _check(check: GateCheck) -> Sequence[str]:
+def _check(check: GateCheck, drawn: Markup) -> Sequence[object]:
     drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
     return (
         check.label,
-        check.outcome.value,
+        _WORDS[check.outcome][0],
+        drawn,
         *check_cells(check),
         # The smallest true loss that these cases would have shown.
         "-" if drop is None else number_text(drop.detectable_drop, check.unit),
-        "" if is_passed else check.reason,
+        # Change and interval are drawn, and stand in columns of their own.
+        "" if is_passed else _MOVED.sub("", check.reason),
     )
+
+
+_MOVED = re.compile(
+    r"^(up|down) .*? from .*? to \S+( s| ms)?(?: \(\d+% interval .*?\))?(?:[,:] |$)"
+    r"(?:a loss of more than the tolerated \S+ is )?"
+)
+
+
+def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
+    """Each check's change or figure with its interval and limit, on one axis for each unit."""
+    edges: dict[tuple[str, bool], float] = {}
+    for check in checks:
+        key, known = (check.unit, check.drop is None), [check.limit, *_drawn(check)]
+        edges[key] = max(edges.get(key, 0.0), *(abs(one) for one in known if one is not None))
+    for check in checks:
+        figure, low, high = _drawn(check)
+        edge, drop = edges[check.unit, check.drop is None] or 1.0, check.drop
+        sign = 1.0 if drop is None or drop.rises else -1.0
+        yield Markup("") if figure is None else charts.forest(
+            figure, low, high, least=0.0 if drop is None else -edge, most=edge,
+            limit=sign * check.limit,
+        )  # fmt: skip
+
+
+def _drawn(check: GateCheck) -> tuple[float | None, float | None, float | None]:
+    drop, ends = check.drop, check.drop or check.interval
+    figure = check.observed if drop is None else drop.difference
+    return (figure, None, None) if ends is None else (figure, ends.low, ends.high)
 
 
 def github_annotations(verdict: GateResult) -> str:
@@ -265,7 +297,7 @@ def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", "error", refusal_text(refusal), refusal.what
     for check in verdict.checks:
-        name = f"{check.name} ({limit_text(check)})"
+        name = f"{check.name} ({check.bound})"  # without figures: servers know a test by its name
         if check.outcome is GateOutcome.FAILED:
             yield name, "failure", check.reason, check.kind.value
         elif check.outcome is GateOutcome.INCONCLUSIVE:
