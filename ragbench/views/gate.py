@@ -85,7 +85,7 @@ def gate_document(
                 rows=list(map(_check, verdict.checks, _drawings(verdict.checks))),
                 most=_CHECKS,
             ),
-            *dataset_sections(verdict.dataset),
+            dataset_section(verdict.dataset),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
@@ -118,40 +118,31 @@ def gate_document(
     )
 
 
-def dataset_sections(change: DatasetChange | None) -> Iterator[Section]:
+def dataset_section(change: DatasetChange | None) -> Section:
     """Which cases differ, how many have which label, and how the new ones scored."""
+    title = "How the dataset changed"
     if change is None:
-        return
+        return Section(title=title)
+    labels = [f"{one.label} {one.before:,} -> {one.now:,}" for one in change.labels]
+    scores = [
+        f"{one.metric}: {number_text(one.new)} on the {one.new_cases:,} new or edited cases, "
+        f"{number_text(one.common)} on the {one.common_cases:,} others"
+        for one in change.scores
+    ]
     renamed = [f"{before} -> {now}" for before, now in change.renamed]
     kinds = {"under another id": renamed, "edited": change.edited, "added": change.added}
-    yield Section(
-        title="How the dataset changed",
-        lines=[f"{change.common:,} cases are the same: they are compared"],
+    return Section(
+        title=title,
+        lines=[
+            f"{change.common:,} cases are the same",
+            *([f"Cases by tag and language: {as_line(labels, _LOST)}"] if labels else ()),
+            *scores,
+        ],
         columns=("cases", "number", "for example"),
         rows=[
             (kind, f"{len(ids):,}", shown_line(as_line(ids, _FEW), longest=_LONGEST))
             for kind, ids in (kinds | {"gone": change.gone}).items()
             if ids
-        ],
-    )
-    yield Section(
-        title="Cases by tag and language",
-        columns=("label", "before", "now"),
-        rows=[(one.label, f"{one.before:,}", f"{one.now:,}") for one in change.labels],
-        most=_LOST,
-    )
-    yield Section(
-        title="How new and edited cases scored",
-        columns=("metric", "new ones", "cases", "the others", "cases of them"),
-        rows=[
-            (
-                one.metric,
-                number_text(one.new),
-                f"{one.new_cases:,}",
-                number_text(one.common),
-                f"{one.common_cases:,}",
-            )
-            for one in change.scores
         ],
     )
 
