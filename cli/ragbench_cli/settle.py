@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ragbench.ledger.manifest import Manifest
     from ragbench.verbs.gate import Reask
 
+How = tuple[Sequence[str], "Mapping[str, Case]"]
+"""The options of ``ragbench eval`` that ask a run's system, and the run's cases by id."""
+Rest = tuple[Sequence[str], Sequence[str]]
 _LAST = 12
 """How many lines of what a system said are shown when it cannot be asked."""
 _SHOWN = 3
@@ -55,12 +58,12 @@ def settled_gate(
     names = [check.subject for check in open_checks(verdict)]
     if verdict.baseline is None or not names:
         return verdict
-    options, cases = _how_to_ask(path, ask)
+    how = _how_to_ask(path, ask)
     run = read_run(path)
     baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
-    home = _home(path.absolute(), run, baseline, (names, options))
-    with _asking(home, cases, options, baseline, run) as asking:
-        most = max_asked or PER_CASE * len(cases)
+    home = _home(path, "settle", run, baseline, (names, how[0]))
+    with _asking(home, how, baseline, run) as asking:
+        most = max_asked or PER_CASE * len(how[1])
         return settle(verdict, run, baseline, config, asking, most=most, say=console.say)
 
 
@@ -75,16 +78,16 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
     names = [c.name for c in run.metrics if c.has_cells and baseline.column(c.name)]
     if not new or not names:
         return baseline
-    options, cases = _how_to_ask(path, ask)
-    home = _home(path.absolute(), run, baseline, (names, [*options, *new]), "reask")
-    write_cases((cases[id_] for id_ in new), home / "cases.jsonl")
-    with _asking(home, cases, options, baseline, run) as asking:
+    how = _how_to_ask(path, ask)
+    home = _home(path, "reask", run, baseline, (names, [*how[0], *new]))
+    write_cases((how[1][id_] for id_ in new), home / "cases.jsonl")
+    with _asking(home, how, baseline, run) as asking:
         found = asking.one(home, "baseline", asking.base, names, baseline)
     kept = (case for case in known.cases if case.id not in {*new})
     return replace(known, cases=(*kept, *found.cases), is_old=False)
 
 
-def _how_to_ask(path: Path, ask: str | None) -> tuple[list[str], Mapping[str, Case]]:
+def _how_to_ask(path: Path, ask: str | None) -> How:
     """The options of ``ragbench eval``, and the cases of a run."""
     from ragbench.ledger.folder import RunFolder
     from ragbench.ledger.journal import Journal
@@ -100,38 +103,19 @@ def _how_to_ask(path: Path, ask: str | None) -> tuple[list[str], Mapping[str, Ca
 
 
 @contextmanager
-def _asking(
-    home: Path,
-    cases: Mapping[str, Case],
-    options: Sequence[str],
-    baseline: RunScores,
-    run: RunScores,
-) -> Generator[Asking]:
+def _asking(home: Path, how: How, baseline: RunScores, run: RunScores) -> Generator[Asking]:
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
-        yield Asking(
-            folder=home,
-            cases=cases,
-            options=options,
-            baseline=baseline,
-            run=run,
-            base=base,
-            stopped=stopped,
-        )
+        options, cases = how
+        yield Asking(home, cases, options, baseline, run, base, stopped)
 
 
-def _home(
-    path: Path,
-    run: RunScores,
-    baseline: RunScores,
-    rest: tuple[Sequence[str], Sequence[str]],
-    kind: str = "settle",
-) -> Path:
+def _home(path: Path, kind: str, run: RunScores, baseline: RunScores, rest: Rest) -> Path:
     """Where the rounds of this question are kept: another question has a folder of its own."""
     from ragbench.ledger.fingerprint import fingerprint
 
     scores = [each.values(name) for name in rest[0] for each in (run, baseline)]
     asked = (rest, run.fingerprints, baseline.fingerprints, baseline.commit, scores)
-    home = path.with_name(f"{path.name}-{kind}-{fingerprint(asked)[:8]}")
+    home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(asked)[:8]}")
     home.mkdir(exist_ok=True)
     return home
 
@@ -143,7 +127,7 @@ def _split(options: str) -> list[str]:
         raise ConfigError(f"--ask {options}: {error}; quote it as a shell would") from error
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(slots=True)
 class Asking:
     """Asks both systems the same questions in child processes, and reads what they scored."""
 

@@ -254,7 +254,7 @@ class Refusal:
     remedy: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class LabelCount:
     """How many cases have a tag or a language."""
 
@@ -264,7 +264,7 @@ class LabelCount:
     now: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class NewScore:
     """A metric on the cases that are new or edited, next to the others of the same run."""
 

@@ -127,7 +127,7 @@ def _dataset_change(
         added=tuple(case.id for case in rest if case.id not in there),
         gone=tuple(sorted(there - same - {*edited})),
         labels=tuple(_label_counts(run, baseline)),
-        scores=tuple(_new_scores(run, rest, same)),
+        scores=tuple(_new_scores(run, same)),
     )
 
 
@@ -135,7 +135,7 @@ def _label_counts(run: RunScores, baseline: RunScores) -> Iterator[LabelCount]:
     before, now = (Counter(_labels(one.cases)) for one in (baseline, run))
     for label in sorted(before | now):
         if before[label] != now[label]:
-            yield LabelCount(label=label, before=before[label], now=now[label])
+            yield LabelCount(label, before[label], now[label])
 
 
 def _labels(cases: Sequence[ScoredCase]) -> Iterator[str]:
@@ -145,21 +145,15 @@ def _labels(cases: Sequence[ScoredCase]) -> Iterator[str]:
             yield f"language:{case.language}"
 
 
-def _new_scores(run: RunScores, new: Sequence[ScoredCase], same: set[str]) -> Iterator[NewScore]:
-    common = [case for case in run.cases if case.id in same]
-    for column in main_metrics(run.metrics):
-        known = [
-            [value for case in cases if (value := case.value(column.name)) is not None]
-            for cases in (new, common)
-        ]
-        if all(known):
-            yield NewScore(
-                metric=column.name,
-                new=fmean(known[0]),
-                new_cases=len(known[0]),
-                common=fmean(known[1]),
-                common_cases=len(known[1]),
-            )
+def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:
+    for name in (column.name for column in main_metrics(run.metrics)):
+        known: tuple[list[float], list[float]] = [], []
+        for case in run.cases:
+            if (value := case.value(name)) is not None:
+                known[case.id in same].append(value)
+        new, common = known
+        if new and common:
+            yield NewScore(name, fmean(new), len(new), fmean(common), len(common))
 
 
 _MANY = 0.1
@@ -185,9 +179,8 @@ def _notes(change: DatasetChange) -> Iterator[str]:
     ids = f", {len(change.renamed):,} of them under another id" if change.renamed else ""
     rest = f" Left out: {left_out}." if left_out else ""
     yield f"Compared on the {cases} that both runs have unchanged{ids}.{rest}"
-    if change.vanished:
-        labels = [f"{one.label} ({one.before:,} before)" for one in change.vanished]
-        yield f"No case has this any more, so nothing is checked on it: {_named(labels)}."
+    for one in change.vanished:
+        yield f"Nothing is checked on {one.label}: no case has it any more ({one.before:,} before)."
 
 
 def _named(ids: Sequence[str]) -> str:

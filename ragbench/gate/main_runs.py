@@ -15,6 +15,7 @@ from ragbench.gate.comparable import scale_of
 from ragbench.gate.drops import paired
 from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
+from ragbench.stats.paired import pair
 
 KEPT = 5
 """How many runs a run is compared with, if nobody says otherwise."""
@@ -97,26 +98,19 @@ def with_run(baseline: Baseline, run: RunScores, *, keep: int = KEPT, alpha: flo
 
 def _links(baseline: Baseline, run: RunScores) -> Iterator[tuple[str, float]]:
     """How far a run lies from the newest one on the cases of both; nothing where they are alike."""
-    newest, there = baseline.runs[-1], {case.id: case for case in baseline.cases}
+    newest, before = baseline.runs[-1], baseline.scores("baseline")
     if newest.cases == run.fingerprints.get("dataset"):
         return
-    known = {column.name: column.identity for column in baseline.metrics}
-    both = [
-        (there[case.id], case)
-        for case in run.cases
-        if case.id in there and there[case.id].fingerprint == case.fingerprint
-    ]
+    there, same = before.by_case(before.cases), unchanged(run, before)
     for column in run.metrics:
-        name = column.name
-        steps = [
-            now - then
-            for before, case in both
-            if (now := case.value(name)) is not None
-            and (then := Repeats(cells=before.asked(name).cells[-newest.repeats :]).mean.value)
-            is not None
-        ]
-        if steps and not column.no_mean and known.get(name) == column.identity:
-            yield name, math.fsum(steps) / len(steps)
+        name, other = column.name, before.column(column.name)
+        if column.no_mean or other is None or other.identity != column.identity:
+            continue
+        asked = {id_: there[id_].asked(name).cells[-newest.repeats :] for id_ in same}
+        then = {id_: Repeats(cells=cells).mean.value for id_, cells in asked.items()}
+        found = pair(then, run.on(same).values(name))
+        if found.differences:
+            yield name, math.fsum(found.differences) / len(found.differences)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
