@@ -74,8 +74,9 @@ def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[
         yield Refusal(
             what="matching",
             reason=(
-                f"relevant chunks were recognised by {run.matching} in this run and by "
-                f"{baseline.matching} in the baseline, which gives other scores"
+                f"relevant chunks were recognised by {_MATCHED.get(run.matching, run.matching)} in "
+                f"this run and by {_MATCHED.get(baseline.matching, baseline.matching)} in the "
+                "baseline, which gives other scores"
             ),
             remedy=_scored_anew(baseline),
         )
@@ -88,6 +89,9 @@ def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[
             ),
             remedy=_scored_anew(baseline),
         )
+
+
+_MATCHED = {"not_comparable": "nothing (no retrieved id and no text is one of the gold's)"}
 
 
 def _judge(run: RunScores) -> str:

@@ -331,7 +331,7 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
                         at_random(30, 'return "no"')), False, ["failed"]),
     "most declined": (at_random(70, DECLINES), False, ["failed"]),
     "half fail": (at_random(50, "raise OSError('index shard 3 is down')"), False,
-                  ["**error rate 6"]),
+                  ["**error rate 59 of 120 cases failed"]),
     "four of five removed": (dataset(lambda rows: some(rows, 0.2)), False, ["cases in common"]),
     "the corpus reworded": (
         corpus(lambda docs: [{**doc, "text": f"Nothing {doc['id']}"} for doc in docs]), False,
@@ -341,7 +341,7 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
                      ["cannot tell", "no case of reports/ragbench", "--reask-baseline"]),
     "reindexed under other ids": (
         corpus(lambda docs: [{**doc, "id": f"new-{doc['id']}"} for doc in docs]), False,
-        ["Evaluation: failure", "not compared with the gold"]),
+        ["Evaluation: failure", "not compared with the gold", "by nothing (no retrieved id"]),
     "no baseline": (file("ragbench-baseline.json", None), False,
                     ["could not run", "the baseline ragbench-baseline.json does not exist"]),
     "an empty baseline": (file("ragbench-baseline.json", ""), False, ["could not run", "not JSON"]),
