@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from ragbench.masking import hidden
 
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
-_REFERENCE = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)")
+_REFERENCE = re.compile(
+    r"(?<!\w)@(?=\w)|@(?=[\w-]+\.[\w-])|#(?=\d)|\bGH-(?=\d)|(?<!\w)www(?=\.)", re.IGNORECASE
+)
+"""What forges make links of without any markup: names, addresses of mail, issues, hosts."""
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters and turns of direction."""
 # Takes milliseconds to compile: re does it once, at its first use.
@@ -22,7 +25,7 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
     line = _UNSEEN.sub(_number, " ".join(xml_text(hidden(text)).split()))
     if longest is not None and len(line) > longest:
         line = f"{line[:longest].rstrip()} ..."
-    # Forges look for @name and #1 in the finished page, where a backslash is gone already: an
+    # Forges look for these in the finished page, where a backslash is gone already: an
     # empty comment parts the sign from what follows.
     return _REFERENCE.sub(r"\g<0><!-- -->", _MARKDOWN.sub(r"\\\g<0>", line))
 

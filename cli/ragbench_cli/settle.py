@@ -1,4 +1,4 @@
-"""``ragbench gate --settle``: both systems are asked again, each in its own checkout."""
+"""``ragbench gate --settle`` and ``--reask-baseline``: systems are asked in their own checkouts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from ragbench.core.run_scores import RunScores
     from ragbench.gate.config import GateConfig
     from ragbench.ledger.manifest import Manifest
+    from ragbench.verbs.gate import Reask
 
+How = tuple[Sequence[str], "Mapping[str, Case]"]
+"""The options of ``ragbench eval`` that ask a run's system, and the run's cases by id."""
+Rest = tuple[Sequence[str], Sequence[str]]
 _LAST = 12
 """How many lines of what a system said are shown when it cannot be asked."""
 _SHOWN = 3
@@ -35,7 +39,7 @@ _PATIENCE = 0.2
 
 
 def settled_gate(
-    path: Path, config: GateConfig, *, ask: str | None, max_asked: int | None
+    path: Path, config: GateConfig, *, ask: str | None, max_asked: int | None, reask: Reask | None
 ) -> GateResult:
     """The result of a gate with what was undecided asked again; each test has half of the level.
 
@@ -43,50 +47,75 @@ def settled_gate(
         ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
         max_asked: pairs of questions at most; ten per case when not given.
     """
+    from ragbench.core.run_scores import under_ids_of
     from ragbench.gate.gate import PER_CASE
     from ragbench.gate.runs import read_run
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.journal import Journal
-    from ragbench.ledger.manifest import read_manifest
     from ragbench.verbs.gate import gate_run
     from ragbench.verbs.settle import open_checks, settle
 
     config = replace(config, alpha=config.alpha / 2.0)
-    verdict = gate_run(path, config)
+    verdict = gate_run(path, config, reask=reask)
     names = [check.subject for check in open_checks(verdict)]
     if verdict.baseline is None or not names:
         return verdict
-    folder = RunFolder(path=path)
-    if not folder.exists:
-        raise ConfigError(f"--settle needs the folder of a run with its cases; {path} is none")
-    options = eval_options(read_manifest(folder.manifest)) if ask is None else _split(ask)
-    with Journal(folder.journal) as journal:
-        cases = {stored.case.id: stored.case for window in journal.cases() for stored in window}
-    run, baseline = read_run(path), read_run(Path(verdict.baseline.source))
-    home = _home(path.absolute(), run, baseline, (names, options))
-    with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
-        asking = Asking(
-            folder=home,
-            cases=cases,
-            options=options,
-            baseline=baseline,
-            run=run,
-            base=base,
-            stopped=stopped,
-        )
-        most = max_asked or PER_CASE * len(cases)
+    how = _how_to_ask(path, ask)
+    run = read_run(path)
+    baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
+    home = _home(path, "settle", run, baseline, (names, how[0]))
+    with _asking(home, how, baseline, run) as asking:
+        most = max_asked or PER_CASE * len(how[1])
         return settle(verdict, run, baseline, config, asking, most=most, say=console.say)
 
 
-def _home(
-    path: Path, run: RunScores, baseline: RunScores, rest: tuple[Sequence[str], Sequence[str]]
-) -> Path:
+def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunScores) -> RunScores:
+    """A baseline whose system was asked those cases of a run that are new to it, or edited."""
+    from ragbench.core.run_scores import unchanged, under_ids_of
+    from ragbench.io.export import write_cases
+
+    known, _ = under_ids_of(run, baseline)
+    same = unchanged(run, known)
+    new = [case.id for case in run.cases if case.id not in same]
+    names = [c.name for c in run.metrics if c.has_cells and baseline.column(c.name)]
+    if not new or not names:
+        return baseline
+    how = _how_to_ask(path, ask)
+    home = _home(path, "reask", run, baseline, (names, [*how[0], *new]))
+    write_cases((how[1][id_] for id_ in new), home / "cases.jsonl")
+    with _asking(home, how, baseline, run) as asking:
+        found = asking.one(home, "baseline", asking.base, names, baseline)
+    kept = (case for case in known.cases if case.id not in {*new})
+    return replace(known, cases=(*kept, *found.cases), is_old=False)
+
+
+def _how_to_ask(path: Path, ask: str | None) -> How:
+    """The options of ``ragbench eval``, and the cases of a run."""
+    from ragbench.ledger.folder import RunFolder
+    from ragbench.ledger.journal import Journal
+    from ragbench.ledger.manifest import read_manifest
+
+    folder = RunFolder(path=path)
+    if not folder.exists:
+        raise ConfigError(f"asking again needs the folder of a run with its cases; {path} is none")
+    options = eval_options(read_manifest(folder.manifest)) if ask is None else _split(ask)
+    with Journal(folder.journal) as journal:
+        cases = {stored.case.id: stored.case for window in journal.cases() for stored in window}
+    return options, cases
+
+
+@contextmanager
+def _asking(home: Path, how: How, baseline: RunScores, run: RunScores) -> Generator[Asking]:
+    with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
+        options, cases = how
+        yield Asking(home, cases, options, baseline, run, base, stopped)
+
+
+def _home(path: Path, kind: str, run: RunScores, baseline: RunScores, rest: Rest) -> Path:
     """Where the rounds of this question are kept: another question has a folder of its own."""
     from ragbench.ledger.fingerprint import fingerprint
 
     scores = [each.values(name) for name in rest[0] for each in (run, baseline)]
     asked = (rest, run.fingerprints, baseline.fingerprints, baseline.commit, scores)
-    home = path.with_name(f"{path.name}-settle-{fingerprint(asked)[:8]}")
+    home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(asked)[:8]}")
     home.mkdir(exist_ok=True)
     return home
 
@@ -98,7 +127,7 @@ def _split(options: str) -> list[str]:
         raise ConfigError(f"--ask {options}: {error}; quote it as a shell would") from error
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(slots=True)
 class Asking:
     """Asks both systems the same questions in child processes, and reads what they scored."""
 
@@ -123,10 +152,10 @@ class Asking:
         home.mkdir(parents=True, exist_ok=True)
         asked = (replace(self.cases[id_], id=str(at)) for at, id_ in enumerate(drawn))
         write_cases(asked, home / "cases.jsonl")
-        before = self._one(home, "baseline", self.base, metrics, self.baseline)
-        return before, self._one(home, "run", Path.cwd(), metrics, self.run)
+        before = self.one(home, "baseline", self.base, metrics, self.baseline)
+        return before, self.one(home, "run", Path.cwd(), metrics, self.run)
 
-    def _one(
+    def one(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
         from ragbench.gate.runs import is_finished, read_run
@@ -243,7 +272,7 @@ def _git(*arguments: str) -> str:
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:
-        raise ConfigError("--settle needs git, to check the baseline's commit out") from error
+        raise ConfigError("asking again needs git, to check the baseline's commit out") from error
     except subprocess.CalledProcessError as error:
         raise ConfigError(
             f"git {shlex.join(arguments)}: {error.stderr.strip()}. A shallow clone does not hold "

@@ -276,6 +276,48 @@ class Refusal:
     remedy: str
 
 
+@dataclass(frozen=True, slots=True)
+class LabelCount:
+    """How many cases have a tag or a language."""
+
+    label: str
+    """Such as ``"tag:multi-hop"``."""
+    before: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewScore:
+    """A metric on the cases that are new or edited, next to the others of the same run."""
+
+    metric: str
+    new: float
+    new_cases: int
+    common: float
+    common_cases: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetChange:
+    """How the run's cases differ from the baseline's."""
+
+    common: int
+    """Cases that are the same, under whatever id."""
+    renamed: tuple[tuple[str, str], ...] = ()
+    """Those of another id: before, now."""
+    edited: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    labels: tuple[LabelCount, ...] = ()
+    """Those whose number of cases differs, by name."""
+    scores: tuple[NewScore, ...] = ()
+
+    @property
+    def vanished(self) -> tuple[LabelCount, ...]:
+        """Labels that no case has any more: nothing is checked on them."""
+        return tuple(one for one in self.labels if not one.now)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedRun(RunOrigin):
     """The run that is judged, or the baseline."""
@@ -299,6 +341,8 @@ class GateResult:
     notes: tuple[str, ...] = ()
     system: SystemChange | None = None
     """What differs between the systems of the baseline and of the run; None without a baseline."""
+    dataset: DatasetChange | None = None
+    """How the cases differ; None where they do not, and without a baseline."""
     lost_cases: tuple[CaseChange, ...] = ()
     """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
     settings: Mapping[str, float | int | str | bool] = field(

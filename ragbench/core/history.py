@@ -29,6 +29,9 @@ class MainRun:
     """Whether it was shown to be lower than the runs before, so that none is compared with it."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
     """Figure of each metric that was measured, by name."""
+    linked: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Where the cases are not those of the run before: by how much each metric differs from it on
+    the cases that both have unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +98,8 @@ class MetricHistory:
     direction: Direction
     scale: float | None
     figures: tuple[float | None, ...]
-    """One per run, oldest first; None where it was not measured."""
+    """One per run, oldest first, of runs that compare on the newest one's cases: those before an
+    edit of the dataset are shifted by it. None where it was not measured."""
     change: Change | None
     """The largest one since the last break; None with too few runs."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,7 +81,8 @@ class ScoredCase:
 
     id: str
     fingerprint: str
-    """Changes with anything that is known of the case: question, reference, relevance ..."""
+    """Changes with anything that is known of the case but its id and labels: question, reference,
+    relevance ..."""
     scores: Mapping[str, Cell]
     """By metric name. Why a cell failed stands in its ``reason``; its failure is not kept."""
     cluster: str | None = None
@@ -157,6 +159,8 @@ class RunScores:
     judge_cost: float | None = None
     """What the answers of its judge cost; None where none is kept, or a price is not known."""
     currency: str | None = None
+    judge: str = ""
+    """Its judge's models; empty without one, and where no file says."""
     date: str | None = None
     """When it was made, ISO 8601; None where no file says. The newest one's, of several runs."""
     made_of: tuple[RunFacts, ...] = ()
@@ -167,6 +171,9 @@ class RunScores:
 
     drift: Drift | None = None
     """Of a baseline file: main over all its merges."""
+    is_old: bool = False
+    """Whether an earlier version wrote its cases down, so that none is recognised."""
+
     _places: dict[str, int] = field(
         default_factory=dict[str, int], init=False, repr=False, compare=False
     )
@@ -212,6 +219,30 @@ def unchanged(first: RunScores, *others: RunScores) -> set[str]:
     }
 
 
+def under_ids_of(run: RunScores, earlier: RunScores) -> tuple[RunScores, dict[str, str]]:
+    """An earlier run with its cases under a later one's ids; and the new ids with the old ones.
+
+    A case is known by its fingerprint. Ids that count rows move with each row that is inserted.
+    """
+    mine, theirs = run.fingerprints_of_cases(), earlier.fingerprints_of_cases()
+    free: dict[str, list[str]] = {}
+    for id_, fingerprint in reversed(mine.items()):
+        if theirs.get(id_) != fingerprint:
+            free.setdefault(fingerprint, []).append(id_)
+    names = {
+        id_: free[fingerprint].pop()
+        for id_, fingerprint in theirs.items()
+        if mine.get(id_) != fingerprint and free.get(fingerprint)
+    }
+    taken = set(names.values())
+    cases = (
+        replace(case, id=names.get(case.id) or f"{case.id}{' (before)' * (case.id in taken)}")
+        for case in earlier.cases
+    )
+    known = {new: old for old, new in names.items()}
+    return (replace(earlier, cases=tuple(cases)) if names else earlier), known
+
+
 def clustered_by_gold(
     cases: Sequence[ScoredCase], gold: Sequence[Sequence[str] | None]
 ) -> tuple[ScoredCase, ...]:
@@ -222,9 +253,15 @@ def clustered_by_gold(
     """
     if any(case.cluster is not None for case in cases):
         return tuple(cases)
-    names = [GOLD + ", ".join(sorted(ids)) if ids else None for ids in gold]
+    names = [_gold_name(ids) if ids else None for ids in gold]
     shared = {name for name, count in Counter(names).items() if name is not None and count > 1}
     return tuple(
         replace(case, cluster=name) if name in shared else case
         for case, name in zip(cases, names, strict=True)
     )
+
+
+def _gold_name(ids: Sequence[str]) -> str:
+    """A digest: baseline files hold the names of clusters, and no ids of chunks."""
+    joined = "\0".join(sorted(ids)).encode("utf-8", "surrogatepass")
+    return GOLD + hashlib.sha256(joined).hexdigest()[:12]

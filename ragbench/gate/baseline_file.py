@@ -8,6 +8,7 @@ oldest first. Of runs that are too old to be compared with, the means are kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,9 +24,12 @@ from ragbench.core.run_scores import MetricColumn, RunFacts, RunScores, ScoredCa
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
 from ragbench.io.limits import ReadLimits
+from ragbench.ledger.origin import without_texts
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file format."""
+_OLD_FORMAT = 2
+"""Its fingerprints of cases hold their ids, so that none is equal to one of today."""
 
 _MARK = "ragbench_baseline"
 Json = Mapping[str, Any]
@@ -70,6 +74,10 @@ class Baseline:
     """Main over all its merges; None in files of earlier versions."""
     origins: tuple[Origin, ...] | None = None
     """What the outcomes of the newest run came from; None where nobody said."""
+    judge: str = ""
+    """The models that judged; empty without a judge."""
+    is_old: bool = False
+    """Whether an earlier version wrote it, whose cases are not recognised."""
 
     @property
     def kept_runs(self) -> tuple[MainRun, ...]:
@@ -97,6 +105,8 @@ class Baseline:
             origins=self.origins,
             drift=self.drift,
             latencies=tuple(self._latencies()),
+            judge=self.judge,
+            is_old=self.is_old,
         )
 
     def _latencies(self) -> Iterator[Latency]:
@@ -107,15 +117,32 @@ class Baseline:
             yield Latency(stage=stage, count=count, mean=mean, p50=None, p95=None, longest=None)
 
 
+_NOT_MERGED = {
+    rb"^<{7} ": (
+        "has a conflict of a merge in it. Take one side, such as: git checkout --theirs {path}; "
+        "then add main's run with: ragbench baseline add RUN"
+    ),
+    rb"\Aversion https://git-lfs": (
+        "is a pointer of Git LFS, not the file itself. Fetch it with: git lfs pull --include {path}"
+    ),
+}
+"""What version control leaves in the place of a file."""
+
+
 def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
     """The baseline in a file; ``otherwise`` is what is said of a file that is none."""
     import orjson
 
+    data = b""
     try:
-        content = orjson.loads(ReadLimits.of_environment().read_data(path))
+        data = ReadLimits.of_environment().read_data(path)
+        content = orjson.loads(data)
     except OSError as error:
         raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error
     except orjson.JSONDecodeError as error:
+        for sign, what in _NOT_MERGED.items():
+            if re.search(sign, data, re.MULTILINE):
+                raise RunMismatchError(f"{path} {what.format(path=path)}") from error
         raise RunMismatchError(
             f"{path} is not JSON, so neither a run nor a baseline file: {error}. Answers that it "
             f"records are scored by: ragbench eval {path}"
@@ -148,13 +175,14 @@ def baseline_bytes(baseline: Baseline) -> bytes:
         "rag": baseline.rag,
         "matching": baseline.matching,
         "fingerprints": dict(sorted(baseline.fingerprints.items())),
+        **({"judge": baseline.judge} if baseline.judge else {}),
         "kept": baseline.kept,
     }
     lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     names = [column.name for column in columns]
     if baseline.origins is not None:
-        origins = (_json(_origin(origin)) for origin in baseline.origins)
+        origins = (_json(without_texts(origin).as_json()) for origin in baseline.origins)
         lines.append(_block("origins", "[]", origins))
     lines.append(_block("runs", "[]", (_json(_run(run)) for run in baseline.runs)))
     lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in baseline.stages)))
@@ -173,10 +201,10 @@ def baseline_bytes(baseline: Baseline) -> bytes:
 
 
 def baseline_from(content: Json) -> Baseline:
-    if content[_MARK] != FORMAT:
+    if content[_MARK] not in (_OLD_FORMAT, FORMAT):
         raise ValueError(
-            f"its format is {content[_MARK]}, this ragbench reads {FORMAT}: make it anew with "
-            "ragbench baseline set RUN"
+            f"its format is {content[_MARK]}, this ragbench reads {FORMAT}: install the version "
+            "that wrote it, or make it anew with ragbench baseline set RUN"
         )
     metrics = tuple(_column(metric) for metric in content["metrics"])
     runs = tuple(MainRun(**run) for run in content["runs"])
@@ -186,6 +214,8 @@ def baseline_from(content: Json) -> Baseline:
     asked = sum(run.repeats for run in [run for run in runs if not run.aside][-kept:])
     names = [column.name for column in metrics]
     return Baseline(
+        is_old=content[_MARK] == _OLD_FORMAT,
+        judge=content.get("judge", ""),
         dataset=content["dataset"],
         rag=content["rag"],
         matching=content["matching"],
@@ -209,21 +239,16 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
 def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
     known["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
-    defaults: dict[str, Any] = {
+    defaults: Json = {
         "dirty": False,
         "judge": None,
+        "linked": {},
         "matching": None,
         "repeats": 1,
         "aside": False,
         "seconds": {},
     }
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
-
-
-def _origin(origin: Origin) -> dict[str, Any]:
-    """Without the details of a file, which are long: its digest stays."""
-    short = (part if part.kind == "setting" else part._replace(detail="") for part in origin.parts)
-    return origin._replace(parts=tuple(short)).as_json()
 
 
 def _metric(column: MetricColumn) -> dict[str, Any]:

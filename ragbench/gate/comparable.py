@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from ragbench.core.gate_result import Refusal
-from ragbench.core.run_scores import MetricColumn, RunScores, unchanged
+from ragbench.core.gate_result import DatasetChange, LabelCount, NewScore, Refusal
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
+from ragbench.gate.cases import main_metrics
 
 _SHOWN = 5
 """How many cases of a kind are named."""
@@ -24,6 +27,8 @@ class Comparability:
     """Names of the metrics that are comparable."""
     refusals: tuple[Refusal, ...]
     notes: tuple[str, ...] = ()
+    dataset: DatasetChange | None = None
+    """How the cases differ; None where they do not."""
 
 
 def compare_inputs(
@@ -31,49 +36,73 @@ def compare_inputs(
 ) -> Comparability:
     """Finds out what can be compared, and says why the rest cannot.
 
-    Cases that were added, dropped or edited since are left out and named; tags, languages and
-    clusters may change, since no score rests on them.
+    Cases that were added, dropped or edited since are left out and named; a case under another id
+    is the same, and tags, languages and clusters may change, since no score rests on them.
     """
-    mine, other, note = _in_common(run, baseline)
-    whole = tuple(_refusals(run, baseline, bool(mine.cases)))
-    same = {
+    known, renamed = under_ids_of(run, baseline)
+    same = unchanged(run, known)
+    change = None if baseline.is_old else _dataset_change(run, known, same, renamed)
+    whole = tuple(_refusals(run, baseline, bool(same)))
+    comparable = {
         column.name
         for column in columns
-        if (known := baseline.column(column.name)) is not None and known.identity == column.identity
+        if (other := baseline.column(column.name)) is not None and other.identity == column.identity
     }
-    changed = [column for column in columns if column.name not in same]
+    changed = [column for column in columns if column.name not in comparable]
     return Comparability(
-        run=None if whole else mine,
-        baseline=None if whole else other,
-        metrics=frozenset(same),
+        run=None if whole else run.on(same),
+        baseline=None if whole else known.on(same),
+        metrics=frozenset(comparable),
         refusals=(*whole, *([_other_metrics(changed, baseline)] if changed else [])),
-        notes=(note,) if note else (),
+        notes=() if change is None else tuple(_notes(change)),
+        dataset=change,
     )
 
 
 def _refusals(run: RunScores, baseline: RunScores, is_shared: bool) -> Iterator[Refusal]:
     """Why no score of the two runs compares."""
     if not is_shared:
+        written = "an earlier version of ragbench wrote it, which kept other fingerprints of cases"
+        why = f": {written}" if baseline.is_old else ""
+        add = "add a run of main to it, which keeps its history: ragbench baseline add RUN"
         yield Refusal(
             what="dataset",
-            reason=f"no case of {run.source} is in {baseline.source} unchanged",
-            remedy=_NEW_BASELINE,
+            reason=f"no case of {run.source} is in {baseline.source} unchanged{why}",
+            remedy=add if baseline.is_old else _reasked(baseline),
         )
     if scale_of(run.matching) != scale_of(baseline.matching):
         yield Refusal(
             what="matching",
             reason=(
-                f"relevant chunks were recognised by {run.matching} in this run and by "
-                f"{baseline.matching} in the baseline, which gives other scores"
+                f"relevant chunks were recognised by {_MATCHED.get(run.matching, run.matching)} in "
+                f"this run and by {_MATCHED.get(baseline.matching, baseline.matching)} in the "
+                "baseline, which gives other scores"
             ),
             remedy=_scored_anew(baseline),
         )
     if run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
         yield Refusal(
             what="judge",
-            reason="the runs were graded by different judges",
+            reason=(
+                f"this run was graded by {_judge(run)}, the baseline by {_judge(baseline)}; the "
+                "digest in brackets is of model, endpoint, parameters and prompts"
+            ),
             remedy=_scored_anew(baseline),
         )
+
+
+_MATCHED = {"not_comparable": "nothing (no retrieved id and no text is one of the gold's)"}
+
+
+def _judge(run: RunScores) -> str:
+    digest = run.fingerprints.get("judge")
+    return "no judge" if digest is None else f"{run.judge or 'a judge'} ({digest[:8]})"
+
+
+def _reasked(baseline: RunScores) -> str:
+    if baseline.commit is None or baseline.dirty:
+        return _NEW_BASELINE
+    return f"ask the baseline's system these cases with --reask-baseline; or {_NEW_BASELINE}"
 
 
 def _scored_anew(baseline: RunScores) -> str:
@@ -86,20 +115,76 @@ def _scored_anew(baseline: RunScores) -> str:
     )
 
 
-def _in_common(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScores, str]:
-    mine, other = run.fingerprints_of_cases(), baseline.fingerprints_of_cases()
-    same = unchanged(run, baseline)
-    if len(same) == len(mine) == len(other):
-        return run, baseline, ""
-    groups = (
-        ("edited", [id_ for id_ in mine if id_ in other and id_ not in same]),
-        ("new", [id_ for id_ in mine if id_ not in other]),
-        ("gone", [id_ for id_ in other if id_ not in mine]),
+def _dataset_change(
+    run: RunScores, baseline: RunScores, same: set[str], renamed: Mapping[str, str]
+) -> DatasetChange | None:
+    """How the cases of a run differ from those of a baseline that has its ids."""
+    if len(same) == len(run.cases) == len(baseline.cases) and not renamed:
+        return None
+    there = {case.id for case in baseline.cases}
+    rest = [case for case in run.cases if case.id not in same]
+    edited = tuple(case.id for case in rest if case.id in there)
+    return DatasetChange(
+        common=len(same),
+        renamed=tuple((before, now) for now, before in renamed.items()),
+        edited=edited,
+        added=tuple(case.id for case in rest if case.id not in there),
+        gone=tuple(sorted(there - same - {*edited})),
+        labels=tuple(_label_counts(run, baseline)),
+        scores=tuple(_new_scores(run, same)),
     )
+
+
+def _label_counts(run: RunScores, baseline: RunScores) -> Iterator[LabelCount]:
+    before, now = (Counter(_labels(one.cases)) for one in (baseline, run))
+    for label in sorted(before | now):
+        if before[label] != now[label]:
+            yield LabelCount(label, before[label], now[label])
+
+
+def _labels(cases: Sequence[ScoredCase]) -> Iterator[str]:
+    for case in cases:
+        yield from (f"tag:{tag}" for tag in dict.fromkeys(case.tags))
+        if case.language is not None:
+            yield f"language:{case.language}"
+
+
+def _new_scores(run: RunScores, same: set[str]) -> Iterator[NewScore]:
+    for name in (column.name for column in main_metrics(run.metrics)):
+        known: tuple[list[float], list[float]] = [], []
+        for case in run.cases:
+            if (value := case.value(name)) is not None:
+                known[case.id in same].append(value)
+        new, common = known
+        if new and common:
+            yield NewScore(name, fmean(new), len(new), fmean(common), len(common))
+
+
+_MANY = 0.1
+"""Share of the baseline's cases whose absence the headline names."""
+
+
+def dataset_text(change: DatasetChange | None) -> str:
+    """What a headline says of the cases: only what the checks may not have seen."""
+    if change is None:
+        return ""
+    gone, vanished = len(change.gone) + len(change.edited), change.vanished
+    before = change.common + gone
+    parts = [f"no case has {_named([one.label for one in vanished])} any more"] if vanished else []
+    if gone > _MANY * before and change.common:
+        parts.insert(0, f"{gone:,} of the baseline's {before:,} cases are gone or edited")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _notes(change: DatasetChange) -> Iterator[str]:
+    groups = (("edited", change.edited), ("new", change.added), ("gone", change.gone))
     left_out = "; ".join(f"{len(ids):,} {word} ({_named(ids)})" for word, ids in groups if ids)
-    shared = "1 case" if len(same) == 1 else f"{len(same):,} cases"
-    note = f"Compared on the {shared} that both runs have unchanged. Left out: {left_out}."
-    return run.on(same), baseline.on(same), note
+    cases = "1 case" if change.common == 1 else f"{change.common:,} cases"
+    ids = f", {len(change.renamed):,} of them under another id" if change.renamed else ""
+    rest = f" Left out: {left_out}." if left_out else ""
+    yield f"Compared on the {cases} that both runs have unchanged{ids}.{rest}"
+    for one in change.vanished:
+        yield f"Nothing is checked on {one.label}: no case has it any more ({one.before:,} before)."
 
 
 def _named(ids: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from ragbench.core.comparison import (
     MetricComparison,
 )
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import (
     case_changes,
@@ -91,6 +91,7 @@ def compare(
     if not 2 <= len(runs) <= len(MARKS):
         raise ConfigError(f"{len(runs)} runs: a comparison is of 2 to {len(MARKS)}")
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
+    scores = [scores[0], *(under_ids_of(scores[0], run)[0] for run in scores[1:])]
     cut, note = common_cases(scores, only_common_cases=only_common_cases)
     marked = list(zip(MARKS, cut, strict=False))
     every: dict[str, MetricColumn] = {}
@@ -109,7 +110,7 @@ def compare(
         main=tuple(column.name for column in deciding),
         pairs=tuple(pair for pair, _ in found),
         changed=tuple(case for _, changed in found for case in changed),
-        systems=tuple(system_change(cut[0], run) for run in cut[1:]),
+        systems=tuple(system_change(cut[0], run, texts=True) for run in cut[1:]),
         flows=tuple(flow for other in marked[1:] for flow in cause_flows(marked[0], other)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
@@ -186,6 +187,7 @@ _MARKS = ("baseline", "run")
 
 def cases_beside(run: RunScores, earlier: RunScores) -> Against:
     """A run next to an earlier one, over the cases that are the same in both."""
+    earlier, _ = under_ids_of(run, earlier)
     before = earlier.by_case(earlier.cases)
     shared = sum(case.id in before for case in run.cases)
     same = unchanged(run, earlier)

@@ -18,6 +18,7 @@ from ragbench.core.gate_result import (
     Refusal,
     Settled,
 )
+from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError
@@ -30,7 +31,7 @@ from ragbench.gate.checks import (
     demands_of,
     floor_checks,
 )
-from ragbench.gate.comparable import Comparability, compare_inputs
+from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
 from ragbench.gate.drift import drift_checks
 from ragbench.gate.drops import (
@@ -198,12 +199,14 @@ def gate(
     mine, other = compared.run, compared.baseline
     return GateResult(
         outcome=outcome,
-        headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline, config)),
+        headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
+        + ("" if outcome is GateOutcome.FAILED else dataset_text(compared.dataset)),
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
-        system=None if baseline is None else system_change(baseline, run),
+        system=_system(run, baseline, compared),
         refusals=compared.refusals,
+        dataset=compared.dataset,
         notes=(
             *notes,
             *compared.notes,
@@ -214,6 +217,14 @@ def gate(
         lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
+
+
+def _system(
+    run: RunScores, baseline: RunScores | None, compared: Comparability
+) -> SystemChange | None:
+    """What differs; nothing where nothing does and yet the runs do not compare: it is no noise."""
+    found = None if baseline is None else system_change(baseline, run)
+    return None if found is not None and found.is_none and compared.refusals else found
 
 
 PER_CASE = 10

@@ -25,15 +25,16 @@ _ALPHA = 0.05
 def history_of(baseline: Baseline) -> History:
     """What became of each metric over the runs of main.
 
-    Only runs on the same cases, with the same judge and matching, are compared: since the last of
-    them that differs. A change is shown where `ragbench.stats.trend.trends` says so, over all
+    Only runs with the same judge and matching are compared: since the last that differs. Where
+    cases were added or edited, a run is linked to the one before by those that both have, as in a
+    chained price index. A change is shown where `ragbench.stats.trend.trends` says so, over all
     metrics together.
     """
     runs = baseline.runs
     breaks = tuple(_breaks(runs))
     start = breaks[-1].at if breaks else 0
     columns = sorted(baseline.metrics, key=lambda column: column.name)
-    series = [[run.scores.get(column.name) for run in runs] for column in columns]
+    series = [_linked(runs, column.name, start) for column in columns]
     found = trends([figures[start:] for figures in series])
     return History(
         dataset=baseline.dataset,
@@ -63,11 +64,26 @@ def history_of(baseline: Baseline) -> History:
     )
 
 
+def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | None]:
+    """A metric's figures; those since the last break as if on the newest run's cases."""
+    figures = [run.scores.get(metric) for run in runs]
+    found, shift = figures[:], 0.0
+    for at in range(len(runs) - 2, start - 1, -1):
+        figure, after, later = figures[at], found[at + 1], runs[at + 1]
+        if later.linked:
+            step = later.linked.get(metric)
+            if figure is None or after is None or step is None:
+                return [*figures[:start], *[None] * (at + 1 - start), *found[at + 1 :]]
+            shift = after - step - figure
+        found[at] = None if figure is None else figure + shift
+    return found
+
+
 def _breaks(runs: Sequence[MainRun]) -> Iterator[Break]:
     for at, (before, run) in enumerate(pairwise(runs), 1):
         known = None not in (before.matching, run.matching)
         reasons = {
-            "other cases": before.cases != run.cases,
+            "other cases": before.cases != run.cases and not run.linked,
             "another judge": before.judge != run.judge,
             "chunks matched another way": known and before.matching != run.matching,
         }

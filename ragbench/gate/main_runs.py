@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
 from ragbench.core.metric import Direction
-from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged
+from ragbench.core.outcome import Cell, Repeats
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, kept_case
 from ragbench.gate.comparable import scale_of
@@ -17,6 +17,7 @@ from ragbench.gate.drift import followed
 from ragbench.gate.drops import paired
 from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
+from ragbench.stats.paired import pair
 
 KEPT = 5
 """How many runs a run is compared with, if nobody says otherwise."""
@@ -107,24 +108,28 @@ def with_run(
         baseline = replace(baseline, runs=tuple(others))
     if _is_known(baseline, run):
         return Added(baseline=baseline, is_known=True)
+    known, _ = under_ids_of(run, baseline.scores("baseline"))
+    baseline = replace(baseline, cases=known.cases)
     dropped = len({case.id for case in baseline.cases} - {case.id for case in run.cases})
     other = _incomparable(baseline, run)
     changes = () if other else _changes(baseline, run, alpha)
     same = unchanged(run, baseline.scores("baseline"))
+    linked = dict(_links(baseline, run))
     if accept or other or changes:
         if not accept and any(change.is_loss for change in changes):
-            aside = (*baseline.runs, replace(_main_run(run), aside=True))
+            aside = (*baseline.runs, replace(_main_run(run), aside=True, linked=linked))
             drift = followed(baseline.drift, run, same, is_aside=True)
             lower = replace(baseline, runs=_remembered(aside, baseline.kept), drift=drift)
             return Added(baseline=lower, changes=changes, is_held=True)
         rose = {change.metric for change in changes}
-        known = None if accept or other else baseline.drift
-        alone = _alone(run, _without_old_formulas(baseline, run))
-        alone = replace(alone, drift=followed(known, run, same, anew=rose))
-        return Added(baseline=alone, other=other, changes=changes, dropped=dropped)
-    joined = _joined(baseline, run, keep)
-    drift = followed(baseline.drift, run, same)
-    return Added(baseline=replace(joined, drift=drift), dropped=dropped)
+        past = None if accept or other else baseline.drift
+        found = _alone(run, _without_old_formulas(baseline, run))
+        drift = followed(past, run, same, anew=rose)
+    else:
+        found, drift = _joined(baseline, run, keep), followed(baseline.drift, run, same)
+    newest = replace(found.runs[-1], linked=linked)
+    found = replace(found, runs=(*found.runs[:-1], newest), drift=drift)
+    return Added(baseline=found, other=other, changes=changes, dropped=dropped)
 
 
 def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
@@ -132,6 +137,26 @@ def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
     scored = [place for place, run in enumerate(runs) if not run.aside][-kept:]
     most = len(runs) - REMEMBERED
     return tuple(run for place, run in enumerate(runs) if place >= most or place in scored)
+
+
+def _links(baseline: Baseline, run: RunScores) -> Iterator[tuple[str, float]]:
+    """How far a run lies from the newest one on the cases of both; nothing where they are alike.
+
+    Of a run that was left aside no scores are kept, so that nothing can be linked to it.
+    """
+    newest, before = baseline.runs[-1], baseline.scores("baseline")
+    if newest.aside or newest.cases == run.fingerprints.get("dataset"):
+        return
+    there, same = before.by_case(before.cases), unchanged(run, before)
+    for column in run.metrics:
+        name, other = column.name, before.column(column.name)
+        if column.no_mean or other is None or other.identity != column.identity:
+            continue
+        asked = {id_: there[id_].asked(name).cells[-newest.repeats :] for id_ in same}
+        then = {id_: Repeats(cells=cells).mean.value for id_, cells in asked.items()}
+        found = pair(then, run.on(same).values(name))
+        if found.differences:
+            yield name, math.fsum(found.differences) / len(found.differences)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
@@ -208,6 +233,7 @@ def _alone(run: RunScores, earlier: Sequence[MainRun]) -> Baseline:
         runs=(*earlier, newest)[-REMEMBERED:],
         kept=1,
         origins=run.origins,
+        judge=run.judge,
         cases=tuple(_case(case, columns, newest.repeats) for case in run.cases),
     )
 

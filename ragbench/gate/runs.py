@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from sys import intern
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -126,7 +126,7 @@ def questions(path: Path, ids: Collection[str]) -> dict[str, str]:
         return {}
     with read_only(RunFolder(path=folder).journal) as db:
         found = db.execute("SELECT id, body FROM cases WHERE position IS NOT NULL")
-        return {id: case_facts(id, body).query for id, body in found if id in ids}
+        return {id: case_facts(body).query for id, body in found if id in ids}
 
 
 def is_finished(path: Path) -> bool:
@@ -166,9 +166,16 @@ def _from_journal(path: Path, source: str, with_texts: bool) -> RunScores:
         latencies=figures.latencies,
         judge_cost=float(sum(known)) if costs and len(known) == len(costs) else None,
         currency=None if judging is None else judging.currency,
+        judge=_judge_name(manifest.judge),
         date=started,
         origins=origins,
     )
+
+
+def _judge_name(judge: Mapping[str, Any] | None) -> str:
+    known = judge or {}
+    asked = [known.get("chat"), known.get("embeddings"), *known.get("panel", ())]
+    return ", ".join(dict.fromkeys(str(one["model"]) for one in asked if one))
 
 
 def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
@@ -216,7 +223,7 @@ def _cases(
     cases: list[ScoredCase] = []
     gold: list[Sequence[str]] = []
     for row in _rows(db, metrics):
-        facts = case_facts(row.id, row.body)
+        facts = case_facts(row.body)
         asked = _asked(row, repeats, metrics)
         cells = {one.name: cell for one, cell in zip(metrics, row.cells, strict=True)}
         cells |= {name: each.mean for name, each in asked.items()}

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ragbench.core.origin import SystemChange
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
-from ragbench.ledger.origin import differences
+from ragbench.ledger.origin import differences, without_texts
 
 _LAST = {"validate": 1, "generate": 2}
 """Retrieval and what follows it come first: what they give is what later stages are given."""
 
 
-def system_change(before: RunScores, now: RunScores) -> SystemChange:
+def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> SystemChange:
     """What differs between what the outcomes of two runs came from.
+
+    Args:
+        texts: whether settings are quoted where both runs hold them; a baseline file does not.
 
     Fingerprints of a system's class and settings say nothing of the prompt that it reads or of a
     package that was updated; what each stage has met while it was asked does.
@@ -23,6 +27,11 @@ def system_change(before: RunScores, now: RunScores) -> SystemChange:
         missing = before if before.origins is None else now
         return SystemChange(
             unknown=f"{missing.source} does not say what its answers came from; a run's folder does"
+        )
+    if not texts or before.made_of or now.made_of:
+        before, now = (
+            replace(run, origins=tuple(map(without_texts, run.origins or ())))
+            for run in (before, now)
         )
     recorded = [run.source for run in (before, now) if not run.origins]
     if recorded:

@@ -224,7 +224,8 @@ def open_retrievals(
     what was retrieved.
     """
     form = format if format is None or format in _WHOLE_FORMS else ""
-    is_packed = where == STDIN and sys.stdin.buffer.peek(2)[:2] == GZIP_MAGIC
+    stdin: Any = sys.stdin.buffer
+    is_packed = where == STDIN and stdin.peek(2)[:2] == GZIP_MAGIC
     if form is None and not is_packed:  # what is packed on standard input is read only once
         with (
             closing(Source.of(where, encoding=options.get("encoding"))) as place,

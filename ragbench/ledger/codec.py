@@ -94,8 +94,8 @@ class CaseFacts(NamedTuple):
     """What two runs' cases are paired and grouped by."""
 
     fingerprint: str
-    """Of what is asked and of the right answer: all that a score can rest on. The labels are left
-    out (tags, language, cluster): a case that gets another tag is the same."""
+    """Of what is asked and of the right answer: all that a score can rest on. The id and the labels
+    are left out (tags, language, cluster): a case under another one is the same."""
     query: str
     cluster: str | None
     tags: tuple[str, ...]
@@ -103,13 +103,13 @@ class CaseFacts(NamedTuple):
     gold: tuple[str, ...]
 
 
-def case_facts(case_id: str, body: bytes) -> CaseFacts:
+def case_facts(body: bytes) -> CaseFacts:
     *known, metadata = orjson.loads(body)
     raw = dict(zip(_CASE, known, strict=True))
     plain = {**raw, "cluster": None, "tags": (), "language": None}
     asked = jsonable([*plain.values(), metadata])
     return CaseFacts(
-        fingerprint=digest((case_id.encode(errors="backslashreplace"), asked)).hex(),
+        fingerprint=digest((asked,)).hex(),
         query=raw["query"],
         cluster=raw["cluster"],
         tags=tuple(raw["tags"]),

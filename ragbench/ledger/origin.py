@@ -159,13 +159,92 @@ def _changed_settings(
             continue
         old, new = before.get(name), now.get(name)
         if old is None and new is not None:
-            yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {new.detail}")
+            shown = new.detail or f"{new.size:,} bytes"
+            yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {shown}")
         elif old is not None and (new is None or new.digest != old.digest):
             after = "nothing" if new is None else new.detail
-            are_digests = _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(after)
-            yield Changed(
-                old, f"{name} changed" if are_digests else f"{name}: {old.detail} -> {after}"
-            )
+            yield Changed(old, _differs(name, old, after, new))
+
+
+def _differs(name: str, old: OriginPart, after: str, new: OriginPart | None) -> str:
+    if not (old.detail and after):  # see `without_texts`
+        return f"{name} changed{_sizes(old, new)}"
+    are_digests = _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(after)
+    return f"{name} changed" if are_digests else f"{name}: {old.detail} -> {after}"
+
+
+def _sizes(old: OriginPart, new: OriginPart | None) -> str:
+    sizes = dict.fromkeys(f"{part.size:,}" for part in (old, new) if part is not None)
+    return f" ({' -> '.join(sizes)} bytes)"
+
+
+# --- what leaves the machine
+
+
+_FIGURE = re.compile(r"-?\d[\d.e+-]*|true|false|null|\{\}|\[\]")
+_NAMES = re.compile(r"(^|\.)(stage_identity|class|method|model|name|strategy|type|version)$")
+_NAME = re.compile(r'"\w[\w.:@/-]{0,63}"')
+"""What a setting of such a name may hold to be shown: one word, which is no path from the root."""
+_CLASS = re.compile(r'"[\w.<>]+:[\w.<>]+"')
+_DATA = re.compile(r"(settings|arguments|config\.settings|stage_identity\.named)\.")
+"""How settings begin below which keys are a user's own: names of attributes, ids of chunks."""
+_AWAY = re.compile(r"(~/|/|[A-Za-z]:/|\.\./).*/")
+
+
+def without_texts(origin: Origin) -> Origin:
+    """The origin by digests, sizes, figures and versions, for what is committed and commented.
+
+    A setting is named, and its value kept where it is a number or names a class or a model. What a
+    system holds in a mapping or a list is one setting: its keys may be ids. Of a path outside of
+    the project the last part is kept.
+    """
+    objects = {
+        part.name.rpartition(".")[0]
+        for part in origin.parts
+        if part.name.endswith((".class", ".function")) and _CLASS.fullmatch(part.detail)
+    }
+    found: dict[tuple[PartKind, str], list[OriginPart]] = {}
+    for part in origin.parts:
+        name = _setting_of(part.name, objects) if part.kind == "setting" else _near(part)
+        found.setdefault((part.kind, name), []).append(part)
+    return origin._replace(parts=tuple(_bare(name, parts) for (_, name), parts in found.items()))
+
+
+def _setting_of(name: str, objects: Collection[str]) -> str:
+    root = _DATA.match(name)
+    if root is None:
+        return name
+    known, *keys = name[root.end() :].split(".")
+    known = root[0] + known
+    for key in keys:
+        if known not in objects:
+            return known
+        known += f".{key}"
+    return known
+
+
+def _near(part: OriginPart) -> str:
+    if part.kind in ("package", "env") or not (away := _AWAY.match(part.name)):
+        return part.name
+    digest = hashlib.sha256(part.name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{part.name[away.end() :]}#{digest}"
+
+
+def _bare(name: str, parts: Sequence[OriginPart]) -> OriginPart:
+    first = parts[0]
+    if first.kind != "setting":
+        is_version = first.kind == "package"
+        detail = first.detail if is_version else first.detail.replace(first.name, name)
+        shown = "" if detail.startswith("stamp ") else detail
+        return first._replace(name=name, size=0 if is_version else first.size, detail=shown)
+    if (len(parts), first.name) == (1, name):
+        is_name = _NAMES.search(name) and _NAME.fullmatch(first.detail)
+        is_figure = _FIGURE.fullmatch(first.detail) or _DIGEST.fullmatch(first.detail)
+        return first if is_name or is_figure else first._replace(detail="")
+    whole = hashlib.sha256("".join(f"{one.name}\0{one.digest}\0" for one in parts).encode())
+    is_state = any(part.digest == STATE for part in parts)
+    digest = STATE if is_state else whole.hexdigest()[:32]
+    return OriginPart("setting", name, digest, sum(part.size for part in parts))
 
 
 # --- between two runs
@@ -184,7 +263,13 @@ def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
         if (other := others.get((part.kind, part.name))) is not None
     ]
     both.sort(key=lambda pair: _ORDER.index(pair[0].kind))
-    found = [change for part, other in both if (change := change_of(part, other))]
+    found = [
+        change._replace(sentence=f"{change.sentence}{_sizes(part, other)}")
+        if part.kind in ("code", "file", "model") and change.sentence.endswith(" changed")
+        else change
+        for part, other in both
+        if (change := change_of(part, other))
+    ]
     by_file = any(change.part.kind == "code" for change in found)
     state = [part.name for part in now.parts if part.digest == STATE]
     settings = [part for part in now.parts if part.kind == "setting" and part.digest != STATE]

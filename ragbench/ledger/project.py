@@ -133,7 +133,7 @@ class Project:
             yield OriginPart("unseen", name, "open", 0, _TOO_LARGE.format(name=name))
             return
         for path, stamp in zip(paths, stamps, strict=True):
-            if path.suffix not in (".db", ".sqlite") or not _is_ragbenchs(str(path)):
+            if path.suffix not in (".db", ".json", ".sqlite") or not _is_ragbenchs(str(path)):
                 part = self._part(path)
                 self._stamps[part] = (path, stamp)
                 yield part
@@ -306,13 +306,14 @@ and `ragbench.llm.cache`."""
 
 
 def _is_ragbenchs(path: str) -> bool:
-    """Whether ragbench keeps answers or outcomes in a file: what they came from counts."""
+    """Whether ragbench keeps answers, outcomes or a baseline in it: what they came from counts."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             head = file.read(72)
     except OSError:
         return False
-    return head.startswith(b"SQLite format 3\0") and head[68:72] in _OWN_APPLICATIONS
+    is_own = head.startswith(b"SQLite format 3\0") and head[68:72] in _OWN_APPLICATIONS
+    return is_own or head.startswith(b'{\n  "ragbench_baseline":')
 
 
 # --- environment

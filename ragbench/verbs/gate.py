@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from ragbench.core.gate_result import GateResult
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, MissingExtraError, RunMismatchError
+from ragbench.gate.comparable import compare_inputs
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
@@ -18,12 +19,16 @@ from ragbench.gate.runs import questions, read_run
 from ragbench.ledger.folder import path_of, run_around
 from ragbench.metrics.matching import Matching
 
+Reask = Callable[[RunScores, RunScores], RunScores]
+"""A run and its baseline to that baseline with the scores of all cases of the run."""
+
 
 def gate_run(
     path: str | Path,
     config: GateConfig,
     *,
     folders: Sequence[Path] = (Path("reports"),),
+    reask: Reask | None = None,
 ) -> GateResult:
     """Judges a stored run.
 
@@ -31,6 +36,7 @@ def gate_run(
         path: the run's folder, or a baseline file.
         config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None.
         folders: where `AUTO` looks for runs, besides the folder that the run lies in.
+        reask: asks the baseline's system the cases of the run that it does not know.
 
     Raises:
         RunMismatchError: a path holds no run.
@@ -59,7 +65,11 @@ def gate_run(
             notes.append(f"Computed on the baseline's stored answers: {', '.join(lacking)}.")
         if (age := age_note(run, baseline)) is not None:
             notes.append(age)
-    result = gate(run, baseline, config, notes=notes)
+    changed = None if baseline is None else compare_inputs(run, baseline, ()).dataset
+    if reask is not None and baseline is not None:
+        baseline = reask(run, baseline)
+        notes.append("The baseline's system was asked the cases that are new or edited.")
+    result = replace(gate(run, baseline, config, notes=notes), dataset=changed)
     asked = questions(path, {case.id for case in result.lost_cases})
     lost = (replace(case, query=asked.get(case.id)) for case in result.lost_cases)
     return replace(result, lost_cases=tuple(lost))

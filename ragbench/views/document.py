@@ -210,7 +210,8 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
         if old == new and case.response_before == case.response_after:
             yield "answer", f"the same: {old}"
         else:
-            yield case.first, old
+            if case.stages_before:  # a baseline file does not say
+                yield case.first, old
             yield case.second, new
 
 

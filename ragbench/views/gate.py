@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 
 from ragbench.core.attribution import CauseCount
 from ragbench.core.comparison import Against
 from ragbench.core.gate_result import (
     CaseChange,
     CheckKind,
+    DatasetChange,
     GateCheck,
     GateOutcome,
     GateResult,
@@ -25,19 +27,21 @@ from ragbench.views.comparison import counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
     Section,
+    as_line,
     changes_of,
     flows_section,
     number_text,
     range_text,
 )
 from ragbench.views.history import sparkline
+from ragbench.views.html import charts
 from ragbench.views.run_document import causes_section
 
 _MOST = 9
 """GitHub shows ten of a level a step; the first one is the verdict's own."""
 _CHECKS, _LOST, _CHANGED = 60, 20, 5
 """Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
-_LONGEST = 160
+_LONGEST, _FEW = 160, 5
 _RUNS = 30
 """Of how many runs of main there are bars."""
 _WORDS = {
@@ -81,8 +85,8 @@ def gate_document(
             ),
             Section(
                 title="Checks",
-                columns=("check", "outcome", *CHECK_COLUMNS, "detectable", "why"),
-                rows=list(map(_check, verdict.checks)),
+                columns=("check", "outcome", "", *CHECK_COLUMNS, "detectable", "why"),
+                rows=list(map(_check, verdict.checks, _drawings(verdict.checks))),
                 most=_CHECKS,
             ),
             Section(
@@ -90,6 +94,7 @@ def gate_document(
                 columns=("metric", "from", "to", "runs", "since", "p", "course"),
                 rows=[_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)],
             ),
+            dataset_section(verdict.dataset),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
@@ -122,15 +127,46 @@ def gate_document(
     )
 
 
-def _check(check: GateCheck) -> Sequence[str]:
+def dataset_section(change: DatasetChange | None) -> Section:
+    """Which cases differ, how many have which label, and how the new ones scored."""
+    title = "How the dataset changed"
+    if change is None:
+        return Section(title=title)
+    labels = [f"{one.label} {one.before:,} -> {one.now:,}" for one in change.labels]
+    scores = [
+        f"{one.metric}: {number_text(one.new)} on the {one.new_cases:,} new or edited cases, "
+        f"{number_text(one.common)} on the {one.common_cases:,} others"
+        for one in change.scores
+    ]
+    renamed = [f"{before} -> {now}" for before, now in change.renamed]
+    kinds = {"under another id": renamed, "edited": change.edited, "added": change.added}
+    return Section(
+        title=title,
+        lines=[
+            f"{change.common:,} cases are the same",
+            *([f"Cases by tag and language: {as_line(labels, _LOST)}"] if labels else ()),
+            *scores,
+        ],
+        columns=("cases", "number", "for example"),
+        rows=[
+            (kind, f"{len(ids):,}", shown_line(as_line(ids, _FEW), longest=_LONGEST))
+            for kind, ids in (kinds | {"gone": change.gone}).items()
+            if ids
+        ],
+    )
+
+
+def _check(check: GateCheck, drawn: Markup) -> Sequence[object]:
     drop, is_passed = check.drop, check.outcome is GateOutcome.PASSED
     return (
         check.label,
-        check.outcome.value,
+        _WORDS[check.outcome][0],
+        drawn,
         *check_cells(check),
         # The smallest true loss that these cases would have shown.
         "-" if drop is None else number_text(drop.detectable_drop, check.unit),
-        "" if is_passed else check.reason,
+        # Change and interval are drawn, and stand in columns of their own.
+        "" if is_passed else _MOVED.sub("", check.reason),
     )
 
 
@@ -139,6 +175,34 @@ def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
     bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
     since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
     return subject.removeprefix("drift: "), *ends, since, p_value, bars
+
+
+_MOVED = re.compile(
+    r"^(up|down) .*? from .*? to \S+( s| ms)?(?: \(\d+% interval .*?\))?(?:[,:] |$)"
+    r"(?:a loss of more than the tolerated \S+ is )?"
+)
+
+
+def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
+    """Each check's change or figure with its interval and limit, on one axis for each unit."""
+    edges: dict[tuple[str, bool], float] = {}
+    for check in checks:
+        key, known = (check.unit, check.drop is None), [check.limit, *_drawn(check)]
+        edges[key] = max(edges.get(key, 0.0), *(abs(one) for one in known if one is not None))
+    for check in checks:
+        figure, low, high = _drawn(check)
+        edge, drop = edges[check.unit, check.drop is None] or 1.0, check.drop
+        sign = 1.0 if drop is None or drop.rises else -1.0
+        yield Markup("") if figure is None else charts.forest(
+            figure, low, high, least=0.0 if drop is None else -edge, most=edge,
+            limit=sign * check.limit,
+        )  # fmt: skip
+
+
+def _drawn(check: GateCheck) -> tuple[float | None, float | None, float | None]:
+    drop, ends = check.drop, check.drop or check.interval
+    figure = check.observed if drop is None else drop.difference
+    return (figure, None, None) if ends is None else (figure, ends.low, ends.high)
 
 
 def github_annotations(verdict: GateResult) -> str:
@@ -240,7 +304,7 @@ def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", "error", refusal_text(refusal), refusal.what
     for check in verdict.checks:
-        name = f"{check.name} ({limit_text(check)})"
+        name = f"{check.name} ({check.bound})"  # without figures: servers know a test by its name
         if check.outcome is GateOutcome.FAILED:
             yield name, "failure", check.reason, check.kind.value
         elif check.outcome is GateOutcome.INCONCLUSIVE:

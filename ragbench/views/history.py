@@ -97,6 +97,12 @@ def remarks(history: History) -> Iterator[str]:
     """What a reader must know to read the table right."""
     for one in history.breaks:
         yield f"{name_of(history, one.at)}: {one.reason}; runs before it are not compared with it"
+    edits = [at for at, run in enumerate(history.runs) if run.linked and at > history.start]
+    if edits:
+        yield (
+            f"the dataset was edited at {'; '.join(name_of(history, at) for at in edits)}: runs "
+            "before are shown at the level of the newest cases, linked by what neighbours share"
+        )
     if not history.is_long_enough:
         compared = len(history.runs) - history.start
         yield (

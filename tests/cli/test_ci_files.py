@@ -32,6 +32,7 @@ ARTIFACT = "https://forge/me/mine/actions/runs/1/artifacts/2"
 WHAT_IS_KEPT = "`report.html` shows every case, `gate.html` what changed."
 STEPS: list[dict[str, Any]] = GITHUB["jobs"]["evaluate"]["steps"]
 BASELINE_STEPS: list[dict[str, Any]] = GITHUB["jobs"]["baseline"]["steps"]
+GITLAB_JOBS = ("ragbench", "ragbench-baseline")
 COMMANDS: Any = typer.main.get_command(app)
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
@@ -42,7 +43,7 @@ def scripts() -> dict[str, str]:
     found = {f"action: {s['name']}": s["run"] for s in ACTION["runs"]["steps"] if "run" in s}
     found |= {f"workflow: {s['name']}": s["run"] for s in STEPS if "run" in s}
     found |= {f"baseline: {s['name']}": s["run"] for s in BASELINE_STEPS if "run" in s}
-    found["gitlab"] = "\n".join(GITLAB["ragbench"]["script"])
+    found |= {f"gitlab: {job}": "\n".join(GITLAB[job]["script"]) for job in GITLAB_JOBS}
     for name in ("ci", "compare", "pytest"):
         text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
         found[f"docs/{name}.md"] = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
@@ -53,7 +54,9 @@ def calls(script: str) -> Iterator[list[str]]:
     """The calls of ragbench in a script, as words; what the shell fills in stays as it is."""
     for line in script.replace("\\\n", " ").splitlines():
         if line.strip().startswith("ragbench "):
-            line = re.sub(r"\$\{\w+:\+(--[\w-]+) [^}]*\}", r"\1 x", line.partition(" || ")[0])
+            line = re.sub(
+                r"\$\{\w+:\+(--[\w-]+) [^}]*\}", r"\1 x", re.split(r" (?:\|\||2>&1)", line)[0]
+            )
             yield shlex.split(line, comments=True)[1:]
 
 
@@ -71,7 +74,8 @@ def test_every_command_and_option_exists(where: str, script: str) -> None:
 def test_the_files_hold_calls_at_all() -> None:
     named = {where: [name for name, *_ in calls(script)] for where, script in scripts().items()}
     assert named["action: Gate"] == named["workflow: Gate"] == ["gate"]
-    assert named["gitlab"] == ["eval", "baseline", "gate"]
+    assert named["gitlab: ragbench"] == ["eval", "gate"]
+    assert named["gitlab: ragbench-baseline"] == ["eval", "baseline"]
     assert named["docs/ci.md"] == ["init", "eval", "gate", "baseline"]
 
 
@@ -85,7 +89,10 @@ def test_the_action_and_the_workflows_are_complete() -> None:
     for name in ("inputs", "outputs"):
         assert all(found["description"] for found in ACTION[name].values())
         assert all(f"`{key}`" in PAGE for key in ACTION[name])
-    assert GITHUB[True].keys() == {"pull_request", "push"}  # YAML 1.1 takes "on" for true
+    on = GITHUB[True]  # YAML 1.1 takes "on" for true
+    assert on.keys() == {"pull_request", "merge_group", "push"}
+    assert on["pull_request"] is None  # a required check that does not start blocks for ever
+    assert GITHUB["defaults"]["run"]["shell"] == "bash"  # which fails where a part of a pipe does
     assert GITHUB["permissions"] == {"contents": "read"}
     rights = {"contents": "read", "pull-requests": "write"}
     assert GITHUB["jobs"]["evaluate"]["permissions"] == rights
@@ -150,6 +157,7 @@ case "$*" in *--paginate*) printf '%s' "$COMMENTS";; esac
                 "GITHUB_REPOSITORY": "me/mine",
                 "PULL": "7",
                 "COMMENTS": "",
+                "RUNNER_TEMP": str(tmp_path / "tools"),
                 **variables,
             },
         )
@@ -189,8 +197,10 @@ def test_the_actions_scripts_run(shell: Shell, tmp_path: Path) -> None:
     steps: list[dict[str, Any]] = ACTION["runs"]["steps"]
     given = {"OUT": "reports/my run", "DATASET": "data", "RAG": "my_rag.py:MyRAG"}
     ran(shell(step(steps, "Evaluate"), **given, MORE="--top-k 2"))
+    assert text("output") == "code=0\n"
+    Path("output").unlink()
     assert json.loads(text("reports/my run/manifest.json"))["settings"]["top_k"] == 2
-    gate = {"OUT": given["OUT"], "CONFIG": "", "BASELINE": "", "MORE": ""}
+    gate = {"OUT": given["OUT"], "CONFIG": "", "BASELINE": "", "MORE": "", "EVALUATED": "0"}
     ran(shell(step(steps, "Gate"), **gate))
     assert text("output") == "verdict=passed\ncode=0\n"
     ran(shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT))
@@ -201,7 +211,13 @@ def test_the_actions_scripts_run(shell: Shell, tmp_path: Path) -> None:
     assert "verdict=failed\ncode=1\n" in text("output")
     shell(step(steps, "Gate"), **(gate | {"BASELINE": "nowhere"}))
     assert "verdict=error\ncode=2\n" in text("output")
-    assert not list(Path(given["OUT"]).glob("gate.[mh]*"))  # those of the run before are gone
+    assert not Path(given["OUT"], "gate.html").exists()  # that of the run before is gone
+    said = text("reports/my run/gate.md")
+    assert "### ragbench gate: could not run\n" in said
+    assert "the baseline nowhere does not exist" in said
+    ran(shell(step(steps, "Gate"), **(gate | {"EVALUATED": "3"})))
+    assert text("output").endswith("verdict=inconclusive\ncode=3\n")
+    assert "Evaluation: exit code 3, gate: 0." in text("reports/my run/gate.md")
     ran(shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT))
     assert shell(step(steps, "Verdict"), CODE="3").returncode == 3
 
@@ -210,8 +226,8 @@ def test_the_actions_scripts_run(shell: Shell, tmp_path: Path) -> None:
 def test_the_workflows_scripts_run(shell: Shell, tmp_path: Path) -> None:
     write_scaffold(tmp_path)
     assert shell(step(STEPS, "Install"), RAGBENCH="").returncode == 2  # says what to set
-    for name in ("Evaluate", "Gate", "Summary"):
-        ran(shell(step(STEPS, name), ARTIFACT=ARTIFACT))
+    for name in ("Evaluate", "Gate", "Explain", "Summary"):
+        ran(shell(step(STEPS, name), ARTIFACT=ARTIFACT, EVALUATED="success"))
     assert text("summary") == text("gate.md")  # the comment is made of the same file
     check_summary(text("summary"), f"Artifact]({ARTIFACT})")
     assert Path("gate.html").is_file()
@@ -271,14 +287,22 @@ case "$*" in *per_page*) printf '%s' "$NOTES";; esac
 """,
     )
     job: dict[str, Any] = GITLAB["ragbench"]
-    install, *rest = job["script"]
+    (install,) = GITLAB[".ragbench"]["before_script"]
     failed = shell(install, RAGBENCH="")
     assert failed.returncode != 0
     assert "set the variable RAGBENCH of this project" in failed.stderr
-    for script in rest:
-        ran(shell(script))
-    assert Path("next-baseline.json").is_file()
-    (note,) = job["after_script"]
+    ran(shell("\n".join(job["script"]).replace("/tmp/", "tools/")))
+    assert not Path("next-baseline.json").exists()  # of a branch
+    commit = "git add -A && git -c user.name=me -c user.email=me@here commit -qm"
+    ran(shell(f"git init -q && {commit} 1"))
+    before = ran(shell("git rev-parse HEAD")).strip()
+    ran(shell(f"ragbench baseline set reports/ragbench && {commit} 2"))
+    main = "\n".join(GITLAB["ragbench-baseline"]["script"])
+    for parent, changed in (("0" * 40, True), (before, False)):
+        Path("next-baseline.json").unlink(missing_ok=True)
+        ran(shell(main, CI_COMMIT_BEFORE_SHA=parent))
+        assert Path("next-baseline.json").is_file() is changed
+    note = job["after_script"][0].replace("/tmp/", "tools/")
     place = "https://forge/me/mine/-/jobs/11"
     given = {
         "RAGBENCH_TOKEN": "secret",

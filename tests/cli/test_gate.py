@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as Tree
 
 import pytest
 
 from ragbench.gate.baseline_file import write_baseline
 from ragbench.gate.main_runs import baseline_of
+from tests.cli.runs import Ragbench, lines, own_rag
 from tests.unit.gate.builders import run as made
 
-Ragbench = Callable[..., Any]
 PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
 
 
@@ -219,3 +217,13 @@ def test_metrics_that_the_baseline_lacks_are_computed_on_its_answers(
     assert "Computed on the baseline's stored answers: token_f1." in verdict["notes"]
     assert Path("calls.log").read_bytes() == calls
     assert Path("old/journal.sqlite").read_bytes() == journal
+
+
+def test_a_baseline_beside_a_system_is_not_what_its_answers_came_from(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    lines(workplace / "cases.jsonl", [{"id": "q", "query": "Yes?", "reference": "yes"}])
+    command = ("eval", "cases.jsonl", "--rag", own_rag("return 'yes'"), "--out", "run")
+    ragbench(*command).ok()
+    ragbench("baseline", "set", "run").ok()
+    assert "changed since run" not in ragbench(*command).ok().err

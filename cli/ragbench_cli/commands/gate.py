@@ -67,9 +67,12 @@ class Asked:
     """Ask both systems again about what is undecided, the baseline's from its commit, until a test
     that may be stopped at any time decides. The level is shared: half for the gate's test, half for
     that one."""
+    reask_baseline: Annotated[bool, option(panel=ASKING)] = False
+    """Ask the baseline's system, from its commit, the cases that are new or edited: they are then
+    compared, too."""
     ask: Annotated[str | None, option("OPTIONS", panel=ASKING, rare=True)] = None
-    """With --settle: the options of ragbench eval that ask the system, such as '--pipeline
-    rag.yaml'. By default those that the run keeps."""
+    """With --settle or --reask-baseline: the options of ragbench eval that ask the system, such
+    as '--pipeline rag.yaml'. By default those that the run keeps."""
     max_asked: Annotated[int | None, option(min=1, panel=ASKING, rare=True)] = None
     """With --settle: how often both systems may be asked. By default ten times per case."""
 
@@ -94,10 +97,10 @@ def command(asked: Asked, shown: Shown) -> None:
     \b
     Exit codes:
       0  passed, perhaps with a warning: a loss that chance can explain
-      1  failed: a limit is broken, a loss larger than tolerated is shown, or next to nothing is left
+      1  failed: a limit is broken, a larger loss than tolerated is shown, or next to nothing is left
       2  cannot run: bad usage, no such run, a demand that cannot be judged
-      3  cannot tell: the runs do not compare, too few cases are measured, or, with --strict, too few
-         to decide
+      3  cannot tell: the runs do not compare, too few cases are measured or, with --strict, too
+         few to decide
 
     \b
     Examples:
@@ -122,8 +125,9 @@ def command(asked: Asked, shown: Shown) -> None:
 
     if shown.annotations is not None:
         one_of(shown.annotations, ["github"], "--annotations")
-    if not asked.settle and (asked.ask is not None or asked.max_asked is not None):
-        raise ConfigError("--ask and --max-asked belong to --settle")
+    asks = asked.settle or asked.reask_baseline
+    if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
+        raise ConfigError("--max-asked belongs to --settle, --ask to that or --reask-baseline")
     wanted = with_options(
         demanded(asked.config, baseline=asked.baseline, strict=asked.strict),
         minimum=asked.minimum or (),
@@ -134,12 +138,18 @@ def command(asked: Asked, shown: Shown) -> None:
         max_tokens=asked.max_tokens or (),
         must_pass=asked.must_pass or (),
     )
+    reask = None
+    if asked.reask_baseline:
+        from ragbench_cli.settle import reasked_baseline
+
+        reask = partial(reasked_baseline, asked.run, asked.ask)
     if asked.settle:
         from ragbench_cli.settle import settled_gate
 
-        verdict = settled_gate(asked.run, wanted, ask=asked.ask, max_asked=asked.max_asked)
+        most = asked.max_asked
+        verdict = settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
     else:
-        verdict = gate_run(asked.run, wanted)
+        verdict = gate_run(asked.run, wanted, reask=reask)
     if shown.junit is not None:
         with written_whole(shown.junit) as file:
             file.write(junit_report(verdict))

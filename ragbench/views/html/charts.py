@@ -14,17 +14,26 @@ _EDGE = 34
 
 
 def forest(
-    score: float, low: float | None, high: float | None, *, least: float, most: float
+    score: float,
+    low: float | None,
+    high: float | None,
+    *,
+    least: float,
+    most: float,
+    limit: float | None = None,
 ) -> Markup:
-    """A figure with its interval on an axis from ``least`` to ``most``."""
+    """A figure with its interval, and a limit, on an axis from ``least`` to ``most``."""
     inside, shown = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - 4), f"{score:.3f}"
     if least < 0 < most:
         inside += Markup('<path class="zero" d="M{} 0v18"/>').format(_scale(0, least, most))
+    if limit is not None:
+        inside += Markup('<path class="limit" d="M{} 1v16"/>').format(_scale(limit, least, most))
     if low is not None and high is not None:
         shown += f", {low:.3f} to {high:.3f}"
         ends = _scale(low, least, most), _scale(high, least, most)
         inside += Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>').format(*ends, *ends)
     inside += _DOT.format(_scale(score, least, most))
+    shown += "" if limit is None else f"; limit {limit:.3f}"
     return _ROW.format(Markup('role="img" aria-label="{}"').format(shown), inside)
 
 

@@ -59,7 +59,7 @@ def run(
     cases = [
         ScoredCase(
             id=f"q{row + 1}",
-            fingerprint="f",
+            fingerprint=f"f{row + 1}",
             scores={name: _cell(values[row]) for name, values in columns.items()},
             cluster=shared[row],
             language=spoken[row],

@@ -31,7 +31,8 @@ def only(comparison: Comparison, metric: str) -> Difference:
 
 def case(name: str, value: float | None, **facts: Any) -> ScoredCase:
     cell = Cell.skipped("no gold") if value is None else Cell.measured(value)
-    return replace(ScoredCase(id=name, fingerprint="f", scores={"recall@5": cell}), **facts)
+    plain = ScoredCase(id=name, fingerprint=f"f-{name}", scores={"recall@5": cell})
+    return replace(plain, **facts)
 
 
 def recall(*cases: ScoredCase) -> RunScores:

@@ -316,7 +316,8 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     assert verdict.headline == (
         "not shown, and not ruled out: m down 0.020 from 0.500 to 0.480 (95% interval -0.064 to "
         "0.024), more than the tolerated 0.010. Settle it: ragbench gate 'a run' --baseline main "
-        "--max-drop m=0.01 --settle (at most 2,000 questions to each of the two, about 20 min at the run's pace)"
+        "--max-drop m=0.01 --settle (at most 2,000 questions to each of the two, about 20 min at "
+        "the run's pace)"
     )
     strict = gate(now, before, replace(wanted, undecided=Undecided.INCONCLUSIVE))
     assert (strict.outcome.exit_code, strict.colour) == (3, "yellow")
@@ -574,20 +575,23 @@ def test_time_and_tokens_are_held_against_those_of_the_baseline(
 # --- what does not compare
 
 
-def judged_by(judge: str) -> RunScores:
-    return run({"m": [1]}, fingerprints={"dataset": "d1", "judge": judge})
+def judged_by(judge: str, models: str) -> RunScores:
+    return run({"m": [1]}, fingerprints={"dataset": "d1", "judge": judge}, judge=models)
 
 
 @pytest.mark.parametrize(
     ("now", "before", "what", "reason"),
     [
         (run({"m": [1]}), None, "baseline", "there is no baseline, so drops of m cannot be judged"),
-        (replace(run({"m": [1]}), cases=(replace(run({"m": [1]}).cases[0], id="other"),)),
-         run({"m": [1]}, fingerprints={"dataset": "d0"}), "dataset", ""),
+        (replace(run({"m": [1]}), cases=(replace(run({"m": [1]}).cases[0], fingerprint="other"),)),
+         run({"m": [1]}, fingerprints={"dataset": "d0"}), "dataset", "no case of run is in run"),
         (run({"m": [1]}, column("m", version=2)), run({"m": [1]}), "metrics",
          "m (version 2, there version 1)"),
         (run({"m": [1]}), run({"n": [1]}), "metrics", "m (version 1, there not measured)"),
-        (judged_by("a"), judged_by("b"), "judge", ""),
+        (judged_by("a" * 32, "gpt-4o"), judged_by("b" * 32, "gpt-4o-mini"), "judge",
+         "graded by gpt-4o (aaaaaaaa), the baseline by gpt-4o-mini (bbbbbbbb);"),
+        (judged_by("a" * 32, ""), run({"m": [1]}), "judge", "by a judge (aaaaaaaa), the baseline "
+         "by no judge;"),
         (run({"m": [1]}), run({"m": [1]}, matching="text"), "matching", ""),
     ],
 )  # fmt: skip
@@ -620,10 +624,67 @@ def test_cases_that_were_added_edited_or_dropped_are_named_and_the_others_compar
     assert all(part in verdict.notes[0] for part in ("1 edited (q2)", "1 new (q1)", "1 gone (q12)"))
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "renamed", "edited", "added", "gone"),
+    [
+        ("a1 b2 c3", "x1 y2 c3", "a>x b>y", "", "", ""),
+        # A row was inserted, and ids count rows.
+        ("a1 b2 c3", "a9 b1 c2 d3", "a>b b>c c>d", "", "a", ""),
+        # The first row was removed: its id is another case's now.
+        ("a1 b2 c3", "a2 b3", "b>a c>b", "", "", "a (before)"),
+        ("a1 b2", "b1 a2", "a>b b>a", "", "", ""),
+        # Two that are the same question keep their order.
+        ("a1 b1 c2", "x1 y1 c2", "a>x b>y", "", "", ""),
+        ("a1 b2 c3", "a1 b9 d4", "", "b", "d", "c"),
+    ],
+)
+def test_cases_are_recognised_under_other_ids(
+    before: str, now: str, renamed: str, edited: str, added: str, gone: str
+) -> None:
+    def of(cases: str) -> RunScores:
+        known = run({"m": [int(each[1]) / 10 for each in cases.split()]})
+        named = zip(known.cases, cases.split(), strict=True)
+        return replace(known, cases=tuple(replace(c, id=n[0], fingerprint=n[1]) for c, n in named))
+
+    verdict = gate(of(now), of(before), config({"min_common": 0}, m={"max_drop": 0}))
+    change = verdict.dataset
+    assert change is not None
+    assert " ".join(f"{old}>{new}" for old, new in change.renamed) == renamed
+    assert tuple(map(" ".join, (change.edited, change.added))) == (edited, added)
+    assert ", ".join(change.gone) == gone
+    assert change.common == check_of(verdict, "m").cases
+    # Each is compared with itself, whatever it is called.
+    assert check_of(verdict, "m").ground is Ground.UNCHANGED
+
+
+def test_the_dataset_s_changes_are_counted_by_tag_and_the_new_cases_scored() -> None:
+    def of(tags: str, scores: list[float]) -> RunScores:
+        known = run({"recall@5": scores}, languages=["de"] * len(scores))
+        labelled = zip(known.cases, tags, strict=True)
+        return replace(known, cases=tuple(replace(case, tags=(tag,)) for case, tag in labelled))
+
+    wanted = config(**{"recall@5": {"max_drop": 0.1}})
+    before, now = of("aaabbbcc", [1.0] * 8), of("aaabbbdddd", [1.0] * 8 + [0.0, 1.0])
+    kept = tuple(replace(case, fingerprint=f"new {case.id}") for case in now.cases[6:])
+    now = replace(now, cases=(*now.cases[:6], *kept))
+    verdict = gate(now, before, wanted)
+    change = verdict.dataset
+    assert change is not None
+    assert [(one.label, one.before, one.now) for one in change.labels] == [
+        ("language:de", 8, 10), ("tag:c", 2, 0), ("tag:d", 0, 4)]  # fmt: skip
+    (score,) = change.scores
+    assert (score.new, score.new_cases, score.common, score.common_cases) == (0.75, 4, 1.0, 6)
+    assert verdict.headline.endswith(
+        "; 2 of the baseline's 8 cases are gone or edited; no case has tag:c any more"
+    )
+    assert "Nothing is checked on tag:c: no case has it any more (2 before)." in verdict.notes
+    assert gate(before, before, wanted).dataset is None
+
+
 def test_too_few_cases_in_common_fail_the_gate() -> None:
     before = run({"m": [1] * 329}, fingerprints={"dataset": "d0"})
     now = run({"m": [1] * 2})
-    now = replace(now, cases=(now.cases[0], replace(now.cases[1], id="new")))
+    now = replace(now, cases=(now.cases[0], replace(now.cases[1], fingerprint="new")))
     verdict = gate(now, before, config(m={"max_drop": 0.1}))
     assert verdict.outcome is FAILED
     assert verdict.headline == (

@@ -18,7 +18,9 @@ from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
 from ragbench.gate.find_baseline import age_note
 from ragbench.gate.gate import gate
+from ragbench.gate.history import history_of
 from ragbench.gate.main_runs import baseline_of, with_run
+from ragbench.views.history import remarks
 from tests.unit.gate.builders import column, run
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
@@ -68,7 +70,7 @@ def test_the_scores_are_the_means_of_the_runs_in_the_file_too(
         assert [facts.date for facts in scores.made_of] == [each.date for each in runs]
     text = path.read_text("utf-8")
     for at, score in enumerate(written, 1):
-        assert f'"q{at}": {{"fingerprint":"f","scores":{{"m":{score}}}}}' in text
+        assert f'"q{at}": {{"fingerprint":"f{at}","scores":{{"m":{score}}}}}' in text
 
 
 @pytest.mark.parametrize(
@@ -161,6 +163,46 @@ def test_new_edited_and_missing_cases_have_the_scores_of_the_new_run_alone() -> 
     assert [case.coverage("m") for case in added.baseline.scores("b").cases] == [1.0, 1.0, 1.0]
     fewer = with_run(baseline_of([main_run([1, 0, 1])]), main_run([1], day=2))
     assert (fewer.dropped, fewer.baseline.scores("b").values("m")) == (2, {"q1": 1.0})
+
+
+EDITED = {"fingerprints": {**SYSTEM, "dataset": "d2"}}
+
+
+def test_the_history_goes_on_over_an_edit_of_the_dataset_by_the_cases_in_common(
+    tmp_path: Path,
+) -> None:
+    """1 1 0 0, then three of these cases and a new one: 1 0 0 0 is a third less on the three."""
+    first = baseline_of([main_run([1, 1, 0, 0])])
+    second = with_run(first, edited(main_run([1, 0, 0, 0], day=2, **EDITED), 3)).baseline
+    third = with_run(second, edited(main_run([0, 0, 0, 0], day=3, **EDITED), 3)).baseline
+    assert [dict(each.linked) for each in third.runs] == [{}, {"m": pytest.approx(-1 / 3)}, {}]
+    write_baseline(third, tmp_path / "b.json")
+    history = history_of(read_baseline(tmp_path / "b.json"))
+    assert (history.breaks, history.start) == ((), 0)
+    (metric,) = history.metrics
+    assert list(metric.figures) == pytest.approx([0.25 + 1 / 3, 0.25, 0.0])
+    assert "the dataset was edited at 2026-03-02: runs before" in next(remarks(history))
+
+
+def test_a_run_without_a_common_case_and_another_judge_still_break_the_history() -> None:
+    first = baseline_of([main_run([1, 1])])
+    other = with_run(first, edited(main_run([1, 0], day=2, **EDITED), 0, 1)).baseline
+    assert [one.reason for one in history_of(other).breaks] == ["other cases"]
+    judged = with_run(first, main_run([1, 0], day=2, fingerprints=JUDGED)).baseline
+    assert [one.reason for one in history_of(judged).breaks] == ["another judge"]
+
+
+def test_a_decline_shows_though_a_case_is_added_with_each_merge() -> None:
+    """The new questions are easy: the plain figures stay where they are."""
+    baseline = baseline_of([main_run([1.0] * 40)])
+    for day in range(2, 14):
+        size, lost = 40 + 4 * day, 2 * day
+        scores = [0.0] * lost + [1.0] * (size - lost)
+        now = main_run(scores, day=day, fingerprints={**SYSTEM, "dataset": f"d{day}"})
+        baseline = with_run(baseline, now).baseline
+    (metric,) = history_of(baseline).metrics
+    assert metric.way == "worse"
+    assert len(baseline.runs) == 13
 
 
 def test_a_run_is_counted_once_and_two_of_the_same_second_are_two() -> None:

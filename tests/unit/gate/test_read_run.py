@@ -19,12 +19,13 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Report
 from ragbench.core.run_scores import RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
-from ragbench.gate.baseline_file import baseline_bytes, baseline_from, write_baseline
+from ragbench.gate.baseline_file import baseline_bytes, baseline_from, read_baseline, write_baseline
 from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
-from ragbench.gate.main_runs import baseline_of
+from ragbench.gate.gate import gate
+from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.verbs.gate import gate_run
 from ragbench.views.write import write_reports
-from tests.unit.gate.builders import column, run_of
+from tests.unit.gate.builders import column, run, run_of
 
 cells = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(Cell.measured),
@@ -94,7 +95,9 @@ def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
         ("{", "is not JSON"),
         ("[]", "holds no JSON object"),
         ("{}", "neither a run nor a baseline file"),
-        ('{"ragbench_baseline": 3}', "its format is 3, this ragbench reads 2"),
+        ('{"ragbench_baseline": 4}', "its format is 4, this ragbench reads 3: install"),
+        ('{\n<<<<<<< HEAD\n"a": 1\n=======\n', "has a conflict of a merge in it. Take one side"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "pointer of Git LFS, not"),
         ('{"ragbench_baseline": 1}', "make it anew with ragbench baseline set RUN"),
         ('{"manifest": {}, "cases": []}', "whose report.json holds only what is shown"),
     ],
@@ -187,3 +190,20 @@ def test_a_report_says_nothing_to_a_gate(tmp_path: Path) -> None:
     config = GateConfig(baseline=str(tmp_path / "good"), metrics=metrics, max_error_rate=0.2)
     assert gate_run(tmp_path / "bad", config).outcome is GateOutcome.FAILED
     assert gate_run(tmp_path / "good", config).outcome is GateOutcome.PASSED
+
+
+def test_a_baseline_of_the_version_before_says_so_and_keeps_its_history(tmp_path: Path) -> None:
+    path, now = tmp_path / "old.json", run({"m": [1] * 3}, date="2026-03-02")
+    old = [replace(case, fingerprint=f"of {case.id} {case.fingerprint}") for case in now.cases]
+    before = replace(now, cases=tuple(old), date="2026-03-01")
+    write_baseline(baseline_of([before]), path)
+    path.write_bytes(
+        path.read_bytes().replace(b'"ragbench_baseline": 3', b'"ragbench_baseline": 2')
+    )
+    verdict = gate(now, read_run(path), GateConfig())
+    (refusal,) = verdict.refusals
+    assert "an earlier version of ragbench wrote it" in refusal.reason
+    assert "ragbench baseline add RUN" in refusal.remedy
+    added = with_run(read_baseline(path), now)
+    assert (len(added.baseline.runs), added.baseline.kept) == (2, 1)
+    assert b'"ragbench_baseline": 3' in baseline_bytes(added.baseline)

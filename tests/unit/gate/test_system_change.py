@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ def changes(before: RunScores, now: RunScores) -> tuple[str, ...]:
 
 
 def setting(name: str, value: str) -> OriginPart:
-    return OriginPart("setting", name, value, len(value), value)
+    digest = value if value == "state" else sha256(value.encode()).hexdigest()
+    return OriginPart("setting", name, digest, len(value), value)
 
 
 COUNTED = setting("settings.calls", "7")
@@ -48,7 +50,7 @@ STATE = OriginPart("setting", "settings.calls", "state")
          ["package openai: 1.2 -> 1.3"]),
         ([OriginPart("env", "MODEL", "m1")], [OriginPart("env", "MODEL", "m2")],
          ["environment variable MODEL changed"]),
-        ([PROMPT], [PROMPT._replace(digest="d2")], ["prompt.txt changed"]),
+        ([PROMPT], [PROMPT._replace(digest="d2")], ["prompt.txt changed (10 bytes)"]),
         ([PROMPT], [PROMPT._replace(digest="absent")], ["prompt.txt is not there any more"]),
         ([PROMPT], [PROMPT._replace(digest="changed meanwhile")],
          ["prompt.txt changed while it was in use"]),
@@ -70,9 +72,31 @@ STATE = OriginPart("setting", "settings.calls", "state")
         ([CODE, STATE], [CODE, STATE], []),
         # A source is named by its file, where that is known to have changed.
         ([CODE, setting("sources.rag:R", "a")],
-         [CODE._replace(digest="c2"), setting("sources.rag:R", "b")], ["rag.py changed"]),
-        ([CODE, setting("sources.rag:R", "a")], [CODE, setting("sources.rag:R", "b")],
-         ["sources.rag:R: a -> b"]),
+         [CODE._replace(digest="c2", size=120), setting("sources.rag:R", "b")],
+         ["rag.py changed (100 -> 120 bytes)"]),
+        ([CODE, setting("sources.rag:R", '"a"')], [CODE, setting("sources.rag:R", '"b"')],
+         ["sources.rag:R changed (3 bytes)"]),
+        # Texts are not quoted, one word is where it names a class or a model.
+        ([setting("settings.prompt", '"The password is hunter2"')],
+         [setting("settings.prompt", '"Be kind"')], ["settings.prompt changed (25 -> 9 bytes)"]),
+        ([setting("settings.model", '"small"')], [setting("settings.model", '"large"')],
+         ['settings.model: "small" -> "large"']),
+        ([setting("settings.model", '"/home/me/a"')], [setting("settings.model", '"/home/me/b"')],
+         ["settings.model changed (12 bytes)"]),
+        ([], [setting("settings.prompt", '"Be kind"')], ["settings.prompt: nothing -> 9 bytes"]),
+        # What a mapping holds is one setting: its keys may be ids of chunks.
+        ([setting("settings.texts.d1", '"one"'), setting("settings.texts.d2", '"two"')],
+         [setting("settings.texts.d1", '"one"'), setting("settings.texts.d3", '"three"')],
+         ["settings.texts changed (10 -> 12 bytes)"]),
+        ([setting("settings.texts.d1", "state")], [setting("settings.texts.d1", "1")],
+         []),
+        ([setting("settings.search.class", '"rag:Search"'), setting("settings.search.top_k", "5")],
+         [setting("settings.search.class", '"rag:Search"'), setting("settings.search.top_k", "3")],
+         ["settings.search.top_k: 5 -> 3"]),
+        # Of a path outside of the project its last part is named.
+        ([PROMPT._replace(name="/home/me/own/prompt.txt")],
+         [PROMPT._replace(name="/home/me/own/prompt.txt", digest="d2")],
+         ["prompt.txt#cdf2f505 changed (10 bytes)"]),
     ],
 )  # fmt: skip
 def test_what_differs_is_named(
@@ -124,12 +148,23 @@ def test_runs_that_do_not_say_are_neither_alike_nor_different() -> None:
 
 
 def test_a_baseline_file_knows_what_its_newest_run_came_from(tmp_path: Path) -> None:
-    lines = PROMPT._replace(detail="lines AAAA")
-    write_baseline(baseline_of([system(lines, TOP_K)]), tmp_path / "b.json")
+    parts = [PROMPT._replace(name="/home/me/own/prompt.txt", detail="stamp AAAA"), TOP_K,
+             OriginPart("package", "openai", "p1", 1795624206, "version 1.2"),
+             setting("settings.prompt", '"The password is hunter2"'),
+             setting("settings.texts.d17", '"A lost badge"'), setting("settings.texts.d18", '""'),
+             OriginPart("unseen", "/home/me/big", "open", 0, "/home/me/big has more")]  # fmt: skip
+    write_baseline(baseline_of([system(*parts)]), tmp_path / "b.json")
+    written = (tmp_path / "b.json").read_text("utf-8")
+    for hidden in ("AAAA", "/home", "17956", "hunter2", "badge", "d17"):
+        assert hidden not in written
     kept = read_baseline(tmp_path / "b.json").scores("b.json")
-    assert system_change(kept, system(lines, TOP_K)).is_ruled_out
-    assert changes(kept, system(PROMPT._replace(digest="d2"), TOP_K)) == ("prompt.txt changed",)
-    assert "AAAA" not in (tmp_path / "b.json").read_text("utf-8")
+    same = system_change(kept, system(*parts))
+    short = sha256(b"/home/me/big").hexdigest()[:8]
+    assert (same.is_none, same.unseen) == (True, (f"big#{short} has more",))
+    parts[2] = OriginPart("package", "openai", "p2", 1795624999, "version 1.3")
+    parts[4] = setting("settings.texts.d17", '"A found badge"')
+    assert changes(kept, system(*parts)) == (
+        "package openai: 1.2 -> 1.3", "settings.texts changed (16 -> 17 bytes)")  # fmt: skip
 
 
 def test_changes_of_retrieval_come_first_then_of_validation_then_of_generation() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.attribution import Cause, CauseCount
 from ragbench.core.gate_result import GateResult
+from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import ScoredCase
 from ragbench.gate.compare import cases_beside
@@ -29,6 +30,7 @@ from ragbench.views.gate import (
     junit_report,
     verdict_object,
 )
+from ragbench.views.html.document import document_page
 from tests.unit.gate.builders import column, run, run_of
 
 NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
@@ -105,13 +107,13 @@ def test_junit_has_a_test_case_per_check() -> None:
     verdict = failed_verdict()
     checks = Tree.fromstring(junit_report(verdict)).findall("testsuite/testcase")
     assert [(case.attrib["name"], case[0].tag) for case in checks] == [
-        ("m (loss up to 0.020)", "failure"),
-        ("n (loss up to 0.020)", "skipped"),
-        ("n (at least 0.500)", "system-out"),
-        ("measured: m (loss up to 5.0%)", "system-out"),
-        ("measured: n (loss up to 5.0%)", "system-out"),
-        ("error rate (at most 20.0%)", "system-out"),
-        ("cases in common (at least 50.0%)", "system-out"),
+        ("m (max_drop)", "failure"),
+        ("n (max_drop)", "skipped"),
+        ("n (min)", "system-out"),
+        ("measured: m (max_drop)", "system-out"),
+        ("measured: n (max_drop)", "system-out"),
+        ("error rate (max)", "system-out"),
+        ("cases in common (min)", "system-out"),
     ]
 
 
@@ -235,6 +237,20 @@ def test_markdown_is_one_line_without_markup_or_mentions(text: str) -> None:
     assert not re.search(r"(?<!\w)@\w|#\d", line)
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("ask @me about #7", "ask @<!-- -->me about #<!-- -->7"),
+        ("GH-12 and gh-3, not ugh-3", "GH-<!-- -->12 and gh-<!-- -->3, not ugh-3"),
+        ("see www.evil.example", "see www<!-- -->.evil.example"),
+        ("to me.too@mail.example or http://x", "to me.too@<!-- -->mail.example or http\\://x"),
+        ("recall@5 down 0.1, wwww.", "recall@5 down 0.1, wwww."),
+    ],
+)
+def test_nothing_links_by_itself(text: str, written: str) -> None:
+    assert markdown_text(text) == written
+
+
 # --- annotations
 
 
@@ -256,3 +272,29 @@ def test_an_annotation_decodes_to_its_text(text: str) -> None:
         decoded = re.sub("%(25|0D|0A|3A|2C)", lambda found: chr(int(found[1], 16)), encoded)
         assert decoded == readable
     assert not set(":,") & set(annotation_property(text))
+
+
+def test_the_page_draws_each_check_with_its_interval_and_its_limit() -> None:
+    lower = column("brier", direction=Direction.LOWER)
+    now, before = (
+        run({"m": m, "brier": b}, lower)
+        for m, b in (([0.0] * 10, [0.5] * 10), ([1.0] * 10, [0.5] * 10))
+    )
+    limits = {"m": MetricGate(limits=FigureLimits(minimum=0.5, max_drop=0.02)),
+              "brier": MetricGate(limits=FigureLimits(max_drop=0.1))}  # fmt: skip
+    document = gate_document(gate(now, before, GateConfig(metrics=limits)))
+    page = "".join(document_page(document).body)
+    drawn = re.findall(r'aria-label="(-?[\d.]+.*?; limit .*?)"', page)
+    assert drawn[:3] == [
+        "0.000, 0.000 to 0.308; limit 0.500",
+        "-1.000, -1.000 to -0.383; limit -0.020",
+        "0.000, -0.308 to 0.308; limit 0.100",
+    ]
+    # What is drawn, and stands in columns, is not told again.
+    (told,) = [
+        row
+        for row in markdown(document).splitlines()
+        if row.startswith("| m | failed | 0.000 | -1.000")
+    ]
+    assert "interval" not in told
+    assert "down" not in told
