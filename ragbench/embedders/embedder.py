@@ -110,6 +110,7 @@ NO_EMBEDDER = "none"
 EMBEDDERS = Registry(
     kind="embedders",
     builtin={
+        "english": "ragbench.embedders.local:EnglishEmbedder",
         "multilingual": "ragbench.embedders.local:MultilingualEmbedder",
         "onnx": "ragbench.embedders.local:OnnxEmbedder",
         "openai": "ragbench.embedders.openai:from_name",
@@ -134,9 +135,10 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
 
     Args:
         name: a registered name, and behind a colon the model where it takes one:
-            ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``, ``"fastembed:MODEL"``,
-            ``"sentence-transformers:MODEL"``, ``"hashing:256"``, ``"none"``; or ``file.py:thing``
-            for an object with `Embedder`'s methods, or one of LangChain or LlamaIndex.
+            ``"english"``, ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``,
+            ``"fastembed:MODEL"``, ``"sentence-transformers:MODEL"``, ``"hashing:256"``,
+            ``"none"``; or ``file.py:thing`` for an object with `Embedder`'s methods, or one of
+            LangChain or LlamaIndex.
         **settings: of that embedder, such as ``query_prefix="query: "``.
 
     Raises:

@@ -321,4 +321,6 @@ class Indexing:
     embedder: Embedder | None = None
     embedder_name: str = ""
     """What opens the embedder again."""
+    names_embedder: bool = True
+    """False leaves it to the collection, or the language of the documents."""
     embedder_settings: Mapping[str, Any] | None = None

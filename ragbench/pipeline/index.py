@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -26,7 +26,7 @@ from ragbench.stores.record import encode
 from ragbench.stores.registry import open_database
 from ragbench.stores.words import WordsForm, check_words
 from ragbench.stores.writers import being_written, sole_writer
-from ragbench.text.language import guess_language
+from ragbench.text.language import guess_language, recognised_language
 from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
 
@@ -51,6 +51,28 @@ class IndexProgress(Protocol):
         ...
 
 
+ENGLISH_EMBEDDER = "english"
+
+
+def default_embedder(
+    database: Database, collection: str, read: Callable[[], Iterable[Document]]
+) -> tuple[str, Mapping[str, Any]]:
+    """The embedder, with its settings, where none is named.
+
+    It is the one that the collection was built with; of a new one it depends on the language of the
+    documents: words of English have static vectors, which are better there and cost a hundredth.
+    """
+    if collection in database.collections():
+        with closing(database.open(collection)) as store:
+            info = store.info()
+        made = IndexIdentity.from_json(info.identity, collection=info.name)
+        return made.embedder_name, made.embedder_settings
+    texts = [one.text for one in islice(read(), _SAMPLED) if one.text.strip()]
+    english = sum(recognised_language(text[:1000]) == "en" for text in texts)
+    is_english = bool(texts) and english >= 0.9 * len(texts)
+    return ENGLISH_EMBEDDER if is_english else DEFAULT_EMBEDDER, {}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexResult:
     """What an indexing did."""
@@ -72,6 +94,8 @@ class IndexResult:
     """Whether an earlier indexing of this collection had not come to its end."""
     store: str
     """The address of the store, without a password."""
+    embedder: str
+    """What made the vectors."""
     skipped: tuple[str, ...] = ()
     """Files of a folder that are not read, for what they hold is not known."""
 
@@ -81,7 +105,7 @@ def index(
     store: str,
     collection: str,
     *,
-    embedder: str = DEFAULT_EMBEDDER,
+    embedder: str | None = None,
     embedder_settings: Mapping[str, Any] | None = None,
     chunker: str | Chunker = "auto",
     format: str | None = None,
@@ -107,6 +131,7 @@ def index(
         store: address of the store, such as ``"memory:FOLDER"``; see `ragbench.stores.registry`.
         collection: its name; made where there is none.
         embedder: name of what makes the vectors; see `ragbench.embedders.embedder.open_embedder`.
+            When not given, that of the collection, or one by the language of the documents.
         embedder_settings: its settings; they are stored, so no credentials.
         chunker: a chunker, or the name of one.
         format: name of the corpus's format; recognised when not given.
@@ -131,20 +156,25 @@ def index(
     """
     cutting = make_chunker(chunker) if isinstance(chunker, str) else chunker
     with ExitStack() as stack:
-        opened = open_embedder(embedder, **(embedder_settings or {}))
-        stack.callback(opened.close)
         database = open_database(store)
         stack.callback(database.close)
+        if isinstance(source, str | Path):
+            read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
+        else:
+            once = isinstance(source, Sequence) or (words is None and embedder is not None)
+            read = partial(iter, source if once else list(source))
+        if embedder is None:
+            known = default_embedder(database, collection, read)
+            embedder, embedder_settings = (
+                (DEFAULT_EMBEDDER, embedder_settings) if embedder_settings else known
+            )
+        opened = open_embedder(embedder, **(embedder_settings or {}))
+        stack.callback(opened.close)
         pool = None
         if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
             make = partial(_passages, embedder, embedder_settings)
             where = stack.enter_context(opened_engine(engine, workers=workers))
             pool = stack.enter_context(WorkerPool(make, where, batch=1))
-        if isinstance(source, str | Path):
-            read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
-        else:
-            given = source if words is None or isinstance(source, Sequence) else list(source)
-            read = partial(iter, given)
         form = None
         if isinstance(source, str | Path) or words is not None:
             # A file is read twice: once to find every problem and to count, before anything is
@@ -232,6 +262,7 @@ def index_documents(
         removed=removed,
         continued=writing.continued,
         store=database.address,
+        embedder=embedder_name,
     )
 
 

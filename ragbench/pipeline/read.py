@@ -338,6 +338,7 @@ def _indexing(reading: PipelineFile) -> Indexing:
         chunker=part("chunker", lambda: _chunker(reading, settings.chunker)),
         embedder=part("embedder", lambda: _embedder(reading, name, own)),
         embedder_name=name,
+        names_embedder="embedder" in given or name == NO_EMBEDDER,
         embedder_settings=own,
     )
 

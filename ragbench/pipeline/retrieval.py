@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import filters_to_json, parse_filters
 from ragbench.core.filters import And, Equals, Filter, matches
-from ragbench.embedders.embedder import Embedder, readable_text
+from ragbench.embedders.embedder import Embedder, open_embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.pipeline.documents import Documents, Indexing, make_chunker
 from ragbench.pipeline.gold import Gold, SearchVariant
-from ragbench.pipeline.index import index_documents, words_of
+from ragbench.pipeline.index import default_embedder, index_documents, words_of
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.search_engine import Collection, check_index
 from ragbench.pipeline.sparse_index import SparseStrategy, StoredWordsStrategy, sparse_cache_folder
@@ -95,13 +95,15 @@ class StoreRetrieval(RetrievalStage):
         """
         if indexing.settings.map is not None:
             return self._opened_foreign(indexing)
-        embedder = indexing.embedder
-        if embedder is None:
-            raise ConfigError(f"{self.strategy} retrieval needs an embedder")
         with ExitStack() as stack:
-            stack.callback(embedder.close)
             database = open_database(indexing.settings.store)
             stack.callback(database.close)
+            if not indexing.names_embedder:
+                indexing = _with_default(database, documents, indexing)
+            embedder = indexing.embedder
+            if embedder is None:
+                raise ConfigError(f"{self.strategy} retrieval needs an embedder")
+            stack.callback(embedder.close)
             opened = Collection(
                 store=database.open(_indexed(database, documents, indexing, embedder)),
                 settings=self.engine_settings(),
@@ -253,13 +255,30 @@ class HybridRetrieval(DenseRetrieval):
     """How many chunks of each ranking are fused."""
 
 
+def _fills(documents: Documents, indexing: Indexing) -> bool:
+    """Whether the collection is brought to the state of the documents."""
+    return documents.source is not None or indexing.settings.store == "memory:"
+
+
+def _collection(indexing: Indexing) -> str:
+    corpus = indexing.settings.corpus
+    return indexing.settings.collection or ("corpus" if corpus is None else Path(corpus).stem)
+
+
+def _with_default(database: Database, documents: Documents, indexing: Indexing) -> Indexing:
+    """The same with the embedder of the collection, or that of the documents' language."""
+    read = documents.read if _fills(documents, indexing) else tuple
+    name, settings = default_embedder(database, _collection(indexing), read)
+    opened = open_embedder(name, **settings)
+    return replace(indexing, embedder=opened, embedder_name=name, embedder_settings=settings)
+
+
 def _indexed(
     database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
 ) -> str:
     """The collection's name; its chunks are those of the corpus."""
-    corpus = indexing.settings.corpus
-    collection = indexing.settings.collection or ("corpus" if corpus is None else Path(corpus).stem)
-    if documents.source is not None or indexing.settings.store == "memory:":
+    collection = _collection(indexing)
+    if _fills(documents, indexing):
         read, chunker = documents.read(), indexing.chunker or make_chunker()
         index_documents(
             read,

@@ -89,7 +89,6 @@ def command(asked: Asked, json: JsonOption = False) -> None:
       ragbench index --list --store memory:reports/index
       ragbench index --check --store qdrant+http://localhost:6333 --collection faq
     """
-    from ragbench.embedders.embedder import DEFAULT_EMBEDDER
     from ragbench.errors import ConfigError
     from ragbench.io.lines import encoding_of
     from ragbench.pipeline.documents import ChunkSize, make_chunker
@@ -117,7 +116,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             asked.corpus,
             asked.store,
             asked.stored.collection or _collection_name(asked.corpus),
-            embedder=asked.stored.embedder or DEFAULT_EMBEDDER,
+            embedder=asked.stored.embedder,
             embedder_settings=settings_of(asked.stored.embedder_setting, "--embedder-setting"),
             chunker=make_chunker(asked.chunker, size),
             format=asked.format,
@@ -129,6 +128,8 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             progress=progress,
             counted=counted,
         )
+    if asked.stored.embedder is None:
+        console.say(f"vectors by the embedder '{result.embedder}'; --embedder names another")
     if result.skipped:
         console.say(_skipped(result.skipped))
     if json:
