@@ -7,7 +7,7 @@ import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -157,13 +157,14 @@ class LoopThread:
         if loop is not None and thread is not None:
             # In its own thread: what a task closes may belong there.
             ended = asyncio.run_coroutine_threadsafe(_end_tasks(), loop)
-            with suppress(TimeoutError):
+            try:
                 ended.result(_LAST_SECONDS)
+            except TimeoutError:
+                return  # it ends with the process
             loop.call_soon_threadsafe(loop.stop)
-            thread.join(_LAST_SECONDS)
-            if not thread.is_alive():  # else it ends with the process
-                loop.run_until_complete(loop.shutdown_asyncgens())
-                loop.close()
+            thread.join()
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
 
     def run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:
         """Runs a coroutine to its end, from another thread."""
@@ -207,7 +208,7 @@ class LoopThread:
             future.cancel()
 
 
-_LAST_SECONDS = 1.0
+_LAST_SECONDS = 0.5
 """That tasks have to end when they are cancelled; one may be in the middle of an import."""
 
 

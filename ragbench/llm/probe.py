@@ -71,6 +71,8 @@ async def _structured(client: LLMClient) -> None:
         try:
             await ask_capital(client, repeat=repeat)
         except (LLMReplyError, LLMRefusedError, LLMTruncatedError) as error:
+            if isinstance(error, LLMRefusedError) and repeat < _TRIES - 1:
+                continue  # a single one proves nothing
             what = "the language model answers, but not in the structure that is needed"
             raise _with_model(error, what) from error
         except LLMBudgetError:

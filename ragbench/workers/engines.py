@@ -110,16 +110,16 @@ def thread_engine(threads: int = 1) -> Engine:
     def start(make: Make) -> Worker:
         # The call is made once, and must bear several threads.
         call, executor = make(), ThreadPoolExecutor(threads)
-        return Worker(
-            call=lambda items: executor.submit(call, items), close=partial(_end, executor)
-        )
+        # What still runs is ended by whoever closes the models that it waits for.
+        close = partial(executor.shutdown, wait=False, cancel_futures=True)
+        return Worker(call=lambda items: executor.submit(call, items), close=close)
 
     if threads == 1:
         return Engine(start=start, capacity=1, batch=1, fewest=None)
     return Engine(start=start, capacity=2 * threads, batch=1)
 
 
-def _end(executor: ThreadPoolExecutor | ProcessPoolExecutor) -> None:
+def _end(executor: ProcessPoolExecutor) -> None:
     executor.shutdown(cancel_futures=True)
 
 
