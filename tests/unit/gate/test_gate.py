@@ -316,7 +316,8 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     assert verdict.headline == (
         "not shown, and not ruled out: m down 0.020 from 0.500 to 0.480 (95% interval -0.064 to "
         "0.024), more than the tolerated 0.010. Settle it: ragbench gate 'a run' --baseline main "
-        "--max-drop m=0.01 --settle (at most 2,000 questions to each of the two, about 20 min at the run's pace)"
+        "--max-drop m=0.01 --settle (at most 2,000 questions to each of the two, about 20 min at "
+        "the run's pace)"
     )
     strict = gate(now, before, replace(wanted, undecided=Undecided.INCONCLUSIVE))
     assert (strict.outcome.exit_code, strict.colour) == (3, "yellow")
@@ -568,6 +569,7 @@ def test_time_and_tokens_are_held_against_those_of_the_baseline(
     # Without a baseline, or times of it, nobody can tell.
     silent = gate(now, replace(before, latencies=()), wanted)
     assert check_of(silent, "generate rise").ground is Ground.NOT_STORED
+    assert silent.checks[0].subject == "generate rise" or silent.outcome is FAILED
     assert gate(now, None, wanted).outcome is not PASSED
 
 
