@@ -22,6 +22,8 @@ _LEFT = 0.05
 LEAST = 3
 """So many documents, or cases without one, a noisy system loses by chance in 4% at most, if
 nothing is left. A run with no more of them never passes when nothing is left of a metric."""
+_DOCUMENTS = 8
+"""With more clusters than that, many metrics need more to be lost: a test can show it, too."""
 _OF_SLICE = (5, 0.8)
 """The same of a slice, of which there are many; and the least share of it that was had."""
 _ALONE = 0.2
@@ -234,7 +236,7 @@ def _too_much(question: DropQuestion, drop: Drop, is_small: bool, enough: float)
     if question.slice is not None:
         is_red = is_all and had >= _OF_SLICE[0] and drop.before >= _OF_SLICE[1]
         return Ground.ALL_LOST if is_red else None
-    if losing >= LEAST:
+    if losing >= (LEAST if drop.clusters <= _DOCUMENTS else LEAST - 1.0 + enough / _FEW):
         return Ground.ALL_LOST
     if is_half and had >= enough:
         return Ground.HALVED
