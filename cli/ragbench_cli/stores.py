@@ -260,7 +260,7 @@ class StoredIn:
     collection: str | None = None
     """Name of the collection."""
     embedder: Annotated[str | None, option(complete=_embedders)] = None
-    """What makes the vectors: multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL,
+    """What makes the vectors: english, multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL,
     fastembed:MODEL, sentence-transformers:MODEL, or file.py:thing, such as an embedding object of
     LangChain or LlamaIndex."""
     embedder_setting: Annotated[list[str] | None, option("NAME=VALUE")] = None

@@ -297,8 +297,10 @@ class IndexingSettings:
     chunker: str | Mapping[str, Any] | None = None
     """How documents are cut: a name, or ``name`` with ``tokens``, ``overlap``, ``counter``."""
     embedder: str | Mapping[str, Any] | None = "multilingual"
-    """What makes vectors: a name, or ``name`` with the embedder's settings. For sparse retrieval
-    from a store in memory nothing does unless one is named; from another store where it is null."""
+    """What makes vectors: a name, or ``name`` with the embedder's settings. When it is left out,
+    that of the collection; of a new one ``english`` where the documents are in English. For sparse
+    retrieval from a store in memory nothing does unless one is named; from another store where it
+    is null."""
     store: str = "memory:"
     """Address of the store; in memory by default, and gone with the process."""
     collection: str | None = None

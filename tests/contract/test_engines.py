@@ -275,7 +275,7 @@ def test_a_cluster_that_has_ended_ends_the_run(
 
 def test_a_cluster_may_wait_for_a_node_of_its_autoscaler(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([100.0, 100.0, 699.0, 800.0, 800.0, 1401.0])
-    monkeypatch.setattr(engines.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
     idle, busy = [(True, 0.0)], [(True, 0.0), (True, 8.0), (False, 8.0)]
     check = engines._ClusterCheck(Cluster(idle, idle, busy, idle, idle))
     for _ in range(4):
