@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -212,31 +212,22 @@ class Codec(NamedTuple):
         return self.read(texts, body) if self.has_texts else self.read(body)
 
 
-def encode_retrieval(result: RetrievalResult[Any]) -> bytes:
-    return _encode(result, ("context_ids", "scores", "context_metadata", "metadata"))
-
-
-def decode_retrieval(contexts: list[str], body: bytes) -> RetrievalResult[Any]:
-    """The result that `encode_retrieval` wrote, with its texts put back."""
-    return RetrievalResult(contexts, **orjson.loads(body))
-
-
-def encode_generation(result: GenerationResult[Any]) -> bytes:
-    names = ("response", "multi_responses", "confidence", "abstained", "metadata")
-    return _encode(result, names)
-
-
-def decode_generation(body: bytes) -> GenerationResult[Any]:
-    return GenerationResult(**orjson.loads(body))
-
-
-_RETRIEVAL = Codec(encode_retrieval, decode_retrieval, has_texts=True)
+_OF_RETRIEVAL = ("context_ids", "scores", "context_metadata", "metadata")
+_OF_GENERATION = ("response", "multi_responses", "confidence", "abstained", "metadata")
+_RETRIEVAL = Codec(
+    partial(_encode, names=_OF_RETRIEVAL),
+    lambda texts, body: RetrievalResult(texts, **orjson.loads(body)),
+    has_texts=True,
+)
 CODECS = {
     "retrieve": _RETRIEVAL,
     "post_retrieve": _RETRIEVAL,
     "locate": Codec(_encode_gold, _decode_gold),
     "validate": Codec(encode_verdict, decode_verdict),
-    "generate": Codec(encode_generation, decode_generation),
+    "generate": Codec(
+        partial(_encode, names=_OF_GENERATION),
+        lambda body: GenerationResult(**orjson.loads(body)),
+    ),
 }
 """By stage: the only place where outcomes become bytes and bytes outcomes."""
 

@@ -256,7 +256,9 @@ class AnswerBeside(NamedTuple):
 
     def agrees(self) -> bool:
         """Whether the reference is nothing but amounts and dates, and the answer has them all."""
-        return self.right.is_typed and self.right.is_named_by(self.said)
+        right = self.right
+        has_any = bool(right.amounts or right.dates)  # most have none, and need no longer look
+        return has_any and right.is_typed and right.is_named_by(self.said)
 
     def _other_date(self) -> bool:
         if self.right.dates and self.said.dates:

@@ -149,8 +149,9 @@ class MatchingTally:
             for name in plain:
                 if loosely(name) in wanted and name not in judged:
                     self._count_nearly((name,), wanted)
-            return self._counted(own, own)
-        for rank, (id, metadata) in enumerate(zip_longest(ids, result.context_metadata or ()), 1):
+            other = own
+        chunks = () if plain else zip_longest(ids, result.context_metadata or ())
+        for rank, (id, metadata) in enumerate(chunks, 1):
             documents = documents_of(id, metadata or {})
             names = documents if id is None else (*documents, id)
             self.named += bool(names)
@@ -165,9 +166,6 @@ class MatchingTally:
                 self.of_documents += found[1] is MatchedBy.DOCUMENT
             elif id not in judged:
                 self._count_nearly(names, wanted)
-        return self._counted(own, other)
-
-    def _counted(self, own: list[int], other: list[int]) -> tuple[list[int], list[int]]:
         self.by_id += len(own)
         self.by_document += len(other)
         if len(self._names) > 2 * _REMEMBERED:

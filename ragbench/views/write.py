@@ -63,22 +63,21 @@ class CaseFiles(ExitStack):
         return self._add
 
     def _add(self, row: CaseRow) -> None:
-        has_verdicts = "validate" in row.stages
-        if not self.count:
-            self.head(has_verdicts=has_verdicts)
         self.count += 1
         self.page.case(row)
-        verdict = _verdict_fields(row) if has_verdicts else ()
+        verdict = _verdict_fields(row) if "validate" in row.stages else ()
         self._rows.writerow([*_fields(row, self._columns), *verdict])
         if any(row.judgements):
             self.judgements.writelines(_judgements(row, self._names))
 
-    def head(self, *, has_verdicts: bool) -> None:
-        verdict = _VERDICT_COLUMNS if has_verdicts else ()
-        self._rows.writerow([*_COLUMNS, *(name for name, _ in self._columns), *verdict])
-
-    def copy(self, table: BinaryIO, judgements: BinaryIO | None) -> None:
+    def copy(self, report: Report, table: BinaryIO, judgements: BinaryIO | None) -> None:
+        """Copies the rows below their head, and what models said."""
         self._text.flush()
+        verdict = () if report.validation is None else _VERDICT_COLUMNS
+        head = io.StringIO(newline="")
+        names = (name for name, _ in self._columns)
+        csv.writer(head, lineterminator="\r\n").writerow([*_COLUMNS, *names, *verdict])
+        table.write(head.getvalue().encode("utf-8", "backslashreplace"))
         for spooled, file in ((self.table, table), (self.judgements, judgements)):
             if file is not None:
                 spooled.seek(0)
@@ -104,12 +103,10 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
             add = cases.begin(report.metrics)
             for row in report.rows():
                 add(row)
-            if not cases.count:
-                cases.head(has_verdicts=report.validation is not None)
         page = cases.page
         page.report = report
         files = [stack.enter_context(written_whole(folder / name)) for name in names]
-        cases.copy(files[1], files[4] if len(files) > 4 else None)
+        cases.copy(report, files[1], files[4] if len(files) > 4 else None)
         files[0].write(report_json(report))
         files[2].write(markdown(run_document(report), level=1).encode())
         files[3].write(timings_json(report))

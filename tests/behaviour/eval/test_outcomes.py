@@ -16,6 +16,7 @@ from ragbench import (
     Case,
     Document,
     Entry,
+    EvalSettings,
     GenerationResult,
     Known,
     Matching,
@@ -25,11 +26,15 @@ from ragbench import (
     Report,
     RetrievalResult,
     Status,
+    as_rag,
     report_of,
 )
 from ragbench.core.matched import Match, MatchedBy
 from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.stages.stage import Progress
+from ragbench.validators.validator import build_validator
+from ragbench.verbs.evaluate import evaluate_entries
+from ragbench.views.write import CaseFiles, write_reports
 from tests.behaviour.rags import (
     AsyncRAG,
     NotingRAG,
@@ -386,3 +391,24 @@ def test_cutoffs_behind_the_end_of_every_list_are_named(tmp_path: Path) -> None:
         "No case has more than 1 retrieved chunk: recall@5, precision@3 look no further; "
         "precision@3 still divides by its cutoff."
     ) in notes
+
+
+def test_files_of_collected_cases_are_those_of_cases_that_are_read_again(tmp_path: Path) -> None:
+    """Also where all were counted again, since no retrieved id is one of the gold's."""
+    cases = [
+        Case(id=f"={n}", query=f"q{n}", reference="a", reference_context_ids=("x",)) for n in "ab"
+    ]
+    with CaseFiles() as files:
+        report = evaluate_entries(
+            cases,
+            as_rag(lambda query: {"contexts": ["a b"], "context_ids": ["y"], "response": query}),
+            out=tmp_path,
+            metrics="recall@5, exact_match",
+            validator=build_validator("lexical"),
+            settings=EvalSettings(),
+            collect=files.begin,
+        )
+        collected = [path.read_bytes() for path in write_reports(report, tmp_path, files)]
+    assert not report.is_comparable
+    assert collected == [path.read_bytes() for path in write_reports(report, tmp_path)]
+    assert collected[1].count(b"\r\n") == 3

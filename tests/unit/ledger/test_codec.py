@@ -24,17 +24,9 @@ from ragbench.core.validation import (
     Verdict,
     WarningKind,
 )
-from ragbench.ledger.codec import (
-    decode_case,
-    decode_generation,
-    decode_retrieval,
-    decode_verdict,
-    encode_case,
-    encode_generation,
-    encode_retrieval,
-    encode_verdict,
-)
+from ragbench.ledger.codec import CODECS, decode_case, decode_verdict, encode_case, encode_verdict
 
+RETRIEVAL, GENERATION = CODECS["retrieve"], CODECS["generate"]
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -118,12 +110,12 @@ def test_a_case_comes_back_as_it_was(case: Case) -> None:
 
 @given(retrievals())
 def test_a_retrieval_comes_back_as_it_was(result: RetrievalResult[Any]) -> None:
-    assert decode_retrieval(list(result.contexts), encode_retrieval(result)) == result
+    assert RETRIEVAL.read(list(result.contexts), RETRIEVAL.encode(result)) == result
 
 
 @given(generations)
 def test_a_generation_comes_back_as_it_was(result: GenerationResult[Any]) -> None:
-    assert decode_generation(encode_generation(result)) == result
+    assert GENERATION.read(GENERATION.encode(result)) == result
 
 
 @settings(max_examples=30)
@@ -200,26 +192,26 @@ class Unknown:
 )
 def test_metadata_that_json_does_not_know_costs_no_answer(value: object, stored: object) -> None:
     result = GenerationResult[Any]("Paris", metadata={"value": value})
-    back = decode_generation(encode_generation(result))
+    back = GENERATION.read(GENERATION.encode(result))
     assert (back.response, back.metadata) == ("Paris", {"value": stored})
 
 
 def test_metadata_that_holds_itself_costs_no_answer() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    back = decode_generation(encode_generation(GenerationResult("Paris", metadata=circle)))
+    back = GENERATION.read(GENERATION.encode(GenerationResult("Paris", metadata=circle)))
     assert back.response == "Paris"
 
 
 def test_numbers_of_any_type_come_back_as_floats() -> None:
     scores: list[Any] = [np.float32(0.5), Decimal("0.25"), 1]
     result = RetrievalResult(["a", "b", "c"], scores=scores)
-    back = decode_retrieval(["a", "b", "c"], encode_retrieval(result))
+    back = RETRIEVAL.read(["a", "b", "c"], RETRIEVAL.encode(result))
     assert back.scores == [0.5, 0.25, 1]
     assert back.scores is not None
     assert {type(score) for score in back.scores} == {float, int}
     confident = GenerationResult("a", confidence=np.float32(0.5))  # type: ignore[arg-type]  # numpy's
-    assert decode_generation(encode_generation(confident)).confidence == 0.5
+    assert GENERATION.read(GENERATION.encode(confident)).confidence == 0.5
 
 
 @pytest.mark.parametrize(
@@ -232,4 +224,4 @@ def test_numbers_of_any_type_come_back_as_floats() -> None:
 )
 def test_half_a_character_in_an_answer_is_an_error(result: GenerationResult[Any]) -> None:
     with pytest.raises(ValueError, match="not valid Unicode: half of a surrogate pair"):
-        encode_generation(result)
+        GENERATION.encode(result)
