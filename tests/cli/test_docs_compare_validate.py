@@ -43,7 +43,7 @@ def files(workplace: Path) -> None:
     mill = {"query": "When was the mill built?", "reference": "1910", "reference_contexts": [text]}
     Path("my-cases.jsonl").write_text(json.dumps(mill), encoding="utf-8")
     Path("topics.txt").write_text(f"q1\t{record['query']}\n", encoding="utf-8")
-    other = {**json.loads(label), "query": "Who won the cup?", "answer_present": False}
+    other = {**json.loads(label), "answer_present": False}  # the validator is too sure
     lines = [label.strip() if number % 2 else json.dumps(other) for number in range(24)]
     Path("labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
