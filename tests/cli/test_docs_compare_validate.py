@@ -77,7 +77,7 @@ def test_the_examples_of_validators_print_what_they_show(code: str, shown: str) 
 
 
 def test_every_form_and_kind_is_on_the_page() -> None:
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
     assert list(FORMS) == list(form_names())
     for kind in WarningKind:
         assert f"`{kind.value}`" in PAGE
