@@ -43,7 +43,7 @@ def files(workplace: Path) -> None:
     mill = {"query": "When was the mill built?", "reference": "1910", "reference_contexts": [text]}
     Path("my-cases.jsonl").write_text(json.dumps(mill), encoding="utf-8")
     Path("topics.txt").write_text(f"q1\t{record['query']}\n", encoding="utf-8")
-    other = {**json.loads(label), "query": "Who won the cup?", "answer_present": False}
+    other = {**json.loads(label), "answer_present": False}  # the validator is too sure
     lines = [label.strip() if number % 2 else json.dumps(other) for number in range(24)]
     Path("labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
@@ -77,7 +77,7 @@ def test_the_examples_of_validators_print_what_they_show(code: str, shown: str) 
 
 
 def test_every_form_and_kind_is_on_the_page() -> None:
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
     assert list(FORMS) == list(form_names())
     for kind in WarningKind:
         assert f"`{kind.value}`" in PAGE
