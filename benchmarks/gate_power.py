@@ -123,6 +123,17 @@ def red(rng: Generator, pairs: int) -> Iterator[list[str]]:
                     found.append(one.outcome is not GateOutcome.PASSED)
                 cells.append(percent(found))
             yield [name, str(tags), *cells]
+    for name, a, b, _ in (SHAPES[0], SHAPES[2], SHAPES[4]):
+        cells = []
+        for cases in (20, 50, 200, 1000):
+            found = []
+            for _ in range(pairs if cases < 1000 else pairs // 4):
+                columns = [by_chance(rng, cases, rng.beta(a, b, cases)) for _ in range(8)]
+                stacked = [np.hstack([one[side] for one in columns]) for side in (0, 1)]
+                one = judged((stacked[0], stacked[1]), rng, tolerance=0.02, tags=0)
+                found.append(one.outcome is not GateOutcome.PASSED)
+            cells.append(percent(found))
+        yield [f"{name}, 8 metrics, independent", "0", *cells]
 
 
 def few(rng: Generator, pairs: int) -> Iterator[list[str]]:

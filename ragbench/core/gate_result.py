@@ -151,6 +151,26 @@ class Settled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MainTrend:
+    """A line through the runs of main."""
+
+    start: float
+    """Where it began; in the metric's own direction, like ``end`` and ``levels``."""
+    end: float
+    runs: int
+    since: str | None
+    """When the first of them was made, ISO 8601."""
+    commit: str | None
+    """Its commit."""
+    p_value: float
+    """Of "it did not fall by more than tolerated", at any number of looks."""
+    is_back: bool
+    """Whether the judged run is where main began, less what is tolerated."""
+    levels: tuple[float, ...]
+    """Mean of each run, on the cases of the newest one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseChange:
     """A case that lost on a gated metric, is declined now, or failed now and did not before."""
 
@@ -202,6 +222,8 @@ class GateCheck:
     """Metrics that are the same number as the subject, on every case of both runs."""
     applies: int = 0
     """Cases that a floor's metric applies to, measured or not; 0 for other checks."""
+    trend: MainTrend | None = None
+    """Of a drift."""
     lost: tuple[CaseChange, ...] = ()
     """Cases that must pass and do not, though they passed in the baseline, or are new."""
     failed_before: int = 0

@@ -23,11 +23,47 @@ class MainRun:
     """How chunks were compared with the relevant ones; None where the file does not say."""
     repeats: int = 1
     """How often each case was asked."""
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Mean wall time of each stage per case; without those of cases that shared a call."""
+    aside: bool = False
+    """Whether it was shown to be lower than the runs before, so that none is compared with it."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
     """Figure of each metric that was measured, by name."""
     linked: Mapping[str, float] = field(default_factory=dict[str, float])
     """Where the cases are not those of the run before: by how much each metric differs from it on
     the cases that both have unchanged."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricDrift:
+    """What all runs of main so far say of one metric: how they moved, and what bets on a fall won.
+
+    See `ragbench.stats.drift`.
+    """
+
+    metric: str
+    identity: str
+    """Name and version of its formula: another formula begins anew."""
+    since: str | None
+    """When the first of the runs was made."""
+    commit: str | None
+    """Its commit."""
+    steps: tuple[float, ...] = ()
+    """Mean change of the cases from each run to the next; a negative one is a loss."""
+    looks: int = 0
+    evidence: float = 0.0
+    """What the bets have won together; its inverse is a p-value."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drift:
+    """The runs of main as a test of all of them needs them."""
+
+    runs: int
+    """Number of the newest run, from 0."""
+    metrics: tuple[MetricDrift, ...]
+    cases: Mapping[str, Mapping[str, tuple[float, float, float, float]]]
+    """By case and metric: number of its first run, sum, weighted sum and last of the scores."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

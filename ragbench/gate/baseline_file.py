@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any, cast
 
-from ragbench.core.history import MainRun
+from ragbench.core.history import Drift, MainRun
 from ragbench.core.metric import Direction
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
-from ragbench.core.report import StageCount
+from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
@@ -69,6 +70,8 @@ class Baseline:
     """How many of the newest runs the scores of the cases are from."""
     cases: tuple[ScoredCase, ...]
     """By id; with what the kept runs gave each time as repeats, where they asked more than once."""
+    drift: Drift | None = None
+    """Main over all its merges; None in files of earlier versions."""
     origins: tuple[Origin, ...] | None = None
     """What the outcomes of the newest run came from; None where nobody said."""
     judge: str = ""
@@ -78,11 +81,11 @@ class Baseline:
 
     @property
     def kept_runs(self) -> tuple[MainRun, ...]:
-        return self.runs[-self.kept :]
+        return tuple(run for run in self.runs if not run.aside)[-self.kept :]
 
     def scores(self, source: str) -> RunScores:
         """The mean of the kept runs, as a gate compares with it."""
-        newest = self.runs[-1]
+        newest = self.kept_runs[-1]
         return RunScores(
             source=source,
             dataset=self.dataset,
@@ -102,7 +105,16 @@ class Baseline:
             origins=self.origins,
             judge=self.judge,
             is_old=self.is_old,
+            drift=self.drift,
+            latencies=tuple(self._latencies()),
         )
+
+    def _latencies(self) -> Iterator[Latency]:
+        """Of each stage the median of the kept runs, which one slow machine does not move."""
+        for stage in self.kept_runs[-1].seconds:
+            known = [run.seconds[stage] for run in self.kept_runs if stage in run.seconds]
+            mean, count = median(known), len(self.cases)
+            yield Latency(stage=stage, count=count, mean=mean, p50=None, p95=None, longest=None)
 
 
 _NOT_MERGED = {
@@ -175,6 +187,13 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     lines.append(_block("runs", "[]", (_json(_run(run)) for run in baseline.runs)))
     lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in baseline.stages)))
     lines.append(_block("metrics", "[]", (_json(_metric(column)) for column in columns)))
+    if (drift := baseline.drift) is not None:
+        lines.append(_block("drift", "[]", (_json(asdict(one)) for one in drift.metrics)))
+        known = (
+            f"{_json(id_)}: {_json(_short_sums(one))}" for id_, one in sorted(drift.cases.items())
+        )
+        lines.append(_block("sums", "{}", known))
+        lines.append(f'  "followed": {drift.runs}')
     cases = sorted(baseline.cases, key=lambda case: case.id)
     entries = (f"{_json(case.id)}: {_json(_case(case, names))}" for case in cases)
     lines.append(_block("cases", "{}", entries))
@@ -192,7 +211,7 @@ def baseline_from(content: Json) -> Baseline:
     kept = content["kept"]
     if not 1 <= kept <= len(runs):
         raise ValueError(f"it keeps {kept} of {len(runs)} runs")
-    asked = sum(run.repeats for run in runs[-kept:])
+    asked = sum(run.repeats for run in [run for run in runs if not run.aside][-kept:])
     names = [column.name for column in metrics]
     return Baseline(
         is_old=content[_MARK] == _OLD_FORMAT,
@@ -206,6 +225,7 @@ def baseline_from(content: Json) -> Baseline:
         runs=runs,
         kept=kept,
         cases=tuple(_read_case(id_, case, names, asked) for id_, case in content["cases"].items()),
+        drift=_drift(content) if "drift" in content else None,
         origins=tuple(map(Origin.from_json, content["origins"])) if "origins" in content else None,
     )
 
@@ -218,7 +238,16 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
 
 def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
-    defaults: Json = {"dirty": False, "judge": None, "linked": {}, "matching": None, "repeats": 1}
+    known["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
+    defaults: dict[str, Any] = {
+        "dirty": False,
+        "judge": None,
+        "linked": {},
+        "matching": None,
+        "repeats": 1,
+        "aside": False,
+        "seconds": {},
+    }
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
 
 
@@ -258,6 +287,16 @@ def _entry(cell: Cell | None) -> float | str | None:
     return _number(cell.value) if cell.value is not None else cell.status.value
 
 
+def _drift(content: Json) -> Drift:
+    import msgspec
+
+    known = {"runs": content["followed"], "metrics": content["drift"], "cases": content["sums"]}
+    try:
+        return msgspec.convert(known, Drift)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"what it keeps of main's drift: {error}") from error
+
+
 def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> ScoredCase:
     scores: Mapping[str, Any] = case["scores"]
     bare = ScoredCase(
@@ -289,6 +328,10 @@ def _cells(written: object, asked: int) -> Iterator[Cell | None]:
 
 def _short(facts: dict[str, Any]) -> dict[str, Any]:
     return {key: _number(one) if isinstance(one, float) else one for key, one in facts.items()}
+
+
+def _short_sums(sums: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    return {name: list(map(_number, one)) for name, one in sorted(sums.items())}
 
 
 def _number(value: float) -> float:

@@ -14,12 +14,16 @@ from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import named_columns
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
-from ragbench.gate.words import worded
+from ragbench.gate.config import RISE, FigureLimits, GateConfig, MetricGate
+from ragbench.gate.words import figure, worded
 from ragbench.stats.mean import mean_interval
 
 _CONFIDENCE = 0.95
 """Of the interval of a figure."""
+_TOKENS = "total_tokens"
+_NO_RISE = "time or tokens that the baseline stores, too"
+_SLOWER, _DEARER, _NOTICED = 1.5, 1.2, 0.01
+"""From how many times as much a note says so; and seconds that somebody notices."""
 _HALF = 0.5
 """With less of the cases that a metric applies to, a figure that holds says nothing."""
 
@@ -179,29 +183,69 @@ def _limit_check(
     return worded(check, least=least)
 
 
-def budget_checks(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
+def budget_checks(
+    run: RunScores, baseline: RunScores | None, config: GateConfig
+) -> Iterator[GateCheck]:
     by_stage = {latency.stage: latency for latency in run.latencies}
+    rises = {what: now / before - 1.0 for what, now, before, _ in _spent(run, baseline)}
     for budget in config.latency:
         subject, observed, count, missing = f"{budget.stage} {budget.figure}", None, 0, "times"
-        latency = by_stage.get(budget.stage)
+        latency, unit = by_stage.get(budget.stage), "s"
         if latency is not None:
             total = latency.mean * latency.count
-            observed = total if budget.figure == "total" else getattr(latency, budget.figure)
+            observed = total if budget.figure == "total" else getattr(latency, budget.figure, None)
             count = latency.count
             if latency.sharing > 1:
                 missing = f"times of single cases (up to {latency.sharing} shared a call)"
-        yield _budget_check(subject, observed, budget.seconds, count, "s", missing)
-    tokens = [value for value in run.values("total_tokens").values() if value is not None]
+        if budget.figure == RISE:
+            observed, unit, missing = rises.get(budget.stage), "share", _NO_RISE
+        yield _budget_check(subject, observed, budget.seconds, count, unit, missing)
+    tokens = [value for value in run.values(_TOKENS).values() if value is not None]
     for what, missing, limits, spent, count, unit in (
         ("cost of judging", "cost of judging", config.max_cost, run.judge_cost, len(run.cases),
          run.currency or ""),
-        ("tokens", "tokens (metric total_tokens)", config.max_tokens,
+        ("tokens", f"tokens (metric {_TOKENS})", config.max_tokens,
          math.fsum(tokens) if tokens else None, len(tokens), "tokens"),
     ):  # fmt: skip
         for extent, limit in limits.items():
+            if extent == RISE:
+                rise = rises.get("tokens")
+                yield _budget_check("tokens rise", rise, limit, count, "share", _NO_RISE)
+                continue
             subject = f"{what} ({'in all' if extent == 'all' else 'per case'})"
             share = spent if spent is None or extent == "all" else spent / max(count, 1)
             yield _budget_check(subject, share, limit, count, unit, missing)
+
+
+def _spent(run: RunScores, baseline: RunScores | None) -> Iterator[tuple[str, float, float, float]]:
+    """By stage, and of tokens: what a case took now and before; and from which rise on it shows.
+
+    Times are those of any machine that ran them; tokens are of the cases that both runs have.
+    """
+    if baseline is None:
+        return
+    earlier = {one.stage: one.mean for one in baseline.latencies if one.sharing == 1}
+    for one in run.latencies:
+        if one.sharing == 1 and earlier.get(one.stage):
+            yield one.stage, one.mean, earlier[one.stage], _SLOWER
+    before = baseline.values(_TOKENS)
+    both = [
+        (now, old)
+        for id_, now in run.values(_TOKENS).items()
+        if now is not None and (old := before.get(id_)) is not None
+    ]
+    if both and (total := math.fsum(old for _, old in both)):
+        yield "tokens", math.fsum(now for now, _ in both) / len(both), total / len(both), _DEARER
+
+
+def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
+    """What a case takes more than in the baseline, whether or not there is a budget for it."""
+    for what, now, before, least in _spent(run, baseline):
+        unit = "tokens" if what == "tokens" else "s"
+        if now > before * least and (unit != "s" or now - before > _NOTICED):
+            name = "Tokens" if what == "tokens" else f"Time of {what}"
+            ends = f"{figure(now, unit)}, before {figure(before, unit)}"
+            yield f"{name} per case: {ends} (+{now / before - 1.0:.0%})."
 
 
 def _budget_check(

@@ -19,11 +19,14 @@ from ragbench.io.yaml_file import SettingsFile, read_yaml
 AUTO = "auto"
 """The baseline's name that stands for the best earlier run."""
 
-FIGURES = ("mean", "p50", "p95", "longest", "total")
+RISE = "rise"
+"""The budget that is a share by which this run may lie above the baseline."""
+FIGURES = ("mean", "p50", "p95", "longest", "total", RISE)
 """Figures of a stage's wall times."""
 
 EXTENTS = ("case", "all")
 """What a budget of cost or tokens is for: the mean of a case, or the whole run."""
+TOKEN_EXTENTS = (*EXTENTS, RISE)
 
 
 class Undecided(StrEnum):
@@ -74,6 +77,7 @@ class LatencyBudget:
     figure: str
     """One of `FIGURES`."""
     seconds: float
+    """Of a rise, a share of the baseline's mean."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +101,7 @@ class GateConfig:
     max_cost: Mapping[str, float] = field(default_factory=dict[str, float])
     """Largest cost of the judge's answers, by `EXTENTS`, in the currency of its price."""
     max_tokens: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Largest number of tokens that the RAG reports (metric ``total_tokens``), by `EXTENTS`."""
+    """Most tokens that the RAG reports (metric ``total_tokens``), by `TOKEN_EXTENTS`."""
     max_unmeasured: float = 0.05
     """Largest tolerated drop of the share of cases that a metric is measured on."""
     must_pass: tuple[str, ...] = ()
@@ -211,7 +215,7 @@ def _gate(file: _GateFile, place: Place) -> GateConfig:
                 for figure, seconds in _budget_values(file, stage, FIGURES).items()
             ),
             max_cost=_budget_values(file, (*place, "max_cost"), EXTENTS),
-            max_tokens=_budget_values(file, (*place, "max_tokens"), EXTENTS),
+            max_tokens=_budget_values(file, (*place, "max_tokens"), TOKEN_EXTENTS),
         ),
         **{key: value for key, value in known.items() if value is not None},
     )
@@ -297,6 +301,7 @@ def with_options(
         latency[stage, figure] = LatencyBudget(stage=stage, figure=figure, seconds=number)
     expected, form = "case=NUMBER or all=NUMBER, above 0", "|".join(EXTENTS)
     cost = _numbers(problems, "--max-cost", max_cost, expected, form)
+    expected, form = f"{expected}, or rise=SHARE", "|".join(TOKEN_EXTENTS)
     tokens = _numbers(problems, "--max-tokens", max_tokens, expected, form)
     if problems:
         raise DataError(problems)

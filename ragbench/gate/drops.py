@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,11 +20,10 @@ _FEW = 10
 _LEFT = 0.05
 """Up to this share of what there was, nothing is left."""
 LEAST = 3
-"""Observations of what there was, all of which a noisy system loses by chance in 4% at most."""
+"""So many documents, or cases without one, a noisy system loses by chance in 4% at most, if
+nothing is left. A run with no more of them never passes when nothing is left of a metric."""
 _OF_SLICE = (5, 0.8)
 """The same of a slice, of which there are many; and the least share of it that was had."""
-FEW_CLUSTERS = 8
-"""Up to so many clusters in the whole run, losing all of a metric never passes."""
 _ALONE = 0.2
 """Share of the level that slices have, apart from the metrics; benchmarks/gate_power.py."""
 
@@ -179,17 +179,21 @@ def _judged(
     ]
     decided = decide_family(asked, alpha=alpha, alpha_not_worse=config.alpha)
     decisions = dict(zip(order, decided, strict=True))
+    enough = _FEW * (1.0 + math.log2(len(questions)))  # each row is one more chance of a false one
     return [
-        _check(one, decisions[at], config.min_cases, is_small) for at, one in enumerate(questions)
+        _check(one, decisions[at], config.min_cases, (is_small, enough))
+        for at, one in enumerate(questions)
     ]
 
 
-def _check(question: DropQuestion, decision: Decision, least: int, is_small: bool) -> GateCheck:
+def _check(
+    question: DropQuestion, decision: Decision, least: int, floors: tuple[bool, float]
+) -> GateCheck:
     count = len(question.sample.case_ids)
     drop = None if count == 0 else _drop(question, decision)
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
-        ground = _too_much(question, drop, is_small) or ground
+        ground = _too_much(question, drop, *floors) or ground
     passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
     if question.kind is CheckKind.COVERAGE:
         passes = True  # that fewer cases are measured is no question where it is not shown
@@ -213,20 +217,26 @@ def _check(question: DropQuestion, decision: Decision, least: int, is_small: boo
     return worded(check, least=least)
 
 
-def _too_much(question: DropQuestion, drop: Drop, is_small: bool) -> Ground | None:
-    """Whether more was lost than needs a test; the floors hold the level of noisy systems."""
+def _too_much(question: DropQuestion, drop: Drop, is_small: bool, enough: float) -> Ground | None:
+    """Whether more was lost than needs a test; the floors hold the level of noisy systems.
+
+    Args:
+        is_small: whether the run has so few documents that losing all never passes.
+        enough: observations of what there was, from which on losing half of them is no chance.
+    """
     left, is_half = drop.after, drop.after < _HALF * drop.before
     if question.kind is CheckKind.COVERAGE:
         return Ground.HALVED if is_half and drop.before * drop.cases >= _FEW else None
     if not question.counts_from_zero or drop.rises or drop.loss <= drop.tolerance:
         return None
     had, is_all = drop.before * drop.clusters, left <= _LEFT * drop.before
+    losing = sum(total < 0.0 for total in question.sample.totals().sums) if is_all else 0
     if question.slice is not None:
         is_red = is_all and had >= _OF_SLICE[0] and drop.before >= _OF_SLICE[1]
         return Ground.ALL_LOST if is_red else None
-    if is_all and had >= LEAST:
+    if losing >= LEAST:
         return Ground.ALL_LOST
-    if is_half and had >= _FEW:
+    if is_half and had >= enough:
         return Ground.HALVED
     return Ground.ALL_OF_FEW_LOST if is_all and is_small else None
 

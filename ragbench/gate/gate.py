@@ -27,13 +27,14 @@ from ragbench.gate.checks import (
     budget_checks,
     common_check,
     coverage_check,
+    dearer_notes,
     demands_of,
     floor_checks,
 )
 from ragbench.gate.comparable import Comparability, compare_inputs, dataset_text
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
+from ragbench.gate.drift import drift_checks
 from ragbench.gate.drops import (
-    FEW_CLUSTERS,
     LEAST,
     Clusters,
     DropQuestion,
@@ -185,8 +186,8 @@ def gate(
         *_floors(run, demands, config),
         *_drops(compared, demands, config),
         coverage_check(run, demands, config),
-        *must_pass_check(run, baseline, config.must_pass),
-        *budget_checks(run, config),
+        *must_pass_check(run, baseline if compared.run else None, config.must_pass),
+        *budget_checks(run, baseline, config),
     ]
     if baseline is not None and compared.run is not None:
         checks.append(common_check(len(compared.run.cases), baseline, config))
@@ -198,7 +199,7 @@ def gate(
     mine, other = compared.run, compared.baseline
     return GateResult(
         outcome=outcome,
-        headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline))
+        headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
         + ("" if outcome is GateOutcome.FAILED else dataset_text(compared.dataset)),
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
@@ -206,7 +207,13 @@ def gate(
         system=_system(run, baseline, compared),
         refusals=compared.refusals,
         dataset=compared.dataset,
-        notes=(*notes, *compared.notes, *_gold_note(run), *notes_on(checks, config)),
+        notes=(
+            *notes,
+            *compared.notes,
+            *_gold_note(run),
+            *dearer_notes(run, baseline),
+            *notes_on(checks, config),
+        ),
         lost_cases=() if mine is None or other is None else lost_cases(mine, other, comparable),
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
@@ -224,15 +231,18 @@ PER_CASE = 10
 """How often --settle asks about a case on average, where nobody says otherwise."""
 
 
-def _way_on(run: RunScores, baseline: RunScores | None) -> str | None:
+def _way_on(run: RunScores, baseline: RunScores | None, config: GateConfig) -> str | None:
     """The command that settles what is open, with its price; None where nobody can be asked."""
     if baseline is None or run.origins is None:
         return None
     most = PER_CASE * len(run.cases)
     seconds = 2.0 * most * sum(latency.mean for latency in run.latencies)
     time = f", about {max(1, round(seconds / 60)):,} min at the run's pace" if seconds else ""
-    command = f"ragbench gate {quote(run.source)} --baseline {quote(baseline.source)} --settle"
-    return f"{command} (at most {most:,} questions to each of the two{time})"
+    command = f"ragbench gate {quote(run.source)} --baseline {quote(baseline.source)}"
+    for name, demand in config.metrics.items():
+        if (limit := demand.limits.max_drop) is not None:
+            command += f" --max-drop {quote(f'{name}={limit:g}')}"
+    return f"{command} --settle (at most {most:,} questions to each of the two{time})"
 
 
 def _compared(
@@ -272,7 +282,7 @@ def _floors(
 def _drops(
     compared: Comparability, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Iterator[GateCheck]:
-    """Three families: the metrics, their slices, and how much is measured."""
+    """Three families: the metrics, their slices, and how much is measured; and main's drift."""
     run, baseline = compared.run, compared.baseline
     if run is None or baseline is None:
         return
@@ -280,10 +290,11 @@ def _drops(
     able = [demand for demand in demands if demand.column.name in compared.metrics]
     asked = one_row_each(_questions(able, run, baseline, clusters))
     observed = len({case.cluster or case.id for case in run.cases})
-    yield from drop_checks(list(asked), config, is_small=observed <= FEW_CLUSTERS)
+    yield from drop_checks(list(asked), config, is_small=observed <= LEAST)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
     coverage = coverage_questions(run, baseline, clusters, config.max_unmeasured)
     yield from drop_checks(list(coverage), config)
+    yield from drift_checks(run, baseline, config)
 
 
 def _questions(

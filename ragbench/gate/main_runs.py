@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
+from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Repeats
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, kept_case
 from ragbench.gate.comparable import scale_of
+from ragbench.gate.drift import followed
 from ragbench.gate.drops import paired
 from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
@@ -34,6 +36,8 @@ class MainChange:
     after: float
     p_value: float
     """Corrected for all metrics and both directions."""
+    is_loss: bool = False
+    """Whether it went to the metric's worse side."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,8 +50,10 @@ class Added:
     other: str = ""
     """What differs so that scores do not compare; empty where they do."""
     changes: tuple[MainChange, ...] = ()
-    """What is shown to have changed. With any of these, or with something that does not compare,
+    """What is shown to have changed. Where it is for the better, or something does not compare,
     later runs are compared with this run alone."""
+    is_held: bool = False
+    """The run is shown to be lower: later runs are compared with those before it, as they were."""
     dropped: int = 0
     """Cases that the baseline had and the run has not: later runs are not compared on them."""
 
@@ -59,6 +65,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     if len(runs) > 1:
         check_one_system(runs)
     found = _alone(runs[0], ())
+    drift = followed(None, runs[0])
     for run in runs[1:]:
         _check_names(found, run)
         other = _incomparable(found, run) or _not_the_same(runs[0], run)
@@ -67,50 +74,90 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
         if _is_known(found, run):
             raise RunMismatchError(f"{run.source} is one of the other runs: give each run once")
         found = _joined(found, run, MOST_KEPT)
-    return found
+        drift = followed(drift, run, run.fingerprints_of_cases())
+    return replace(found, drift=drift)
 
 
-def with_run(baseline: Baseline, run: RunScores, *, keep: int = KEPT, alpha: float = 0.05) -> Added:
+def with_run(
+    baseline: Baseline,
+    run: RunScores,
+    *,
+    keep: int = KEPT,
+    accept: bool = False,
+    alpha: float = 0.05,
+) -> Added:
     """Adds a run of main, and drops the oldest one above ``keep``.
 
     The mean of several runs describes main only while they are of one system. So where the run is
-    shown to differ from those before, in any metric and either direction, it stands alone, and
-    later runs are compared with it. What chance can explain is averaged.
+    shown to be better than those before, in any metric and worse in none, it stands alone, and
+    later runs are compared with it. Where it is shown to be worse it is remembered, and the
+    baseline stays: nothing lowers its level but somebody who accepts it. What chance can explain is
+    averaged.
+
+    Args:
+        accept: later runs are compared with this run alone, whatever it lost.
     """
     if not 1 <= keep <= MOST_KEPT:
         raise ConfigError(f"keep is {keep}: give 1 to {MOST_KEPT}")
     _check_names(baseline, run)
+    if accept:
+        held = (run.date, run.commit)
+        others = [
+            one for one in baseline.runs if not (one.aside and (one.date, one.commit) == held)
+        ]
+        baseline = replace(baseline, runs=tuple(others))
     if _is_known(baseline, run):
         return Added(baseline=baseline, is_known=True)
-    known, _ = under_ids_of(run, baseline.scores("baseline"))
-    baseline = replace(baseline, cases=known.cases)
+    scores, _ = under_ids_of(run, baseline.scores("baseline"))
+    baseline = replace(baseline, cases=scores.cases, drift=scores.drift)
     dropped = len({case.id for case in baseline.cases} - {case.id for case in run.cases})
     other = _incomparable(baseline, run)
     changes = () if other else _changes(baseline, run, alpha)
-    if other or changes:
-        found = _alone(run, _without_old_formulas(baseline, run))
-    else:
-        found = _joined(baseline, run, keep)
-    newest = replace(found.runs[-1], linked=dict(_links(baseline, run)))
-    found = replace(found, runs=(*found.runs[:-1], newest))
-    return Added(baseline=found, other=other, changes=changes, dropped=dropped)
+    same = unchanged(run, baseline.scores("baseline"))
+    links = dict(_links(baseline, run, same))
+    if accept or other or changes:
+        if not accept and any(change.is_loss for change in changes):
+            aside = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
+            drift = followed(baseline.drift, run, same, is_aside=True)
+            lower = replace(baseline, runs=_remembered(aside, baseline.kept), drift=drift)
+            return Added(baseline=lower, changes=changes, is_held=True)
+        rose = {change.metric for change in changes}
+        known = None if accept or other else baseline.drift
+        alone = _linked(_alone(run, _without_old_formulas(baseline, run)), links)
+        alone = replace(alone, drift=followed(known, run, same, anew=rose))
+        return Added(baseline=alone, other=other, changes=changes, dropped=dropped)
+    joined = _linked(_joined(baseline, run, keep), links)
+    drift = followed(baseline.drift, run, same)
+    return Added(baseline=replace(joined, drift=drift), dropped=dropped)
 
 
-def _links(baseline: Baseline, run: RunScores) -> Iterator[tuple[str, float]]:
+def _linked(baseline: Baseline, links: Mapping[str, float]) -> Baseline:
+    *earlier, newest = baseline.runs
+    return replace(baseline, runs=(*earlier, replace(newest, linked=links)))
+
+
+def _links(baseline: Baseline, run: RunScores, same: set[str]) -> Iterator[tuple[str, float]]:
     """How far a run lies from the newest one on the cases of both; nothing where they are alike."""
-    newest, before = baseline.runs[-1], baseline.scores("baseline")
-    if newest.cases == run.fingerprints.get("dataset"):
+    before, asked = baseline.scores("baseline"), baseline.kept_runs[-1].repeats
+    if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
         return
-    there, same = before.by_case(before.cases), unchanged(run, before)
+    there = before.by_case(before.cases)
     for column in run.metrics:
         name, other = column.name, before.column(column.name)
         if column.no_mean or other is None or other.identity != column.identity:
             continue
-        asked = {id_: there[id_].asked(name).cells[-newest.repeats :] for id_ in same}
-        then = {id_: Repeats(cells=cells).mean.value for id_, cells in asked.items()}
+        cells = {id_: there[id_].asked(name).cells[-asked:] for id_ in same}
+        then = {id_: Repeats(cells=each).mean.value for id_, each in cells.items()}
         found = pair(then, run.on(same).values(name))
         if found.differences:
             yield name, math.fsum(found.differences) / len(found.differences)
+
+
+def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
+    """The newest, and those that the scores of the cases are from, however old."""
+    scored = [place for place, run in enumerate(runs) if not run.aside][-kept:]
+    most = len(runs) - REMEMBERED
+    return tuple(run for place, run in enumerate(runs) if place >= most or place in scored)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
@@ -167,6 +214,7 @@ def _main_run(run: RunScores) -> MainRun:
         judge=run.fingerprints.get("judge"),
         matching=scale_of(run.matching),
         repeats=max(asked, default=1),
+        seconds={one.stage: one.mean for one in run.latencies if one.sharing == 1},
         scores={c.name: c.score for c in run.metrics if c.has_cells and c.score is not None},
     )
 
@@ -250,22 +298,24 @@ def _changes(baseline: Baseline, run: RunScores, alpha: float) -> tuple[MainChan
     same = unchanged(run, before)
     before, now = before.on(same), run.on(same)
     clusters = now.clusters()
-    asked: list[tuple[str, RegressionQuestion]] = []
+    asked: list[tuple[str, bool, RegressionQuestion]] = []
     for column in run.metrics:
         other = before.column(column.name)
         if not column.no_mean and other is not None and other.identity == column.identity:
             for higher in (True, False):
                 sample = paired(column, now, before, clusters, higher_is_better=higher)
                 question = RegressionQuestion(sample=sample, largest_drop=column.scale)
-                asked.append((column.name, question))
-    decisions = decide_family([question for _, question in asked], alpha=alpha)
+                is_loss = column.direction is (Direction.HIGHER if higher else Direction.LOWER)
+                asked.append((column.name, is_loss, question))
+    decisions = decide_family([question for *_, question in asked], alpha=alpha)
     return tuple(
         MainChange(
             metric=name,
             before=question.sample.before or 0.0,
             after=question.sample.after or 0.0,
             p_value=decision.p_worse,
+            is_loss=is_loss,
         )
-        for (name, question), decision in zip(asked, decisions, strict=True)
+        for (name, is_loss, question), decision in zip(asked, decisions, strict=True)
         if decision.change is ChangeKind.WORSE
     )

@@ -15,6 +15,7 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     Ground,
+    MainTrend,
     Refusal,
 )
 
@@ -71,7 +72,8 @@ def headline(
 
 
 _HALVED = ("less than half is left, which needs no test", "fewer than half")
-_FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True), (CheckKind.DRIFT, False))
+_FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True))
+"""Kinds of what explains the rest, and whether they compare nothing."""
 UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
 
 
@@ -130,11 +132,16 @@ def _summary(check: GateCheck, least: int) -> str:
         return _moved(check, check.drop)
     if check.kind is CheckKind.MUST_PASS:
         return _must_pass(check)
+    if check.trend is not None:
+        return _drifted(check.trend)
     if check.kind is CheckKind.COVERAGE:
         return _covered(check, observed)
     side = {"min": ("at least", "below"), "max": ("at most", "above")}[check.bound]
     word = side[0] if check.holds else side[1]
-    return f"{figure(observed, check.unit)} is {word} {figure(check.limit, check.unit)}"
+    rests = ""
+    if ground is Ground.HARDLY_MEASURED:
+        rests = f", but on {check.cases:,} of the {check.applies:,} cases that it applies to"
+    return f"{figure(observed, check.unit)} is {word} {figure(check.limit, check.unit)}{rests}"
 
 
 def _must_pass(check: GateCheck) -> str:
@@ -153,8 +160,20 @@ def _now(change: CaseChange) -> str:
     return now if change.before is None else f"{figure(change.before)}, now {now}"
 
 
-def _resting(check: GateCheck) -> str:
-    return f"{check.cases:,} of the {check.applies:,} cases that it applies to"
+def _drifted(trend: MainTrend) -> str:
+    day = "" if trend.since is None else f" since {trend.since[:10]}"
+    ends = f"from {figure(trend.start)} to {figure(trend.end)}"
+    return f"main went {ends} over {trend.runs:,} runs{day}"
+
+
+def _drift(check: GateCheck, trend: MainTrend) -> str:
+    p_value, loss = _p(trend.p_value), f"a loss of more than the tolerated {figure(check.limit)}"
+    if check.ground is not Ground.SHOWN:
+        return f": {loss} is not shown ({p_value}, however often one looks)"
+    shown = f": {loss} is shown ({p_value}, however often one looks)"
+    if trend.is_back:
+        return f"{shown}, and this run is back at {figure(check.observed or 0.0)}"
+    return f"{shown}. Accept the lower level with: ragbench baseline add RUN --accept"
 
 
 def _covered(check: GateCheck, observed: float) -> str:
@@ -183,7 +202,9 @@ def _rest(check: GateCheck) -> str:
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
         return ""
     if ground is Ground.HARDLY_MEASURED:
-        return f", but on {_resting(check)}: more than half were declined or failed"
+        return ": more than half were declined or failed"
+    if check.trend is not None:
+        return _drift(check, check.trend)
     if drop is None:
         return _straddle(check)
     tolerated = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"

@@ -19,6 +19,7 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     GateResult,
+    MainTrend,
     Refusal,
 )
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
@@ -32,6 +33,7 @@ from ragbench.views.document import (
     number_text,
     range_text,
 )
+from ragbench.views.history import sparkline
 from ragbench.views.html import charts
 from ragbench.views.run_document import causes_section
 
@@ -40,6 +42,8 @@ _MOST = 9
 _CHECKS, _LOST, _CHANGED = 60, 20, 5
 """Rows, and cases of a kind, in Markdown: forges allow a comment 65,536 letters."""
 _LONGEST, _FEW = 160, 5
+_RUNS = 30
+"""Of how many runs of main there are bars."""
 _WORDS = {
     GateOutcome.PASSED: ("passed", "passes", "notice"),
     GateOutcome.FAILED: ("failed", "fails", "error"),
@@ -86,6 +90,11 @@ def gate_document(
                 most=_CHECKS,
             ),
             dataset_section(verdict.dataset),
+            Section(
+                title="Main over its merges",
+                columns=("metric", "from", "to", "runs", "since", "p", "course"),
+                rows=[_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)],
+            ),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
@@ -187,6 +196,13 @@ def _drawn(check: GateCheck) -> tuple[float | None, float | None, float | None]:
     drop, ends = check.drop, check.drop or check.interval
     figure = check.observed if drop is None else drop.difference
     return (figure, None, None) if ends is None else (figure, ends.low, ends.high)
+
+
+def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
+    ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
+    bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
+    since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
+    return subject.removeprefix("drift: "), *ends, since, p_value, bars
 
 
 def github_annotations(verdict: GateResult) -> str:

@@ -114,6 +114,8 @@ class AddAsked:
     """The baseline file; made where there is none."""
     keep: Annotated[int, option("K", min=1)] = 5
     """How many runs are averaged; the oldest is dropped."""
+    accept: bool = False
+    """Accept a level that is shown to be lower: later runs are compared with this run alone."""
 
 
 @app.command("add")
@@ -121,9 +123,10 @@ class AddAsked:
 def add(asked: AddAsked, json: JsonOption = False) -> None:
     """Add main's newest run to a baseline file, after a merge.
 
-    Later runs are compared with the mean of the last K runs. Where the new run is shown to differ
-    from those before, it stands alone: a mean of two different systems describes neither. Of up to
-    100 runs the means stay, for ragbench history.
+    Later runs are compared with the mean of the last K runs. Where the new run is shown to be
+    better than those before, it stands alone: a mean of two different systems describes neither.
+    Where it is shown to be worse, the baseline stays, until somebody accepts it with --accept. Of
+    up to 100 runs the means stay, for ragbench history.
 
     \b
     Examples:
@@ -136,7 +139,7 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
 
     out, scores = asked.out, read_run(asked.run)
     if out.exists():
-        added = with_run(read_baseline(out), scores, keep=asked.keep)
+        added = with_run(read_baseline(out), scores, keep=asked.keep, accept=asked.accept)
     else:
         added = Added(baseline=baseline_of([scores]))
     if not added.is_known:
@@ -241,6 +244,11 @@ def _added_text(added: Added) -> str:
             for change in added.changes[:3]
         )
         more = f"; and {len(added.changes) - 3} more" if len(added.changes) > 3 else ""
+        if added.is_held:
+            return (
+                f"Main is shown to have fallen: {shown}{more}. The baseline stays, so that later "
+                "runs fail where they are no better. Accept the lower level with --accept."
+            )
         return (
             f"Main is shown to have changed: {shown}{more}. Later runs are compared with this run "
             "alone."
@@ -252,6 +260,7 @@ def _outcome(added: Added) -> dict[str, Any]:
     return {
         "known": added.is_known,
         "other": added.other or None,
+        "held": added.is_held,
         "changes": [asdict(change) for change in added.changes],
         "dropped": added.dropped,
     }
@@ -266,7 +275,7 @@ def _warn(scores: RunScores) -> None:
 
 
 def _facts(baseline: Baseline) -> dict[str, Any]:
-    newest = baseline.runs[-1]
+    newest = baseline.kept_runs[-1]
     return {
         "dataset": baseline.dataset,
         "rag": baseline.rag,

@@ -18,6 +18,7 @@ from ragbench.core.run_scores import RunScores, clustered_by_gold
 from ragbench.errors import ConfigError
 from ragbench.gate.config import AUTO, LatencyBudget, SliceGate, Undecided
 from ragbench.gate.gate import gate
+from ragbench.gate.main_runs import baseline_of
 from tests.unit.gate.builders import column, run
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
@@ -249,8 +250,26 @@ def test_what_lost_more_than_half_needs_no_test(
     # What may be lost is for the user to say; nor is half of a scale from 1 to 5 half of anything.
     assert gate(now, before, config(m={"max_drop": 0.5})).outcome is PASSED
     marks = column("m", low=-1.0)
-    other = (replace(each, metrics=(marks,)) for each in (now, before))
-    assert check_of(gate(*other, config(m={"max_drop": 0.0})), "m").ground is not Ground.HALVED
+    other, earlier = (replace(each, metrics=(marks,)) for each in (now, before))
+    assert (
+        check_of(gate(other, earlier, config(m={"max_drop": 0.0})), "m").ground is not Ground.HALVED
+    )
+
+
+def test_documents_that_had_nothing_before_cannot_lose_it() -> None:
+    """Four documents, two of which had answers: chance takes both from a noisy system often."""
+    documents = [name for name in "abcd" for _ in range(5)]
+    now, before = run({"m": [0] * 20}), run({"m": [1] * 10 + [0] * 10})
+    verdict = gate(clustered(documents, now), before, config(m={"max_drop": 0.1}))
+    assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
+    assert "which 20 cases in 4 clusters can never show" in verdict.headline
+    documents[5:10] = "bbbcc"
+    assert gate(clustered(documents, now), before, config(m={"max_drop": 0.1})).outcome is FAILED
+
+
+def clustered(clusters: list[str], one: RunScores) -> RunScores:
+    named = zip(one.cases, clusters, strict=True)
+    return replace(one, cases=tuple(replace(case, cluster=name) for case, name in named))
 
 
 def test_a_slice_that_lost_everything_needs_no_test() -> None:
@@ -297,7 +316,7 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     assert verdict.headline == (
         "not shown, and not ruled out: m down 0.020 from 0.500 to 0.480 (95% interval -0.064 to "
         "0.024), more than the tolerated 0.010. Settle it: ragbench gate 'a run' --baseline main "
-        "--settle (at most 2,000 questions to each of the two, about 20 min at the run's pace)"
+        "--max-drop m=0.01 --settle (at most 2,000 questions to each of the two, about 20 min at the run's pace)"
     )
     strict = gate(now, before, replace(wanted, undecided=Undecided.INCONCLUSIVE))
     assert (strict.outcome.exit_code, strict.colour) == (3, "yellow")
@@ -516,6 +535,40 @@ def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
     assert {check.reason for check in silent.checks if check.kind is CheckKind.BUDGET} == {
         "the run stores no cost of judging", "the run stores no tokens (metric total_tokens)"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seconds", "tokens", "outcomes", "noted"),
+    [
+        (0.5, 100, (PASSED, PASSED), []),
+        (0.6, 119, (PASSED, PASSED), []),  # exactly tolerated; no note below half as much again
+        (0.8, 130, (FAILED, FAILED), ["Time of generate per case: 0.8 s, before 0.5 s (+60%).",
+                                      "Tokens per case: 130 tokens, before 100 tokens (+30%)."]),
+    ],
+)  # fmt: skip
+def test_time_and_tokens_are_held_against_those_of_the_baseline(
+    seconds: float, tokens: float, outcomes: tuple[GateOutcome, GateOutcome], noted: list[str]
+) -> None:
+    metric = column("total_tokens", low=0.0, high=None, direction=Direction.LOWER)
+    stage = StageCount(stage="generate", measured=3, abstained=0, skipped=0, failed=0)
+
+    def taking(mean: float, used: float) -> RunScores:
+        time = Latency(stage="generate", count=3, mean=mean, p50=mean, p95=mean, longest=mean)
+        scores = {"m": [1.0] * 3, "total_tokens": [used] * 3}
+        return run(scores, metric, latencies=(time,), stages=(stage,))
+
+    rise = LatencyBudget(stage="generate", figure="rise", seconds=0.2000001)
+    wanted = config({"latency": (rise,), "max_tokens": {"rise": 0.2}}, m={"max_drop": 0.1})
+    now, before = taking(seconds, tokens), taking(0.5, 100)
+    for baseline in (before, baseline_of([before]).scores("file")):
+        verdict = gate(now, baseline, wanted)
+        found = [check_of(verdict, name) for name in ("generate rise", "tokens rise")]
+        assert tuple(check.outcome for check in found) == outcomes
+        assert [note for note in verdict.notes if "per case" in note] == noted
+    # Without a baseline, or times of it, nobody can tell.
+    silent = gate(now, replace(before, latencies=()), wanted)
+    assert check_of(silent, "generate rise").ground is Ground.NOT_STORED
+    assert gate(now, None, wanted).outcome is not PASSED
 
 
 # --- what does not compare

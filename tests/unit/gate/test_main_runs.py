@@ -106,16 +106,36 @@ def test_the_oldest_run_is_dropped_and_its_mean_is_remembered() -> None:
     assert baseline.metrics[0].score == pytest.approx(sum(figures) / 3)
 
 
-def test_a_run_that_is_shown_to_differ_stands_alone() -> None:
+def test_a_run_that_is_shown_to_be_better_stands_alone_and_a_worse_one_only_if_accepted() -> None:
     baseline = baseline_of([noisy(0), noisy(1), noisy(2)])
-    for seed, chance in ((3, 0.1), (4, 0.98)):
-        added = with_run(baseline, noisy(seed, chance=chance))
-        (change,) = added.changes
-        assert change.metric == "m"
-        assert (change.after < change.before) is (chance < 0.6)
-        assert added.baseline.kept == 1
-        assert len(added.baseline.runs) == 4
+    for seed, chance, accept in ((3, 0.98, False), (4, 0.1, True)):
+        added = with_run(baseline, noisy(seed, chance=chance), accept=accept)
+        assert [change.is_loss for change in added.changes] == [accept]
+        assert (added.baseline.kept, len(added.baseline.runs), added.is_held) == (1, 4, False)
         assert added.baseline.scores("b").values("m") == noisy(seed, chance=chance).values("m")
+
+
+def test_a_run_that_is_shown_to_be_worse_never_lowers_the_baseline(tmp_path: Path) -> None:
+    path, worse = tmp_path / "base.json", noisy(3, chance=0.1)
+    baseline = baseline_of([noisy(0), noisy(1), noisy(2)])
+    added = with_run(baseline, worse)
+    (change,) = added.changes
+    assert (change.metric, change.is_loss, added.is_held) == ("m", True, True)
+    write_baseline(added.baseline, path)
+    held = read_baseline(path)
+    before, after = baseline.scores("b"), held.scores("b")
+    assert (after.values("m"), after.made_of) == (dict(before.values("m")), before.made_of)
+    assert [each.aside for each in held.runs] == [False] * 3 + [True]
+    # The next one is compared with the three, and joins them.
+    joined = with_run(held, noisy(5)).baseline
+    assert ([each.commit for each in joined.kept_runs], joined.kept) == (
+        ["c0", "c1", "c2", "c5"],
+        4,
+    )
+    assert with_run(held, worse).is_known
+    accepted = with_run(held, worse, accept=True).baseline
+    assert (len(accepted.runs), accepted.kept_runs[0].commit) == (4, "c3")
+    assert accepted.scores("b").values("m") == worse.values("m")
 
 
 JUDGED = {**SYSTEM, "judge": "other"}
@@ -360,3 +380,21 @@ def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> N
     before = baseline_of([main_run([1.0] * 10, day=day) for day in (1, 2)]).scores("b")
     check, drop = drop_check(main_run(["skipped"] * 10, day=3), before, CheckKind.COVERAGE)
     assert (drop.before, drop.after, check.ground) == (1.0, 0.0, Ground.SHOWN)
+
+
+def test_what_is_remembered_of_a_case_follows_it_to_its_new_id() -> None:
+    """A row was inserted where ids count rows: no case is taken for its neighbour."""
+
+    def rows(day: int, *scores: float, ids: int = 0) -> RunScores:
+        found = main_run(list(scores), day=day, fingerprints={**SYSTEM, "dataset": f"d{ids}"})
+        moved = (replace(case, id=f"q{at + ids}") for at, case in enumerate(found.cases, 1))
+        return replace(found, cases=tuple(moved))
+
+    first = with_run(baseline_of([rows(1, 1, 0, 1)]), rows(2, 1, 0, 1)).baseline
+    moved = with_run(first, rows(3, 1, 0, 1, ids=1)).baseline
+    assert first.drift is not None
+    assert moved.drift is not None
+    assert sorted(moved.drift.cases) == ["q2", "q3", "q4"]
+    assert moved.drift.metrics[0].steps == (0.0, 0.0)
+    assert moved.drift.cases["q3"]["m"][0] == first.drift.cases["q2"]["m"][0]
+    assert (moved.kept, moved.runs[-1].linked) == (3, {"m": 0.0})

@@ -1,0 +1,120 @@
+"""Does main fall, a little with each merge? A test that may be looked at after every one of them.
+
+Small losses that no single merge shows add up over many. Looked at after each merge, a p-value
+below 5 % would come sooner or later, whatever is true; a sum of bets whose stakes were set aside
+beforehand does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragbench.stats.clusters import cluster_codes
+
+LEAST = 6
+"""Runs before anything is bet: their steps show how runs move by themselves."""
+_AIM = 4.0
+"""How many standard errors the bet expects: the bound over the first fifty looks, about."""
+_MOST = 600.0
+"""Logarithm of the most that a bet wins, so that it stays a number."""
+_CARRIED = 3.0
+"""How much more a line over the runs varies where their noise carries over by half (AR(1))."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSums:
+    """The scores of one case over the runs of main, as far as a line through them needs them."""
+
+    first: int
+    """Number of the run that asked it first; each later one did, too."""
+    total: float
+    weighted: float
+    """Sum of the scores, each times the number of runs between it and the first."""
+    last: float
+
+    @classmethod
+    def of(cls, run: int, score: float) -> CaseSums:
+        return cls(run, score, 0.0, score)
+
+    def then(self, run: int, score: float | None) -> CaseSums:
+        """With one more score; a case that was not measured has what it had on average."""
+        age = run - self.first
+        value = self.total / age if score is None else score
+        last = self.last if score is None else score
+        return CaseSums(self.first, self.total + value, self.weighted + age * value, last)
+
+    def slope(self, run: int) -> tuple[float, float]:
+        """Numerator and denominator of the slope of a line through the scores, by least squares."""
+        count = run - self.first + 1
+        rise = self.weighted - (count - 1) / 2.0 * self.total
+        return rise, count * (count * count - 1) / 12.0
+
+
+def fall(cases: Sequence[CaseSums], run: int) -> float:
+    """By how much the line through all scores has fallen since the oldest case came in."""
+    slopes = [case.slope(run) for case in cases]
+    below = math.fsum(width for _, width in slopes)
+    span = run - min(case.first for case in cases)
+    return -math.fsum(rise for rise, _ in slopes) / below * span if below else 0.0
+
+
+def bet_on_fall(
+    cases: Sequence[CaseSums],
+    labels: Sequence[str | None],
+    run: int,
+    *,
+    tolerance: float,
+    steps: Sequence[float],
+) -> float:
+    """What one unit staked on "the line fell by more than tolerated" has become.
+
+    With T_c the numerator of the slope over the cases of cluster c, less what is tolerated, S their
+    sum and V the sum of their squares: ``exp(a z - a^2 / 2)`` with ``z = -S / sqrt(V)`` and a = 4.
+    If the runs could have come in any order, then also in the reverse one, which turns the sign of
+    T_c; so the expectation is at most 1, because cosh(x) <= exp(x^2 / 2), and smaller where
+    something is tolerated.
+
+    What moves all cases of a run together is not seen in V. So the spread of the steps from run to
+    run, where it exceeds what the cases explain by more than a standard error, is added threefold:
+    by so much a line varies more where the noise of runs carries over by half to the next.
+
+    Source: de la Pena 1999, "A General Class of Exponential Inequalities for Martingales and
+    Ratios"; bets that are looked at again and again: Ramdas, Grunwald, Vovk & Shafer 2023,
+    "Game-Theoretic Statistics and Safe Anytime-Valid Inference".
+
+    Args:
+        labels: what a case shares with others; None: nothing.
+        steps: mean change of the cases from each run to the next.
+    """
+    if len(steps) < LEAST - 1:
+        return 1.0
+    span = run - min(case.first for case in cases)
+    totals: dict[int, float] = {}
+    width = 0.0
+    for case, code in zip(cases, cluster_codes(labels), strict=True):
+        rise, below = case.slope(run)
+        totals[code] = totals.get(code, 0.0) + rise + tolerance / span * below
+        width += below
+    squares = math.fsum(total * total for total in totals.values())
+    if squares <= (1e-9 * width) ** 2:
+        return 1.0
+    mean = math.fsum(steps) / len(steps)
+    spread = math.fsum((step - mean) ** 2 for step in steps) / (len(steps) - 1)
+    # Of the mean of one run: by the cases alone, and what all of them share.
+    alone = squares / (width * len(cases))
+    by_luck = 1.0 + math.sqrt(2.0 / (len(steps) - 1))
+    shared = max(0.0, spread - 2.0 * alone * by_luck)
+    z = -math.fsum(totals.values()) / math.sqrt(squares + _CARRIED * shared * width * len(cases))
+    return math.exp(min(_AIM * z - _AIM**2 / 2.0, _MOST))
+
+
+def stake(look: int) -> float:
+    """The share of the stakes that belongs to a look, from 1; all of them add up to 1.
+
+    Each bet has an expectation of at most 1, however it hangs together with the others; so has the
+    sum of bets weighed by these. It never falls, so the chance that it ever reaches 1 / alpha is at
+    most alpha (Markov's inequality).
+    """
+    return 1.0 / (look * (look + 1.0))

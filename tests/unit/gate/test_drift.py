@@ -1,0 +1,151 @@
+"""Main over its merges: what `baseline add` keeps, and what the gate of a later run says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ragbench import FigureLimits, GateConfig, MetricGate
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome
+from ragbench.core.metric import Direction
+from ragbench.core.run_scores import RunScores
+from ragbench.gate.baseline_file import Baseline, baseline_bytes, baseline_from
+from ragbench.gate.gate import gate
+from ragbench.gate.main_runs import baseline_of, with_run
+from ragbench.stats.drift import LEAST
+from tests.unit.gate.builders import column, run
+
+CASES = 264
+CHANCE = np.random.default_rng(0).uniform(0.9, 1.0, CASES)
+
+
+def of_main(number: int, fallen: float = 0.0, *, flipped: bool = False) -> RunScores:
+    """A run of a system that is mostly right, less what it has fallen."""
+    right = np.random.default_rng([1, number]).random(CASES) < CHANCE - fallen
+    scores = (right != flipped).astype(float)
+    metric = column("m", direction=Direction.LOWER if flipped else Direction.HIGHER)
+    facts = {"date": f"2026-03-{number + 1:02}T10:00:00+00:00", "commit": f"c{number}"}
+    return run({"m": scores.tolist()}, metric, fingerprints={"dataset": "d", "rag": "r"}, **facts)
+
+
+def drift_of(now: RunScores, baseline: Baseline, config: GateConfig | None = None) -> GateCheck:
+    scores = baseline.scores("baseline")
+    found = [c for c in gate(now, scores, config or GateConfig()).checks]
+    (check,) = [check for check in found if check.kind is CheckKind.DRIFT]
+    return check
+
+
+def merged(fall: float, merges: int, *, flipped: bool = False) -> list[Baseline]:
+    """The baseline after each merge, each of which takes a little."""
+    found = [baseline_of([of_main(0, flipped=flipped)])]
+    for number in range(1, merges + 1):
+        added = with_run(found[-1], of_main(number, fall * number, flipped=flipped))
+        found.append(added.baseline)
+    return found
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_small_losses_that_no_merge_shows_are_red_by_the_eighth(flipped: bool) -> None:
+    """Of a metric where lower is better the same rise is the loss."""
+    checks = [
+        drift_of(of_main(20, 0.02 * merge, flipped=flipped), baseline)
+        for merge, baseline in enumerate(merged(0.02, 8, flipped=flipped))
+        if merge >= LEAST - 1
+    ]
+    red = [check.outcome is GateOutcome.FAILED for check in checks]
+    assert any(red)
+    merge = LEAST - 1 + red.index(True)
+    check = checks[red.index(True)]
+    assert check.trend is not None
+    start, end = (check.trend.start, check.trend.end)
+    assert (start, end) == pytest.approx((0.05, 0.2) if flipped else (0.95, 0.8), abs=0.04)
+    assert len(check.trend.levels) == check.trend.runs == merge + 1
+    assert check.trend.p_value <= 0.05
+    assert "since 2026-03-01" in check.reason
+    assert check.reason.endswith("Accept the lower level with: ragbench baseline add RUN --accept")
+
+
+def test_what_brings_main_back_passes_and_what_does_not_fails() -> None:
+    baseline = merged(0.02, 10)[-1]
+    verdict = gate(of_main(20), baseline.scores("b"), GateConfig())
+    assert verdict.outcome is GateOutcome.PASSED
+    check = drift_of(of_main(20), baseline)
+    assert "and this run is back at 0.9" in check.reason
+    assert drift_of(of_main(20, 0.1), baseline).outcome is GateOutcome.FAILED
+    # Whoever tolerates more is not bothered, nor who asks about other metrics.
+    wide = GateConfig(metrics={"m": MetricGate(limits=FigureLimits(max_drop=0.5))})
+    assert drift_of(of_main(20, 0.2), baseline, wide).outcome is GateOutcome.PASSED
+    floor = GateConfig(metrics={"m": MetricGate(limits=FigureLimits(minimum=0.1))})
+    kinds = {c.kind for c in gate(of_main(20, 0.2), baseline.scores("b"), floor).checks}
+    assert CheckKind.DRIFT not in kinds
+
+
+def test_an_unchanged_system_is_not_marked_and_a_lower_level_that_is_accepted_begins_anew() -> None:
+    assert drift_of(of_main(20), merged(0.0, 15)[-1]).outcome is GateOutcome.PASSED
+    baseline = merged(0.02, 10)[-1]
+    accepted = with_run(baseline, of_main(11, 0.22), accept=True).baseline
+    assert accepted.drift is not None
+    (metric,) = accepted.drift.metrics
+    assert (metric.since, metric.commit, metric.looks) == (of_main(11).date, "c11", 0)
+    assert gate(of_main(20, 0.22), accepted.scores("b"), GateConfig()).outcome.exit_code == 0
+
+
+def test_cases_that_come_go_or_are_edited_leave_the_others_as_they_were() -> None:
+    baseline = merged(0.0, 8)[-1]
+    now = of_main(9)
+    edited = replace(now.cases[0], fingerprint="edited")
+    changed = replace(
+        now, cases=(edited, *now.cases[2:], replace(now.cases[1], id="new", fingerprint="new"))
+    )
+    added = with_run(baseline, changed).baseline
+    assert added.drift is not None
+    first = {id_: known["m"][0] for id_, known in added.drift.cases.items()}
+    assert {id_ for id_, number in first.items() if number} == {"q1", "new"}
+    assert "q2" not in first
+    assert len(first) == CASES
+
+
+def test_a_run_that_is_held_keeps_the_cases_and_one_that_rose_begins_anew() -> None:
+    baseline = merged(0.0, 6)[-1]
+    now = of_main(7, 0.3)
+    added = with_run(baseline, replace(now, cases=now.cases[1:]))
+    assert added.is_held
+    before, after = baseline.drift, added.baseline.drift
+    assert before is not None
+    assert after is not None
+    assert before.cases.keys() == after.cases.keys()
+    assert (before.metrics[0].looks, after.metrics[0].looks) == (2, 3)
+    risen = with_run(baseline, replace(run({"m": [1.0] * CASES}), fingerprints=now.fingerprints))
+    assert [change.is_loss for change in risen.changes] == [False]
+    drift = risen.baseline.drift
+    assert drift is not None
+    assert (drift.metrics[0].steps, drift.metrics[0].looks) == ((), 2)
+    assert {known["m"] for known in drift.cases.values()} == {(7, 1.0, 0.0, 1.0)}
+
+
+def test_a_declined_answer_is_the_worst_one_and_a_failed_one_is_as_before() -> None:
+    before = baseline_of([run({"m": [1.0, 1.0, 1.0]}, date="2026-03-01")])
+    now = run({"m": ["abstained", "failed", 0.5]}, date="2026-03-02")
+    drift = with_run(before, now).baseline.drift
+    assert drift is not None
+    assert {id_: known["m"] for id_, known in drift.cases.items()} == {
+        "q1": (0, 1.0, 0.0, 0.0),
+        "q2": (0, 2.0, 1.0, 1.0),
+        "q3": (0, 1.5, 0.5, 0.5),
+    }
+
+
+def test_a_file_with_and_without_it_is_read_and_a_damaged_one_is_refused() -> None:
+    import orjson
+
+    baseline = merged(0.02, 3)[-1]
+    content = orjson.loads(baseline_bytes(baseline))
+    assert baseline_bytes(baseline_from(content)) == baseline_bytes(baseline)
+    older = {k: v for k, v in content.items() if k not in ("drift", "sums", "followed")}
+    old = baseline_from(older)
+    assert old.drift is None
+    assert with_run(old, of_main(4)).baseline.drift is not None
+    with pytest.raises(ValueError, match="what it keeps of main's drift"):
+        baseline_from({**content, "sums": {"q1": {"m": [1]}}})
