@@ -292,9 +292,13 @@ def _drift(content: Json) -> Drift:
 
     known = {"runs": content["followed"], "metrics": content["drift"], "cases": content["sums"]}
     try:
-        return msgspec.convert(known, Drift)
+        drift = msgspec.convert(known, Drift)
     except msgspec.ValidationError as error:
         raise ValueError(f"what it keeps of main's drift: {error}") from error
+    for id_, sums in drift.cases.items():
+        if not all(0 <= first <= drift.runs for first, *_ in sums.values()):
+            raise ValueError(f"what it keeps of main's drift: {id_} began after the last run")
+    return drift
 
 
 def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> ScoredCase:

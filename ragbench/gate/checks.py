@@ -21,7 +21,7 @@ from ragbench.stats.mean import mean_interval
 _CONFIDENCE = 0.95
 """Of the interval of a figure."""
 _TOKENS = "total_tokens"
-_NO_RISE = "time or tokens that the baseline stores, too"
+_NO_RISE = "figure of it that the baseline holds, too"
 _SLOWER, _DEARER, _NOTICED = 1.5, 1.2, 0.01
 """From how many times as much a note says so; and seconds that somebody notices."""
 _HALF = 0.5

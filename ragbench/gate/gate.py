@@ -159,8 +159,9 @@ def _settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateChec
     return worded(found, least=config.min_cases)
 
 
-def _rank(check: GateCheck) -> int:
-    return _ORDER.index(check.outcome)
+def _rank(check: GateCheck) -> tuple[int, bool]:
+    """What is open stands behind what keeps the gate from passing."""
+    return _ORDER.index(check.outcome), check.is_open_drop
 
 
 _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)

@@ -207,8 +207,9 @@ def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
 
 def github_annotations(verdict: GateResult) -> str:
     """A line for the verdict, then one for each check and refusal that stands against it."""
+    level = GateOutcome.INCONCLUSIVE if verdict.colour == "yellow" else verdict.outcome
     groups = [
-        [(verdict.outcome, verdict.outcome.value, verdict.headline)],
+        [(level, verdict.outcome.value, verdict.headline)],
         [(GateOutcome.INCONCLUSIVE, one.what, refusal_text(one)) for one in verdict.refusals],
     ]
     for outcome in (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE):

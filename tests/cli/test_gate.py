@@ -41,6 +41,8 @@ def runs() -> None:
         (("bad.json", "--max", "m=0.5"), 0, "passed"),
         (("good.json", "--max-drop", "m=0.1"), 3, "cannot tell"),
         (("good.json", "-b", "auto"), 3, "cannot tell"),
+        (("like.json", "--must-pass", "q2", "--must-pass", "q12"), 0, "passed"),
+        (("like.json", "-b", "good.json", "--must-pass", "q1"), 1, "failed"),
     ],
 )
 @pytest.mark.usefixtures("runs")

@@ -19,6 +19,7 @@ from ragbench.errors import ConfigError
 from ragbench.gate.config import AUTO, LatencyBudget, SliceGate, Undecided
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of
+from ragbench.views.gate import github_annotations
 from tests.unit.gate.builders import column, run
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
@@ -313,10 +314,12 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     wanted = config(m={"max_drop": 0.01})
     verdict = gate(now, before, wanted)
     assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
+    assert github_annotations(verdict).startswith("::warning title=ragbench passed::not shown")
     assert verdict.headline == (
         "not shown, and not ruled out: m down 0.020 from 0.500 to 0.480 (95% interval -0.064 to "
         "0.024), more than the tolerated 0.010. Settle it: ragbench gate 'a run' --baseline main "
-        "--max-drop m=0.01 --settle (at most 2,000 questions to each of the two, about 20 min at the run's pace)"
+        "--max-drop m=0.01 --settle (at most 2,000 questions to each of the two, about 20 min at "
+        "the run's pace)"
     )
     strict = gate(now, before, replace(wanted, undecided=Undecided.INCONCLUSIVE))
     assert (strict.outcome.exit_code, strict.colour) == (3, "yellow")
@@ -568,6 +571,7 @@ def test_time_and_tokens_are_held_against_those_of_the_baseline(
     # Without a baseline, or times of it, nobody can tell.
     silent = gate(now, replace(before, latencies=()), wanted)
     assert check_of(silent, "generate rise").ground is Ground.NOT_STORED
+    assert silent.checks[0].subject == "generate rise" or silent.outcome is FAILED
     assert gate(now, None, wanted).outcome is not PASSED
 
 
