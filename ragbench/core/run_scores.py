@@ -169,10 +169,10 @@ class RunScores:
     """What the outcomes of its stages came from, of the newest of several runs; None where no file
     says. A stage that was not asked, because its outcomes were recorded, has none."""
 
-    drift: Drift | None = None
-    """Of a baseline file: main over all its merges."""
     is_old: bool = False
     """Whether an earlier version wrote its cases down, so that none is recognised."""
+    drift: Drift | None = None
+    """Of a baseline file: main over all its merges."""
 
     _places: dict[str, int] = field(
         default_factory=dict[str, int], init=False, repr=False, compare=False
@@ -240,7 +240,18 @@ def under_ids_of(run: RunScores, earlier: RunScores) -> tuple[RunScores, dict[st
         for case in earlier.cases
     )
     known = {new: old for old, new in names.items()}
-    return (replace(earlier, cases=tuple(cases)) if names else earlier), known
+    if not names:
+        return earlier, known
+    drift = _renamed(earlier.drift, known)
+    return replace(earlier, cases=tuple(cases), drift=drift), known
+
+
+def _renamed(drift: Drift | None, names: Mapping[str, str]) -> Drift | None:
+    """With the cases under their new ids; ``names`` has the old ones by the new."""
+    if drift is None:
+        return None
+    new = {id_: id_ for id_ in drift.cases if id_ not in names} | {o: n for n, o in names.items()}
+    return replace(drift, cases={new[id_]: sums for id_, sums in drift.cases.items() if id_ in new})
 
 
 def clustered_by_gold(

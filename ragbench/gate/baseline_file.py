@@ -103,10 +103,10 @@ class Baseline:
                 for run in self.kept_runs
             ),
             origins=self.origins,
-            drift=self.drift,
-            latencies=tuple(self._latencies()),
             judge=self.judge,
             is_old=self.is_old,
+            drift=self.drift,
+            latencies=tuple(self._latencies()),
         )
 
     def _latencies(self) -> Iterator[Latency]:
@@ -239,7 +239,7 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
 def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=_short(dict(sorted(run.scores.items())))))
     known["seconds"] = {stage: float(f"{time:.3g}") for stage, time in run.seconds.items()}
-    defaults: Json = {
+    defaults: dict[str, Any] = {
         "dirty": False,
         "judge": None,
         "linked": {},

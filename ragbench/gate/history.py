@@ -71,10 +71,12 @@ def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | No
     for at in range(len(runs) - 2, start - 1, -1):
         figure, after, later = figures[at], found[at + 1], runs[at + 1]
         if later.linked:
-            step = later.linked.get(metric)
-            if figure is None or after is None or step is None:
+            step = later.linked.get(metric)  # from the last one that is not kept aside
+            known = (figures[place] for place in range(at, -1, -1) if not runs[place].aside)
+            linked_to = next(known, None)
+            if linked_to is None or after is None or step is None:
                 return [*figures[:start], *[None] * (at + 1 - start), *found[at + 1 :]]
-            shift = after - step - figure
+            shift = after - step - linked_to
         found[at] = None if figure is None else figure + shift
     return found
 

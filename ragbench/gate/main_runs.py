@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
@@ -108,28 +108,49 @@ def with_run(
         baseline = replace(baseline, runs=tuple(others))
     if _is_known(baseline, run):
         return Added(baseline=baseline, is_known=True)
-    known, _ = under_ids_of(run, baseline.scores("baseline"))
-    baseline = replace(baseline, cases=known.cases)
+    scores, _ = under_ids_of(run, baseline.scores("baseline"))
+    baseline = replace(baseline, cases=scores.cases, drift=scores.drift)
     dropped = len({case.id for case in baseline.cases} - {case.id for case in run.cases})
     other = _incomparable(baseline, run)
     changes = () if other else _changes(baseline, run, alpha)
     same = unchanged(run, baseline.scores("baseline"))
-    linked = dict(_links(baseline, run))
+    links = dict(_links(baseline, run, same))
     if accept or other or changes:
         if not accept and any(change.is_loss for change in changes):
-            aside = (*baseline.runs, replace(_main_run(run), aside=True, linked=linked))
+            aside = (*baseline.runs, replace(_main_run(run), aside=True, linked=links))
             drift = followed(baseline.drift, run, same, is_aside=True)
             lower = replace(baseline, runs=_remembered(aside, baseline.kept), drift=drift)
             return Added(baseline=lower, changes=changes, is_held=True)
         rose = {change.metric for change in changes}
-        past = None if accept or other else baseline.drift
-        found = _alone(run, _without_old_formulas(baseline, run))
-        drift = followed(past, run, same, anew=rose)
-    else:
-        found, drift = _joined(baseline, run, keep), followed(baseline.drift, run, same)
-    newest = replace(found.runs[-1], linked=linked)
-    found = replace(found, runs=(*found.runs[:-1], newest), drift=drift)
-    return Added(baseline=found, other=other, changes=changes, dropped=dropped)
+        known = None if accept or other else baseline.drift
+        alone = _linked(_alone(run, _without_old_formulas(baseline, run)), links)
+        alone = replace(alone, drift=followed(known, run, same, anew=rose))
+        return Added(baseline=alone, other=other, changes=changes, dropped=dropped)
+    joined = _linked(_joined(baseline, run, keep), links)
+    drift = followed(baseline.drift, run, same)
+    return Added(baseline=replace(joined, drift=drift), dropped=dropped)
+
+
+def _linked(baseline: Baseline, links: Mapping[str, float]) -> Baseline:
+    *earlier, newest = baseline.runs
+    return replace(baseline, runs=(*earlier, replace(newest, linked=links)))
+
+
+def _links(baseline: Baseline, run: RunScores, same: set[str]) -> Iterator[tuple[str, float]]:
+    """How far a run lies from the newest one on the cases of both; nothing where they are alike."""
+    before, asked = baseline.scores("baseline"), baseline.kept_runs[-1].repeats
+    if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
+        return
+    there = before.by_case(before.cases)
+    for column in run.metrics:
+        name, other = column.name, before.column(column.name)
+        if column.no_mean or other is None or other.identity != column.identity:
+            continue
+        cells = {id_: there[id_].asked(name).cells[-asked:] for id_ in same}
+        then = {id_: Repeats(cells=each).mean.value for id_, each in cells.items()}
+        found = pair(then, run.on(same).values(name))
+        if found.differences:
+            yield name, math.fsum(found.differences) / len(found.differences)
 
 
 def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
@@ -137,26 +158,6 @@ def _remembered(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
     scored = [place for place, run in enumerate(runs) if not run.aside][-kept:]
     most = len(runs) - REMEMBERED
     return tuple(run for place, run in enumerate(runs) if place >= most or place in scored)
-
-
-def _links(baseline: Baseline, run: RunScores) -> Iterator[tuple[str, float]]:
-    """How far a run lies from the newest one on the cases of both; nothing where they are alike.
-
-    Of a run that was left aside no scores are kept, so that nothing can be linked to it.
-    """
-    newest, before = baseline.runs[-1], baseline.scores("baseline")
-    if newest.aside or newest.cases == run.fingerprints.get("dataset"):
-        return
-    there, same = before.by_case(before.cases), unchanged(run, before)
-    for column in run.metrics:
-        name, other = column.name, before.column(column.name)
-        if column.no_mean or other is None or other.identity != column.identity:
-            continue
-        asked = {id_: there[id_].asked(name).cells[-newest.repeats :] for id_ in same}
-        then = {id_: Repeats(cells=cells).mean.value for id_, cells in asked.items()}
-        found = pair(then, run.on(same).values(name))
-        if found.differences:
-            yield name, math.fsum(found.differences) / len(found.differences)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:

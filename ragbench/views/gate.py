@@ -89,12 +89,12 @@ def gate_document(
                 rows=list(map(_check, verdict.checks, _drawings(verdict.checks))),
                 most=_CHECKS,
             ),
+            dataset_section(verdict.dataset),
             Section(
                 title="Main over its merges",
                 columns=("metric", "from", "to", "runs", "since", "p", "course"),
                 rows=[_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)],
             ),
-            dataset_section(verdict.dataset),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
             flows_section(() if against is None else against.flows),
@@ -170,13 +170,6 @@ def _check(check: GateCheck, drawn: Markup) -> Sequence[object]:
     )
 
 
-def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
-    ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
-    bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
-    since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
-    return subject.removeprefix("drift: "), *ends, since, p_value, bars
-
-
 _MOVED = re.compile(
     r"^(up|down) .*? from .*? to \S+( s| ms)?(?: \(\d+% interval .*?\))?(?:[,:] |$)"
     r"(?:a loss of more than the tolerated \S+ is )?"
@@ -203,6 +196,13 @@ def _drawn(check: GateCheck) -> tuple[float | None, float | None, float | None]:
     drop, ends = check.drop, check.drop or check.interval
     figure = check.observed if drop is None else drop.difference
     return (figure, None, None) if ends is None else (figure, ends.low, ends.high)
+
+
+def _trend(subject: str, trend: MainTrend) -> Sequence[str]:
+    ends = (number_text(trend.start), number_text(trend.end), f"{trend.runs:,}")
+    bars = sparkline(trend.levels, scale=1.0, width=_RUNS)
+    since, p_value = (trend.since or "-")[:10], f"{trend.p_value:.2g}"
+    return subject.removeprefix("drift: "), *ends, since, p_value, bars
 
 
 def github_annotations(verdict: GateResult) -> str:

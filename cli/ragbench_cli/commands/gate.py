@@ -97,10 +97,10 @@ def command(asked: Asked, shown: Shown) -> None:
     \b
     Exit codes:
       0  passed, perhaps with a warning: a loss that chance can explain
-      1  failed: a limit is broken, too large a loss is shown, or next to nothing is left
+      1  failed: a limit is broken, a loss larger than tolerated is shown, or too little is left
       2  cannot run: bad usage, no such run, a demand that cannot be judged
-      3  cannot tell: the runs do not compare, too few cases are measured or, with --strict, too
-         few to decide
+      3  cannot tell: the runs do not compare, too few cases measured, or, with --strict, too few
+         to decide
 
     \b
     Examples:

@@ -96,7 +96,9 @@ def test_cases_that_come_go_or_are_edited_leave_the_others_as_they_were() -> Non
     baseline = merged(0.0, 8)[-1]
     now = of_main(9)
     edited = replace(now.cases[0], fingerprint="edited")
-    changed = replace(now, cases=(edited, *now.cases[2:], replace(now.cases[1], id="new")))
+    changed = replace(
+        now, cases=(edited, *now.cases[2:], replace(now.cases[1], id="new", fingerprint="new"))
+    )
     added = with_run(baseline, changed).baseline
     assert added.drift is not None
     first = {id_: known["m"][0] for id_, known in added.drift.cases.items()}

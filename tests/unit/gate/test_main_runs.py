@@ -380,3 +380,21 @@ def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> N
     before = baseline_of([main_run([1.0] * 10, day=day) for day in (1, 2)]).scores("b")
     check, drop = drop_check(main_run(["skipped"] * 10, day=3), before, CheckKind.COVERAGE)
     assert (drop.before, drop.after, check.ground) == (1.0, 0.0, Ground.SHOWN)
+
+
+def test_what_is_remembered_of_a_case_follows_it_to_its_new_id() -> None:
+    """A row was inserted where ids count rows: no case is taken for its neighbour."""
+
+    def rows(day: int, *scores: float, ids: int = 0) -> RunScores:
+        found = main_run(list(scores), day=day, fingerprints={**SYSTEM, "dataset": f"d{ids}"})
+        moved = (replace(case, id=f"q{at + ids}") for at, case in enumerate(found.cases, 1))
+        return replace(found, cases=tuple(moved))
+
+    first = with_run(baseline_of([rows(1, 1, 0, 1)]), rows(2, 1, 0, 1)).baseline
+    moved = with_run(first, rows(3, 1, 0, 1, ids=1)).baseline
+    assert first.drift is not None
+    assert moved.drift is not None
+    assert sorted(moved.drift.cases) == ["q2", "q3", "q4"]
+    assert moved.drift.metrics[0].steps == (0.0, 0.0)
+    assert moved.drift.cases["q3"]["m"][0] == first.drift.cases["q2"]["m"][0]
+    assert (moved.kept, moved.runs[-1].linked) == (3, {"m": 0.0})
