@@ -14,6 +14,7 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import AnswerNote
 from ragbench.metrics.grounds import (
     LEAST,
+    LONGEST,
     MARKS,
     all_numbers,
     is_foreign,
@@ -30,6 +31,7 @@ _NUMBER = re.compile(r"\d{1,3}(?:\s?[–-]\s?\d{1,3})?")
 _NAMED = re.compile(r"\[([^\[\]\n]{1,80})\]")
 _LISTED = re.compile(r"^[ \t]*[\[【]\^?(\d{1,3})[\]】]:?[ \t]+(\S.*)$", re.MULTILINE)
 """A line of a list of sources, or the text of a footnote."""
+_OPENED = re.compile(r"[\[【]\^?(\d{1,3})(?!\d)")
 _LABEL = re.compile(r"\s*[\[【]\^?(\d{1,3})[\]】]")
 _TELLING = 2
 """Words from which on a sentence states something."""
@@ -55,12 +57,9 @@ class Cited(NamedTuple):
 
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
     """The sentences of an answer with their citations; its list of sources is none of them."""
-    response, ids = generation.response, [*(retrieval.context_ids or ())]
-    listed = {
-        found[1]: found[2]
-        for found in _LISTED.finditer(response)
-        if re.search(rf"[\[【]\^?{found[1]}\b", response[: found.start()])
-    }
+    response, ids = generation.response[:LONGEST], [*(retrieval.context_ids or ())]
+    first = {m[1]: m.start() for m in reversed([*_OPENED.finditer(response)])}
+    listed = {m[1]: m[2] for m in _LISTED.finditer(response) if first[m[1]] < m.start(1) - 2}
     body = _LISTED.sub(lambda m: "" if m[1] in listed else m[0], response)
     found = [(text, [*_markers(text, ids)]) for text in _with_their_marks(body)]
     if not any(markers for _, markers in found):
@@ -193,6 +192,7 @@ def _better(one: Cited, contexts: Sequence[str]) -> str | None:
 @metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md")
 def numbers_supported(query: str, response: str, contexts: Sequence[str]) -> float | Skip:
     """Share of the answer's numbers and dates that stand in a chunk or in the question."""
+    response = response[:LONGEST]
     found = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
     count = sum(len(one.amounts) + len(one.dates) for one in found)
     if not count:
