@@ -177,7 +177,9 @@ def test_a_long_cell_of_parquet(tmp_path: Path, parquet: Any, read: Any) -> None
     assert FILE in problem_of(read_cases, path)[1]
     # A text that is stored once, for many rows: refused before a row is made.
     pa = import_module("pyarrow")
-    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 40, pa.int32()), pa.array(["x" * 19_000]))
+    shared = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 40, pa.int32()), pa.array(["x" * 19_000])
+    )
     parquet.write_table(table(query=shared), path, compression="zstd")
     line, message = problem_of(read, path)
     assert line is None and "a column that unpacks to more than 200 times its size" in message
