@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
@@ -95,14 +95,18 @@ def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
 
 def _of_metadata(metadata: Mapping[str, Any] | None) -> list[str]:
     """What a RAG says that it cites: positions or ids, or mappings that hold one."""
-    given = (metadata or {}).get("citations")
-    found = [
-        next((one[key] for key in ("id", "chunk_id", "index") if key in one), None)
-        if isinstance(one, Mapping)
-        else one
-        for one in (given if isinstance(given, (list, tuple)) else ())
-    ]
-    return [str(one) for one in found if isinstance(one, (str, int))]
+    given: object = (metadata or {}).get("citations")
+    found: list[str] = []
+    for one in cast("list[object]", given) if isinstance(given, list) else ():
+        named: object = one
+        if isinstance(one, dict):
+            known = cast("dict[str, object]", one)
+            named = next((known[key] for key in _ID_KEYS if key in known), None)
+        found += [str(named)] if isinstance(named, (str, int)) else []
+    return found
+
+
+_ID_KEYS = ("id", "chunk_id", "index")
 
 
 class _Places:
