@@ -64,8 +64,9 @@ _MONTHS = (
 )
 
 
-def _years(dates: Iterable[Date]) -> list[Amount]:
-    return [Amount("", one.year, one.year) for one in dates if one.year]
+def _parts(dates: Iterable[Date]) -> list[Amount]:
+    """Years and days: "31" may stand in "31 March"."""
+    return [Amount("", part, part) for one in dates for part in (one.year, one.day) if part]
 
 
 def _shown(amount: Amount) -> str:
@@ -76,7 +77,7 @@ def _shown(amount: Amount) -> str:
 def _index(held: Numbers) -> dict[str, list[float]]:
     """Values by dimension, sorted; under the empty one as they are written, whatever they count."""
     found: dict[str, list[float]] = {"": [], "bare": []}
-    for one in (*held.amounts, *_years(held.dates)):
+    for one in (*held.amounts, *_parts(held.dates)):
         found[""].append(one.number)
         found.setdefault(one.dimension or "bare", []).append(one.value)
     return {dimension: sorted(values) for dimension, values in found.items()}
