@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import AnswerNote
 from ragbench.metrics.grounds import (
     LEAST,
+    LONGEST,
     MARKS,
     all_numbers,
     is_foreign,
@@ -30,6 +31,7 @@ _NUMBER = re.compile(r"\d{1,3}(?:\s?[–-]\s?\d{1,3})?")
 _NAMED = re.compile(r"\[([^\[\]\n]{1,80})\]")
 _LISTED = re.compile(r"^[ \t]*[\[【]\^?(\d{1,3})[\]】]:?[ \t]+(\S.*)$", re.MULTILINE)
 """A line of a list of sources, or the text of a footnote."""
+_OPENED = re.compile(r"[\[【]\^?(\d{1,3})(?!\d)")
 _LABEL = re.compile(r"\s*[\[【]\^?(\d{1,3})[\]】]")
 _TELLING = 2
 """Words from which on a sentence states something."""
@@ -55,12 +57,9 @@ class Cited(NamedTuple):
 
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
     """The sentences of an answer with their citations; its list of sources is none of them."""
-    response, ids = generation.response, [*(retrieval.context_ids or ())]
-    listed = {
-        found[1]: found[2]
-        for found in _LISTED.finditer(response)
-        if re.search(rf"[\[【]\^?{found[1]}\b", response[: found.start()])
-    }
+    response, ids = generation.response[:LONGEST], [*(retrieval.context_ids or ())]
+    first = {m[1]: m.start() for m in reversed([*_OPENED.finditer(response)])}
+    listed = {m[1]: m[2] for m in _LISTED.finditer(response) if first[m[1]] < m.start(1) - 2}
     body = _LISTED.sub(lambda m: "" if m[1] in listed else m[0], response)
     found = [(text, [*_markers(text, ids)]) for text in _with_their_marks(body)]
     if not any(markers for _, markers in found):
@@ -96,14 +95,18 @@ def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
 
 def _of_metadata(metadata: Mapping[str, Any] | None) -> list[str]:
     """What a RAG says that it cites: positions or ids, or mappings that hold one."""
-    given = (metadata or {}).get("citations")
-    found = [
-        next((one[key] for key in ("id", "chunk_id", "index") if key in one), None)
-        if isinstance(one, Mapping)
-        else one
-        for one in (given if isinstance(given, (list, tuple)) else ())
-    ]
-    return [str(one) for one in found if isinstance(one, (str, int))]
+    given: object = (metadata or {}).get("citations")
+    found: list[str] = []
+    for one in cast("list[object]", given) if isinstance(given, list) else ():
+        named: object = one
+        if isinstance(one, dict):
+            known = cast("dict[str, object]", one)
+            named = next((known[key] for key in _ID_KEYS if key in known), None)
+        found += [str(named)] if isinstance(named, (str, int)) else []
+    return found
+
+
+_ID_KEYS = ("id", "chunk_id", "index")
 
 
 class _Places:
@@ -193,6 +196,7 @@ def _better(one: Cited, contexts: Sequence[str]) -> str | None:
 @metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md")
 def numbers_supported(query: str, response: str, contexts: Sequence[str]) -> float | Skip:
     """Share of the answer's numbers and dates that stand in a chunk or in the question."""
+    response = response[:LONGEST]
     found = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
     count = sum(len(one.amounts) + len(one.dates) for one in found)
     if not count:

@@ -6,19 +6,21 @@ claim that the passage supports it.
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from ragbench.metrics.correct import opposites, word_list
-from ragbench.text.amounts import Amount, Date, wording
+from ragbench.text.amounts import TOLERANCES, Amount, Date, wording
 from ragbench.text.language import function_words, guess_language, recognised_language
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import tokenise
 
 MARKS = re.compile(
-    r"\s?(?:[\[【]\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3})*(?:†[^】\]]*)?[\]】]"
+    r"\s?(?:[\[【]\^?\d{1,3}(?:\s?[,;–-]\s?\^?\d{1,3})*(?:†[^】\]]{0,80})?[\]】]"
     r"|\((?:doc(?:ument)?|source|chunk|context|passage)s?\.?\s?\d{1,3}(?:\s?,\s?\d{1,3})*\))",
     re.IGNORECASE,
 )
@@ -28,6 +30,8 @@ _SMALL = 10
 """Up to here a number in letters is as often a word: "one of the", "in two ways"."""
 _CLOSE = 0.5
 """Share of a sentence's words from which on a passage says it or its opposite."""
+LONGEST = 20_000
+"""Characters of an answer that are read: nobody answers at such a length."""
 LEAST = 0.25
 """Share of a sentence's words that a passage shares which supports it."""
 
@@ -38,12 +42,12 @@ class Numbers(NamedTuple):
 
     def lacking(self, held: Numbers) -> list[str]:
         """Those that stand in no other text, as they are read."""
-        amounts = (*held.amounts, *_years(held.dates))
-        found = [
-            _shown(one) for one in self.amounts if not any(_same(one, each) for each in amounts)
-        ]
+        if not self.amounts and not self.dates:
+            return []
+        index = _index(held)
+        found = [_shown(one) for one in self.amounts if not _is_held(one, index)]
         for one in self.dates:
-            year = one.year is None or any(each.number == one.year for each in amounts)
+            year = one.year is None or _is_near(one.year, 0, index[""])
             day = one._replace(year=None)
             if not (
                 any(one.is_within(each) for each in held.dates)
@@ -60,25 +64,48 @@ _MONTHS = (
 )
 
 
-def _years(dates: Iterable[Date]) -> list[Amount]:
-    return [Amount("", one.year, one.year) for one in dates if one.year]
+def _parts(dates: Iterable[Date]) -> list[Amount]:
+    """Years and days: "31" may stand in "31 March"."""
+    return [Amount("", part, part) for one in dates for part in (one.year, one.day) if part]
 
 
 def _shown(amount: Amount) -> str:
     return f"{amount.number:,.12g}" if amount.number >= 10_000 else f"{amount.number:.12g}"
 
 
-def _same(said: Amount, held: Amount) -> bool:
-    """Whether a number is another one, or that one rounded to at least two digits."""
-    if said.equals(held):
-        return True
-    if not said.dimension and 1000 <= said.number <= 2100:  # most often a year
-        return False
-    digits = len(f"{abs(said.number):.12g}".replace(".", "").strip("0"))
-    if digits < 2 or (said.dimension and held.dimension and said.dimension != held.dimension):
-        return False
-    one, other = (said.value, held.value) if said.dimension else (said.number, held.number)
-    return float(f"{other:.{digits}g}") == one
+@lru_cache(maxsize=64)
+def _index(held: Numbers) -> dict[str, list[float]]:
+    """Values by dimension, sorted; under the empty one as they are written, whatever they count."""
+    found: dict[str, list[float]] = {"": [], "bare": []}
+    for one in (*held.amounts, *_parts(held.dates)):
+        found[""].append(one.number)
+        found.setdefault(one.dimension or "bare", []).append(one.value)
+    return {dimension: sorted(values) for dimension, values in found.items()}
+
+
+def _is_held(said: Amount, index: dict[str, list[float]]) -> bool:
+    """Whether a number stands there, or one that it is when rounded to at least two digits."""
+    if not said.dimension:
+        return _is_near(said.number, _rounding(said.number), index[""])
+    near = TOLERANCES.get(said.dimension, 0.0) * abs(said.value)
+    rounded = _rounding(said.number) * abs(said.value / said.number) if said.number else 0.0
+    return _is_near(said.number, _rounding(said.number), index["bare"]) or _is_near(
+        said.value, max(near, rounded), index.get(said.dimension, [])
+    )
+
+
+def _rounding(number: float) -> float:
+    """How far a number may lie from what it is rounded from; a year may not."""
+    digits = len(f"{abs(number):.12g}".replace(".", "").strip("0"))
+    if digits < 2 or 1000 <= number <= 2100:
+        return 0.0
+    return 0.5 * 10.0 ** (math.floor(math.log10(abs(number))) - digits + 1)
+
+
+def _is_near(value: float, most: float, values: list[float]) -> bool:
+    margin = max(most, 1e-6 * abs(value))
+    at = bisect_left(values, value - margin)
+    return at < len(values) and values[at] <= value + margin
 
 
 @lru_cache(maxsize=4096)
@@ -87,7 +114,8 @@ def numbers_of(text: str) -> Numbers:
     plain = _LISTED.sub(" ", MARKS.sub("", text))
     read = wording(_SHORT_YEAR.sub(r"\1\2-\1\3", plain))
     dated = {part for one in read.dates for part in (one.year, one.day)}
-    amounts = (one for one in read.amounts if one.dimension or one.number not in dated)
+    known = dict.fromkeys(read.amounts)
+    amounts = (one for one in known if one.dimension or one.number not in dated)
     return Numbers(tuple(one for one in amounts if _counts(one, plain)), read.dates)
 
 
@@ -105,8 +133,8 @@ def all_numbers(texts: Iterable[str]) -> Numbers:
     """Those of several texts, spelled ones too: something may stand there in any form."""
     read = [wording(_SHORT_YEAR.sub(r"\1\2-\1\3", text)) for text in texts]
     return Numbers(
-        tuple(amount for one in read for amount in one.amounts),
-        tuple(date for one in read for date in one.dates),
+        tuple(dict.fromkeys(amount for one in read for amount in one.amounts)),
+        tuple(dict.fromkeys(date for one in read for date in one.dates)),
     )
 
 
@@ -166,9 +194,10 @@ def around(text: str, start: int, end: int) -> str:
 def shared(sentence: str, passage: str) -> float:
     """Share of a sentence's words, names and numbers that a passage holds; 0 where it has none."""
     words = words_of(sentence)
-    numbers, held = numbers_of(sentence), all_numbers([passage])
+    numbers = numbers_of(sentence)
     count = len(numbers.amounts) + len(numbers.dates)
-    known = len(words & words_of(passage)) + count - len(numbers.lacking(held))
+    lacking = numbers.lacking(all_numbers([passage])) if count else ()
+    known = len(words & words_of(passage)) + count - len(lacking)
     return known / (len(words) + count) if words or count else 0.0
 
 

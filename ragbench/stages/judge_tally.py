@@ -60,8 +60,8 @@ class _Account:
         for step in (step for judgement in judgements for step in judgement.steps):
             self.cost += step.cost or Decimal(0)
             self.not_sent.update(step.not_sent)
-            verdicts = step.answer["verdicts"] if step.asked == "SupportVerdicts" else ()
-            favourable = [one for one in verdicts if one["verdict"] in _FAVOURABLE]
+            given = step.answer["verdicts"] if step.asked == "SupportVerdicts" else ()
+            favourable = [one for one in given if one["verdict"] in _FAVOURABLE]
             is_unreported = step.prompt_tokens is None or step.completion_tokens is None
             self.counts.update(
                 answers=1,

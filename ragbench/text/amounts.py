@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ragbench.text.tables import table
 
-_TOLERANCES = {"seconds": 0.015, "metres": 0.002, "grams": 0.002}
+TOLERANCES = {"seconds": 0.015, "metres": 0.002, "grams": 0.002}
 """A month is no exact number of days; miles and kilometres are rounded."""
 
 
@@ -30,7 +30,7 @@ class Amount(NamedTuple):
     def equals(self, other: Amount) -> bool:
         """Whether both may be the same: a number alone equals whatever has that number."""
         if self.dimension and other.dimension:
-            near = _TOLERANCES.get(self.dimension, 1e-6) * abs(self.value)
+            near = TOLERANCES.get(self.dimension, 1e-6) * abs(self.value)
             return self.dimension == other.dimension and abs(self.value - other.value) <= near
         return abs(self.number - other.number) <= 1e-6 * abs(self.number)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runs import Ragbench, lines, schema
-from tests.llm_server import FaultServer, Payload, said_by_default
+from tests.llm_server import FaultServer, Payload, said_by_default, support_verdicts
 
 ROOT = Path(__file__).parents[2]
 RUN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run", "-m", "token_f1,support")
@@ -53,8 +53,8 @@ def test_a_judged_run_shows_scores_tokens_and_what_was_said(ragbench: Ragbench) 
     assert page.count("<div class=claims>") == 3
     for line in lines:
         step = line["judgements"][0]["steps"][0]
-        assert step["answer"]["verdict"]
-        assert f"<small>{step['answer']['reason']}</small>" in page
+        for said in step["answer"]["verdicts"]:
+            assert f"<small>{said.get('unproved', said['reason'])}</small>" in page
         assert all(f"<mark>{quote['text']}</mark>" in page for quote in step["quotes"])
     receipts = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
     assert [entry["purpose"] for entry in json.loads(receipts[0])["lines"]] == [
@@ -138,6 +138,49 @@ def test_a_panel_and_canaries_stand_in_the_report(ragbench: Ragbench) -> None:
     assert {c["kind"] for c in report["judging"]["canaries"]} == {"copied", "altered"}
     assert "the judge is wrong about" in Path("run/report.md").read_text("utf-8")
     assert "canaries: the run's contexts give 4 of 8" in done.err
+
+
+@pytest.mark.extra("llm")
+def test_what_does_not_hold_stands_at_its_sentence(ragbench: Ragbench) -> None:
+    """A judge that calls everything supported, and an answer with wrong citations and numbers."""
+    answer = "Staff get 27 days of leave [1]. The desk opens at 9:45 [2]. Dogs are banned [7]."
+    chunks = ["Staff get 27 days of leave a year.", "The desk opens at 8:15. Dogs are not banned."]
+    row = {"id": "c1", "query": "How?", "reference": "27", "response": answer, "contexts": chunks}
+    lines("answers.jsonl", [row])
+
+    def say(payload: Payload) -> str:
+        asked = json.loads(payload["messages"][-1]["content"].partition("\n\n")[0])
+        return support_verdicts(asked, "supported", [chunks[0], "The desk opens", "Dogs are not"])
+
+    with FaultServer(say=say) as server:
+        done = ragbench(
+            "eval",
+            "answers.jsonl",
+            "--out",
+            "run",
+            "-m",
+            "+support",
+            "--no-preflight",
+            *model(server),
+        ).ok()
+    assert "of 3 sentences that the judge calls supported, 2 are unproved" in " ".join(
+        done.out.split()
+    )
+    shown = " ".join(ragbench("explain", "run", "c1", "--full").ok().out.split())
+    page = Path("run/report.html").read_text("utf-8")
+    for text in (
+        "9:45 [2].",
+        "cites 7: not among 2 shown chunks",
+        "no quote has 9, 45",
+        "one of both denies",
+    ):
+        assert text in shown, shown
+        assert text in page
+    assert "unproved by support" in shown and "<b>unproved</b>" in page
+    report = json.loads(ragbench("report", "run", "--json").ok().out)
+    scores = {one["metric"]: one for one in report["summaries"]}
+    assert scores["support"]["score"] is None  # more unproved than measured
+    assert scores["citation_validity"]["score"] == pytest.approx(2 / 3)
 
 
 # --- validate with a language model: its quotes are looked up, never believed
