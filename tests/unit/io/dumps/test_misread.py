@@ -54,6 +54,6 @@ def test_no_hint_names_the_question_or_the_answer(tmp_path: Path, record: object
     path.write_text(json.dumps(record) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match="Say where they are: --map chunks=FIELD"), open_dump(path):
         pass
-    with pytest.raises(DataError, match=r"no field for the query[^\n]*\n  \w+\[1\]: object"):
-        with open_source(path) as source:
-            list(source)
+    shown = r"no field for the query[^\n]*\n  \w+\[1\]: object"
+    with pytest.raises(DataError, match=shown), open_source(path) as source:
+        list(source)
