@@ -17,6 +17,7 @@ from ragbench.core.chunk import Document
 from ragbench.core.outcome import Outcome
 from ragbench.core.trace import Entry
 from ragbench.io.dumps.form import getter, without_path
+from ragbench.io.dumps.guess import fields_shown
 from ragbench.io.fields import (
     HIT_FIELDS,
     FieldMap,
@@ -247,4 +248,6 @@ def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> N
         f"no field for the {target}{{more}} (the fields are: {names}). Name the right one with the "
         f"field mapping {target}=NAME.{hint}".rstrip(".")
     )
+    if any(type(value) in (list, dict) for value in row.values.values()):
+        message += "\n" + "\n".join(fields_shown(row.values))
     problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)

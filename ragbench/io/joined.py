@@ -224,9 +224,9 @@ def open_retrievals(
     what was retrieved.
     """
     form = format if format is None or format in _WHOLE_FORMS else ""
-    stdin: Any = sys.stdin.buffer
-    is_packed = where == STDIN and stdin.peek(2)[:2] == GZIP_MAGIC
-    if form is None and not is_packed:  # what is packed on standard input is read only once
+    peek = getattr(sys.stdin.buffer, "peek", None) if where == STDIN else None
+    is_lost = where == STDIN and (peek is None or peek(2)[:2] == GZIP_MAGIC)
+    if form is None and not is_lost:  # what was unpacked to be looked at cannot be read again
         with (
             closing(Source.of(where, encoding=options.get("encoding"))) as place,
             noting_read_errors(place.name, Problems()),

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 import orjson
 
 from ragbench.io.dumps.form import getter
+from ragbench.io.dumps.guess import fields_shown
 from ragbench.io.lines import Line, decode_line, read_bytes, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, describe, is_list, is_object
@@ -218,6 +219,8 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
         if value is not None:
             keys = ", ".join(f"'{key}'" for key in paths)
             message = f"expected a JSON array, or an object with one under {keys}"
+            if is_object(value):
+                message += "\n" + "\n".join(fields_shown(value))
             problems.add(message, path=source.name)
         return
     for number, item in enumerate(items, start=1):

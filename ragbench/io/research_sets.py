@@ -185,9 +185,34 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     whole: Values = value if is_object(value) else {}
     documents = [one for one in as_list(whole.get("documents")) if is_object(one)]
     texts = {str(one.get("document_id")): one.get("text") for one in documents}
+    known = len(problems)
+    answers = _mtrag_answers(whole, source, problems)
+    if len(problems) > known:
+        return
     for number, task in enumerate(as_list(whole.get("tasks")), start=1):
         if is_object(task):
-            yield from _mtrag_task(Row(source.name, number, task), texts, source, problems)
+            for row in _mtrag_task(Row(source.name, number, task), texts, source, problems):
+                answer = answers.get(task.get("task_id"))
+                yield (
+                    row
+                    if answer is None
+                    else row._replace(values={**row.values, "response": answer})
+                )
+
+
+def _mtrag_answers(whole: Values, source: Source, problems: Problems) -> dict[object, object]:
+    """The answers of one model, by task; of none unless it is named."""
+    given = [one for one in as_list(whole.get("evaluations")) if is_object(one)]
+    models = [*dict.fromkeys(str(one.get("model_id")) for one in given)]
+    if source.split is None:
+        if models:
+            note = f"MTRAG: it holds {len(given):,} answers of {', '.join(models)}"
+            source.notes[f"{note}; --split MODEL scores those of one"] = None
+        return {}
+    if source.chosen(models, problems, what="model") is None:
+        return {}
+    own = (one for one in given if str(one.get("model_id")) == source.split)
+    return {one.get("task_id"): one.get("model_response") for one in own}
 
 
 def _mtrag_task(row: Row, texts: Values, source: Source, problems: Problems) -> Iterator[Row]:

@@ -357,7 +357,8 @@ def _document(value: object) -> dict[str, Any] | None:
         if is_object(inner := value.get(name)):
             value = {**outer, **inner}
     names = _named("names")
-    metadata = next((m for n in names["metadata"] if is_object(m := opened_json(value.get(n)))), {})
+    held = (opened_json(value.get(name)) for name in names["metadata"])
+    metadata: Values = next(filter(is_object, held), dict[str, object]())
     text = _first(value, TEXT_NAMES, _plain_text)
     text = _first(metadata, TEXT_NAMES, _plain_text) if text is None else text
     id = _first(value, names["id"], _plain_id) or _first(
@@ -366,8 +367,8 @@ def _document(value: object) -> dict[str, Any] | None:
     score = _first(value, SCORE_NAMES, lambda held: held)
     if text is None and id is None:
         return None
-    known = {"id": id, "text": text, "score": score, "metadata": metadata or None}
-    return {name: held for name, held in known.items() if held is not None}
+    known: dict[str, Any] = {"id": id, "text": text, "score": score, "metadata": metadata or None}
+    return {name: one for name, one in known.items() if one is not None}
 
 
 def _constructed(value: Values) -> Values:

@@ -221,7 +221,8 @@ def _line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
 
 def _json_records(source: Source, text: str, problems: Problems) -> Iterator[DumpRecord]:
     """The records of a JSON file, one in memory at a time where they stand in an array."""
-    whole = {} if text.startswith("[") else next(keys_shown(text), {})
+    nothing: Mapping[str, object] = {}
+    whole = nothing if text.startswith("[") else next(keys_shown(text), nothing)
     key = next((name for name in OUTER if is_list(whole.get(name))), None)
     form = span_form(whole)
     if whole and (key is None or (form is not None and key not in OTLP)):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
+
+import orjson
 
 from ragbench.core.attribution import Cause
+from ragbench.core.case import Case
 from ragbench.core.report import CaseRow, IndexedCase, Report, badness, main_metric
 from ragbench.errors import ConfigError
+from ragbench.io.atomic import written_whole
+from ragbench.io.export import write_cases
+from ragbench.io.fields import CASES_FILE
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.journal import Journal
 
 
 def worst_metric(report: Report, name: str | None = None) -> int | None:
@@ -28,7 +39,7 @@ def select_cases(
     cause: Cause | None = None,
     tag: str | None = None,
     worst: str | None = None,
-    limit: int,
+    limit: int | None,
 ) -> tuple[int, list[CaseRow]]:
     """How many cases meet all that is asked, and the first of them, in the run's order."""
     at = None if worst is None else worst_metric(report, worst)
@@ -36,6 +47,52 @@ def select_cases(
     if at is not None:
         found.sort(key=lambda case: badness(case.value, report.metrics[at]))
     return len(found), [*report.find([case.id for case in found[:limit]])]
+
+
+def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[str, int]:
+    """Writes cases of a run as a dataset: cases.jsonl, and in provenance.jsonl where each is from.
+
+    The cases are those of the run, with all that is known of them; one whose gold is not known says
+    in its metadata, under ``needs``, which labels it lacks.
+
+    Returns:
+        How many cases lack which label.
+
+    Raises:
+        ConfigError: the folder holds cases already, and perhaps labels that somebody gave them.
+    """
+    target = folder / CASES_FILE
+    if target.exists():
+        raise ConfigError(f"{target} is there already: name another folder with -o")
+    causes = {row.id: row.attribution for row in cases}
+    lacking: Counter[str] = Counter()
+
+    def chosen(journal: Journal) -> Iterator[Case]:
+        for window in journal.cases([*causes]):
+            for stored in window:
+                needs = _needs(stored.case)
+                lacking.update(needs)
+                more = {"needs": needs} if needs else {}
+                yield replace(stored.case, metadata={**stored.case.metadata, **more})
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with Journal(RunFolder(path=run).journal) as journal:
+        write_cases(chosen(journal), target)
+    with written_whole(folder / "provenance.jsonl") as file:
+        for id, found in causes.items():
+            why = {} if found is None else {"cause": found.cause.value, "detail": found.detail}
+            line = {"id": id, "run": run.name, **why}
+            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    return lacking
+
+
+def _needs(case: Case) -> list[str]:
+    """Without which labels a case cannot fail; none where it says that nothing answers it."""
+    has_gold = case.judgements is not None or case.reference_contexts is not None
+    lacks = {"reference": not case.references, "reference_context_ids": not has_gold}
+    return [
+        name for name, is_lacking in lacks.items() if is_lacking and case.answerable is not False
+    ]
 
 
 def find_case(report: Report, id: str) -> CaseRow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +49,26 @@ def test_cases_by_cause_tag_and_metric(ragbench: Ragbench, run: str) -> None:
     found = json.loads(ragbench("cases", run, "--worst", "token_f1", "--json").out)
     assert [case["id"] for case in found["cases"]] == ["c2", "c1", "c3"]  # unmeasured last
     assert json.loads(ragbench("cases", run, "--tag", "date", "--json").out)["found"] == 0
+
+
+def test_failures_become_a_dataset_that_measures_what_the_run_measured(
+    ragbench: Ragbench, run: str
+) -> None:
+    done = ragbench("cases", run, "--cause", "not_retrieved", "-o", "regress").ok()
+    assert "1 case written to regress" in done.out + done.err
+    done = ragbench("eval", "regress", "--rag", "rags.py:Plain", "-o", "again", "-q")
+    assert done.code == 0
+    scores = []
+    for folder in (run, "again"):
+        rows = json.loads(ragbench("cases", folder, "--json").out)["cases"]
+        scores.append({row["id"]: row["scores"] for row in rows})
+    assert scores[1] == {"c2": scores[0]["c2"]}
+    again = ragbench("cases", run, "--cause", "not_retrieved", "-o", "regress")
+    assert (again.code, "is there already" in again.err) == (2, True)
+    assert ragbench("cases", run, "--tag", "none", "-o", "empty").code == 2
+
+
+def test_listed_cases_keep_their_gold_when_they_are_read(ragbench: Ragbench, run: str) -> None:
+    listed = ragbench("cases", run, "--json").out
+    Path("listed.json").write_text(listed, encoding="utf-8")
+    assert "reference_context_ids=reference_ids" in ragbench("eval", "listed.json").err

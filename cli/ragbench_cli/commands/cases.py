@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ragbench_cli import console
@@ -18,6 +19,9 @@ CAUSES = (
     "not_in_corpus", "not_retrieved", "not_seen", "dropped", "not_used", "declined",
     "answered_without", "failed", "cannot_tell", "shown", "right_without_evidence", "right",
 )  # fmt: skip
+
+
+_LISTED = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,8 +39,10 @@ class Asked:
     """A metric of the run: its worst cases first."""
     tag: Annotated[str | None, option("TAG")] = None
     """Only cases with this tag."""
-    limit: Annotated[int, option(min=1)] = 20
-    """How many are listed."""
+    limit: Annotated[int | None, option(min=1)] = None
+    """How many are taken: 20, with -o all."""
+    out: Annotated[Path | None, option("FOLDER", "--out", "-o")] = None
+    """Writes them as a dataset for eval into a new folder, with all that the run knows of them."""
 
 
 @takes_records
@@ -47,6 +53,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     Examples:
       ragbench cases reports/pellorin-baseline-1a2b3c4d --cause declined
       ragbench cases reports/pellorin-baseline-1a2b3c4d --worst token_f1 --tag date
+      ragbench cases reports/pellorin-baseline-1a2b3c4d --cause not_retrieved -o regress/
     """
     from ragbench.core.attribution import Cause
     from ragbench.ledger.folder import run_around
@@ -57,16 +64,37 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     printed = {one.label: one.value for one in Cause}  # tables show causes in words
     named = None if asked.cause is None else printed.get(asked.cause, asked.cause)
     wanted = None if named is None else Cause(one_of(named, CAUSES, "--cause"))
-    report = report_of(run_around(asked.run))
-    count, found = select_cases(
-        report, cause=wanted, tag=asked.tag, worst=asked.worst, limit=asked.limit
-    )
-    if json:
+    run = run_around(asked.run)
+    report = report_of(run)
+    limit = asked.limit or (_LISTED if asked.out is None else None)
+    count, found = select_cases(report, cause=wanted, tag=asked.tag, worst=asked.worst, limit=limit)
+    if asked.out is not None:
+        _write(run, found, asked.out, is_json=json)
+    elif json:
         columns = shown_columns(report.metrics)
         cases = [case_object(row, columns) for row in found]
         console.print_json({"schema_version": 1, "found": count, "cases": cases})
     else:
         _print(report, found, count, asked.worst)
+
+
+def _write(run: Path, found: list[CaseRow], folder: Path, *, is_json: bool) -> None:
+    from ragbench.errors import DataError, Problem
+    from ragbench.safe_text import counted
+    from ragbench.verbs.cases import write_dataset
+
+    if not found:
+        raise DataError(
+            [Problem(message="no case of it is as asked: nothing is written", path=str(run))]
+        )
+    lacking = write_dataset(run, found, folder)
+    if is_json:
+        written = {"schema_version": 1, "written": len(found), "needs": lacking}
+        console.print_json({**written, "folder": str(folder)})
+        return
+    console.say(f"{counted(len(found), 'case')} written to {folder}: ragbench eval {folder}")
+    for label, count in lacking.items():
+        console.say(f"{counted(count, 'case')} without {label}: add it, or nothing can fail there")
 
 
 def _print(report: Report, found: list[CaseRow], count: int, worst: str | None) -> None:

@@ -5,7 +5,8 @@ Sources: Qdrant 1.x OpenAPI (``QueryResponse``, ``ScrollResult``, ``GroupsResult
 OpenSearch 2 ``_search`` and ``_msearch``; Pinecone ``query`` and ``search``; Weaviate client 4 and
 GraphQL ``Get``; Vespa; Azure AI Search ``docs/search``; Bedrock ``Retrieve``; OpenAI vector store
 search; Solr ``select``; Typesense ``search``; RediSearch by redis-py; Dify ``retrieve``; Cohere
-``rerank``; OpenInference spans (Phoenix); LangChain ``Document``, ``dumpd`` and pairs with scores;
+``rerank``; Vertex AI ``SearchResponse``; OpenInference spans (Phoenix); LangChain ``Document``,
+``dumpd`` and pairs with scores;
 LlamaIndex ``NodeWithScore`` and ``Response``; Haystack 2 ``Document.to_dict``; RAGAS
 ``SingleTurnSample``.
 """
@@ -65,6 +66,54 @@ _CHROMA = {
     "distances": "distance",
     "scores": "score",
 }
+
+
+def _cohere(_: DumpForm, value: object) -> Sequence[Hits] | None:
+    """Places in the documents of the request, which stand beside them: best first."""
+    results = value.get("results") if is_object(value) else None
+    documents = value.get("documents") if is_object(value) else None
+    if not is_list(results) or not is_list(documents) or not results:
+        return None
+    hits: list[object] = []
+    for one in results:
+        at = one.get("index") if is_object(one) and "relevance_score" in one else None
+        if not is_object(one) or type(at) is not int or not 0 <= at < len(documents):
+            return None
+        hits.append({**one, "document": documents[at]})
+    return [hits]
+
+
+_VERTEX_DATA = ("derivedStructData", "derived_struct_data", "structData", "struct_data")
+_VERTEX_TEXTS = (
+    ("extractive_segments extractiveSegments", "content"),
+    ("extractive_answers extractiveAnswers", "content"),
+    ("snippets", "snippet"),
+)
+
+
+def _vertex(value: object) -> object:
+    """A document's longest kind of extracts, or a chunk."""
+    chunk = value.get("chunk") if is_object(value) else None
+    if is_object(value) and is_object(chunk) and isinstance(chunk.get("content"), str):
+        score = chunk.get("relevanceScore", chunk.get("relevance_score"))
+        metadata = chunk.get("documentMetadata", chunk.get("document_metadata"))
+        return {
+            "id": chunk.get("id"),
+            "text": chunk["content"],
+            "score": score,
+            "metadata": metadata,
+        }
+    document = value.get("document") if is_object(value) else None
+    data = [document.get(n) for n in _VERTEX_DATA if n in document] if is_object(document) else []
+    if not is_object(document) or not data or not is_object(data[0]):
+        return None
+    for names, field in _VERTEX_TEXTS:
+        held = next((data[0][name] for name in names.split() if name in data[0]), None)
+        texts = [one.get(field) for one in held if is_object(one)] if is_list(held) else []
+        if found := [text for text in texts if isinstance(text, str)]:
+            return {"id": document.get("id"), "text": "\n".join(found), "metadata": data[0]}
+    text = next((data[0][name] for name in _TEXTS if isinstance(data[0].get(name), str)), None)
+    return {"id": document.get("id"), "text": text, "metadata": data[0]}
 
 
 def _elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
@@ -176,7 +225,8 @@ def _openinference_flat(value: object) -> object:
 _FUNCTIONS: Mapping[str, Any] = {
     function.__name__: function
     for function in (
-        *(_plain, _chroma, _elasticsearch, _milvus, _qdrant, _weaviate, _ragas, _langchain),
+        *(_plain, _chroma, _cohere, _elasticsearch, _milvus, _qdrant, _weaviate, _ragas),
+        *(_langchain, _vertex),
         *(_qdrant_groups, _qdrant_points, _haystack_pipeline, _openinference_flat),
     )
 }

@@ -57,6 +57,14 @@ _KNOWN = frozenset(
 """What a chunk may hold without there being an unknown field that could be its text."""
 _DISTANCES = ("distance", "dist", "l2", "_distance", "cosine_distance")
 _OWN_FIELDS = frozenset({"id", "text", "score", "metadata", "document_id", "start", "end"})
+_NO_CHUNK = frozenset(
+    {
+        *("input", "inputs", "query", "question", "userinput", "prompt", "messages", "history"),
+        *("args", "kwargs", "output", "outputs", "answer", "response", "actualoutput", "reference"),
+        *("expectedoutput", "groundtruth", "completion", "generatedresponsepart"),
+    }
+)
+"""What a question or an answer is called, without marks: it is never proposed as a chunk's text."""
 _SHORTEST_TEXT = 20
 _DEEPEST = 5
 _WIDEST = 12
@@ -315,8 +323,12 @@ def _not_found(record: DumpRecord, form: DumpForm | None, given: Mapping[str, st
         f"{proposal}, or name the --format"
     )
     if is_object(record.value):
-        message += "\n" + "\n".join(_tree(record.value))
+        message += "\n" + "\n".join(fields_shown(record.value))
     return DataError([Problem(message=message, path=record.path, line=record.line)])
+
+
+def _plain_name(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
@@ -324,6 +336,8 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
     value = opened_json(value)
     if is_list(value) and value and path:
         found = _longest(value, "")
+        if found is not None and not _NO_CHUNK.isdisjoint(map(_plain_name, found.split("."))):
+            return  # what was asked or answered
         if found is None and all(isinstance(one, str) for one in value):
             yield sum(len(one) for one in value if isinstance(one, str)), path, ""
         elif found is not None:
@@ -334,7 +348,7 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
             yield from _text_lists(held, f"{path}.{name}" if path else name)
 
 
-def _tree(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
+def fields_shown(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
     """The fields of an object, those in them indented; of a list the first element."""
     for name, held in islice(value.items(), _WIDEST):
         held = opened_json(held)
@@ -342,7 +356,7 @@ def _tree(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
         count = f"[{len(held)}]" if is_list(held) else ""
         yield f"{indent}{name}{count}: {describe(inner) if not is_object(inner) else 'object'}"
         if is_object(inner) and len(indent) < 2 * _DEEPEST:
-            yield from _tree(inner, indent + "  ")
+            yield from fields_shown(inner, indent + "  ")
     if len(value) > _WIDEST:
         yield f"{indent}... and {len(value) - _WIDEST} more"
 

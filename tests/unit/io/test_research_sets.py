@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +278,23 @@ def test_text_files(tmp_path: Path) -> None:
 def test_a_folder_that_is_something_else(tmp_path: Path, format_name: str, expected: str) -> None:
     with pytest.raises(DataError, match=expected):
         list(read_cases(tmp_path, format=format_name))
+
+
+def test_the_answers_of_an_mtrag_file_are_those_of_the_model_that_is_named(tmp_path: Path) -> None:
+    task = {
+        "task_id": "c<::>1", "contexts": [], "targets": [{"speaker": "agent", "text": "Nine."}],
+        "input": [{"speaker": "user", "text": "When?"}],
+    }  # fmt: skip
+    answers = [
+        {"task_id": "c<::>1", "model_id": name, "model_response": f"{name} says"} for name in "ab"
+    ]
+    whole = {"models": [], "metrics": [], "documents": [], "tasks": [task], "evaluations": answers}
+    path = tmp_path / "human.json"
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    with open_source(path) as source:
+        assert "it holds 2 answers of a, b; --split MODEL" in " ".join(source.info.notes)
+        assert not next(iter(source)).recorded
+    with open_source(path, split="b") as source:
+        assert next(iter(source)).recorded["generate"].value.response == "b says"
+    with open_source(path, split="z") as source, pytest.raises(DataError, match="no model 'z'"):
+        list(source)

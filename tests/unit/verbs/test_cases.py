@@ -1,0 +1,51 @@
+"""Cases of a run as a dataset: what the run knew of them comes back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from ragbench import Case, RetrievalResult, evaluate, open_source, report_of
+from ragbench.core.trace import Entry
+from ragbench.errors import ConfigError
+from ragbench.io.entries import EntrySource, SourceInfo
+from ragbench.io.recorded import recorded_outcome
+from ragbench.verbs.cases import select_cases, write_dataset
+from tests.unit.io.test_written import cases, unique
+
+
+def answered(given_cases: list[Case]) -> EntrySource:
+    """The cases with a retrieval that is recorded, so that nobody is asked."""
+    found = recorded_outcome(RetrievalResult(["A text."], context_ids=["a"]))
+    entries = [Entry(case=case, recorded={"retrieve": found}) for case in given_cases]
+    info = SourceInfo(path="here", form="jsonl", mapping={}, recorded={"retrieve": len(entries)})
+    return EntrySource(info=info, read=lambda: iter(entries))
+
+
+@settings(max_examples=2, deadline=None)
+@given(unique(cases))
+def test_nothing_is_lost_from_a_run_to_a_dataset(
+    tmp_path_factory: pytest.TempPathFactory, given_cases: list[Case]
+) -> None:
+    run = tmp_path_factory.mktemp("cases") / "run"
+    evaluate(answered(given_cases), None, out=run, metrics=["recall@5"])
+    _, rows = select_cases(report_of(run), limit=None)
+    folder = run.parent / "regress"
+    lacking = write_dataset(run, rows, folder)
+    with open_source(folder) as source:
+        back = {entry.case.id: entry.case for entry in source}
+    for case in given_cases:
+        found = back[case.id]
+        needs = found.metadata.get("needs", []) if "needs" not in case.metadata else []
+        kept = {
+            name: value for name, value in found.metadata.items() if name != "needs" or not needs
+        }
+        assert replace(found, metadata=kept) == case
+    assert set(lacking) <= {"reference", "reference_context_ids"}
+    lines = (folder / "provenance.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    assert {json.loads(line)["id"] for line in lines} == back.keys()
+    with pytest.raises(ConfigError, match="is there already"):
+        write_dataset(run, rows, folder)
