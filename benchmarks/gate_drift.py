@@ -13,8 +13,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from gate_tables import Generator, Table, percent, print_tables
 
+from benchmarks.gate_tables import Generator, Table, percent, print_tables
 from ragbench.stats.drift import LEAST, CaseSums, bet_on_fall, stake
 
 METRICS = 3

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from gate_pairs import CONTINUOUS, Array, Generator, World, config_of, run_of
-from gate_tables import Table, percent, print_tables
 
+from benchmarks.gate_pairs import CONTINUOUS, Array, Generator, World, config_of, run_of
+from benchmarks.gate_tables import Table, percent, print_tables
 from ragbench.core.gate_result import GateOutcome, GateResult
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError

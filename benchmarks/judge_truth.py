@@ -148,8 +148,9 @@ def expertqa(claims: Rows, draw: random.Random) -> None:
         told(f"ExpertQA {label}, the nearest sentence", cases)
     cited = [(one["support"], attribution(one)) for one in full]
     for label in ("Complete", "Partial", "Incomplete"):
-        some = [value for each, value in cited if each == label and value is not None]
-        print(f"citation_attribution, ExpertQA {label}: {sum(some) / len(some):.3f} of {len(some)}")
+        shares = [value for each, value in cited if each == label and value is not None]
+        mean = sum(shares) / len(shares)
+        print(f"citation_attribution, ExpertQA {label}: {mean:.3f} of {len(shares)}")
 
 
 def attribution(one: dict[str, Any]) -> float | None:

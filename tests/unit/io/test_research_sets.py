@@ -295,6 +295,7 @@ def test_the_answers_of_an_mtrag_file_are_those_of_the_model_that_is_named(tmp_p
         assert "it holds 2 answers of a, b; --split MODEL" in " ".join(source.info.notes)
         assert not next(iter(source)).recorded
     with open_source(path, split="b") as source:
-        assert next(iter(source)).recorded["generate"].value.response == "b says"
+        answer: Any = next(iter(source)).recorded["generate"].value
+        assert answer.response == "b says"
     with open_source(path, split="z") as source, pytest.raises(DataError, match="no model 'z'"):
         list(source)

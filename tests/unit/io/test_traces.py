@@ -4,9 +4,10 @@ import csv
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
+import hypothesis
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench import open_source
@@ -34,14 +35,18 @@ def entries_of(path: Path) -> list[Entry]:
         return [*source]
 
 
+def given(entry: Entry, stage: str) -> Any:
+    return entry.recorded[stage].value
+
+
 def shown(entry: Entry) -> tuple[object, ...]:
-    retrieve, post = entry.recorded["retrieve"], entry.recorded["post_retrieve"]
+    retrieve, post = given(entry, "retrieve"), given(entry, "post_retrieve")
     return (
         entry.case.query,
         entry.case.cluster,
-        list(zip(retrieve.value.context_ids, retrieve.value.contexts, strict=True)),
-        list(zip(post.value.context_ids, post.value.contexts, strict=True)),
-        entry.recorded["generate"].value.response,
+        list(zip(retrieve.context_ids, retrieve.contexts, strict=True)),
+        list(zip(post.context_ids, post.contexts, strict=True)),
+        given(entry, "generate").response,
     )
 
 
@@ -156,7 +161,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_siz
 )
 
 
-@given(
+@hypothesis.given(
     question=texts,
     documents=st.lists(texts, min_size=1, max_size=4, unique=True),
     answer=texts,
@@ -175,4 +180,4 @@ def test_an_answer_is_never_a_context(
     (entry,) = entries_of(written(path, FORMS[form](asked)))
     assert shown(entry) == expected(asked)
     for stage in ("retrieve", "post_retrieve"):
-        assert not any("ANSWER" in text for text in entry.recorded[stage].value.contexts)
+        assert not any("ANSWER" in text for text in given(entry, stage).contexts)

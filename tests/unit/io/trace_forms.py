@@ -28,7 +28,7 @@ def _spans(asked: Asked) -> list[Record]:
     ]
     kept = [found[at] for at in asked.kept]
     search = {"kind": "RETRIEVER", "in": asked.question, "out": {"documents": found}}
-    rows = {
+    rows: dict[str, Record] = {
         "_search": {**search, "parent": "search"},
         "search": {**search, "parent": "chain"},
         "rerank": {

@@ -215,8 +215,7 @@ def test_few_labels_change_no_yes(seed: int) -> None:
 
 def test_a_precision_that_is_asked_for_is_taken_at_its_price_where_labels_are_many() -> None:
     # Of those above 0.5 seven in twelve are right: 0.8 costs two fifths of them.
-    by_default, asked = (
-        calibrate(labelled(2000), "lexical", **one) for one in ({}, {"precision": 0.8})
-    )
+    by_default = calibrate(labelled(2000), "lexical")
+    asked = calibrate(labelled(2000), "lexical", precision=0.8)
     assert by_default.answer_after.called == by_default.answer_before.called
     assert (asked.answer_after.recall or 0) < 0.7 < (asked.answer_before.recall or 0)

@@ -1,5 +1,7 @@
 """Slots: a near miss says a rival of what the question names; an answer does not."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,7 +68,7 @@ def test_what_answers_is_not_objected_to(query: str, text: str) -> None:
 def test_slots_can_be_switched_off_and_an_unknown_one_is_refused() -> None:
     query, text = "What caused incident INC-48213?", "Incident INC-48231 was caused by rain."
     chunks = [Chunk(id="a", text=text)]
-    settings = ({}, {"slots": []}, {"slots": ["number"]})
+    settings: tuple[dict[str, Any], ...] = ({}, {"slots": []}, {"slots": ["number"]})
     judged = [build_validator({"name": "lexical", **one}) for one in settings]
     assert len({one.identity for one in judged}) == 3
     verdicts = [one.validate(query, chunks) for one in judged]
