@@ -212,11 +212,17 @@ class Codec(NamedTuple):
         return self.read(texts, body) if self.has_texts else self.read(body)
 
 
+def _made(kind: Callable[..., Any], *given: Any) -> Any:
+    """A result of its texts, where it has some, and the rest."""
+    *texts, body = given
+    return kind(*texts, **orjson.loads(body))
+
+
 _OF_RETRIEVAL = ("context_ids", "scores", "context_metadata", "metadata")
 _OF_GENERATION = ("response", "multi_responses", "confidence", "abstained", "metadata")
 _RETRIEVAL = Codec(
     partial(_encode, names=_OF_RETRIEVAL),
-    lambda texts, body: RetrievalResult(texts, **orjson.loads(body)),
+    partial(_made, RetrievalResult),
     has_texts=True,
 )
 CODECS = {
@@ -226,7 +232,7 @@ CODECS = {
     "validate": Codec(encode_verdict, decode_verdict),
     "generate": Codec(
         partial(_encode, names=_OF_GENERATION),
-        lambda body: GenerationResult(**orjson.loads(body)),
+        partial(_made, GenerationResult),
     ),
 }
 """By stage: the only place where outcomes become bytes and bytes outcomes."""
