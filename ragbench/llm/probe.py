@@ -221,6 +221,11 @@ async def _context(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Fi
             return
         missing = [str(at) for at in marked.missing(reply.text)]
         counted = reply.usage.prompt_tokens
+        if len(missing) == 3 and reply.usage.reported and not is_short(reply.usage, fewest):
+            # A model that names none of them shows nothing: its server counts all that was sent.
+            detail = f"unknown: {counted:,} tokens are reported, and no hidden code is named"
+            yield Finding(name="context", detail=detail)
+            return
         if missing:
             what = f"read in part: code {', '.join(missing)} of 3 is not found"
             yield _too_long(words, f"{what}, {counted:,} tokens are reported", read)

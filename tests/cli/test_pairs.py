@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -111,6 +112,7 @@ def _write(folder: Path) -> None:
         ("hf", "export.hf"), ("ragas", "samples.jsonl"), ("trec", "export.run"),
     ):  # fmt: skip
         run("export", "run", "--to", form, "-o", name)
+    shutil.copytree(folder / "run", folder / "again")
     run("validate", "run", "-o", "verdicts.jsonl", "--validator", "lexical", "-q")
     run("baseline", "set", "run", "-o", "baseline.json")
     for name in ("report.json", "cases.csv", "timings.json", "manifest.json"):
@@ -186,7 +188,7 @@ def test_pair(
         "validate": ["validate", name, *validation],
         "report": ["report", name],
         "export": ["export", name, "--to", "jsonl", "-o", f"{out}.jsonl"],
-        "compare": ["compare", name, "run"],
+        "compare": ["compare", name, "again"],
     }[reader]
     code = main(call)
     printed = capsys.readouterr()

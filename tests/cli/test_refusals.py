@@ -37,7 +37,7 @@ USAGE = {
     "explain office": "is not a run folder",
     "calibrate good.jsonl -q": "no query says whether its answer is present",
     "doctor --corpus office": "--corpus",
-    "cache stats": "there is no cache at reports/llm-cache.sqlite",
+    "cache stats --cache nowhere.sqlite": "there is no cache at nowhere.sqlite",
     "history": "ragbench-baseline.json cannot be read",
     "history good.jsonl": "is not a baseline file",
 }

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.runs import cases_of
 from tests.pages import CHROMIUM, DRIVER, Changed, browser, hostile_run
 
-LIMIT = "6"
+LIMIT = "12"
 AXE = "axe.run().then(arguments[arguments.length - 1])"
 PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
 pytest.importorskip("selenium", reason="selenium is not installed: pip install '.[dev]'")
