@@ -43,16 +43,16 @@ def said(payload: dict[str, Any]) -> str:
 @pytest.mark.extra("llm")
 def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
     arguments = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
-    with FaultServer(say=said) as server:
+    with FaultServer(say=lambda payload: "word " * 500) as server:
         save(
             f"llm: {{model: m, base_url: '{server.url}', max_tokens: 1000, price_input: 0, "
             "price_output: 1000}\ngeneration: chat"
         )
-        first = ragbench(*arguments, "--max-cost", "0.03")  # one call's worth
+        first = ragbench(*arguments, "--max-cost", "0.6")  # one answer takes most of it
         asked = len(server.calls)
         ragbench(*arguments, "--max-cost", "1000").ok()
     assert first.code == 2
-    assert "the cost is capped at 0.03" in first.err
+    assert "the cost is capped at 0.6" in first.err
     assert 0 < asked < len(server.calls)
     assert all(case["stages"]["generate"] == "measured" for case in cases_of())
 
