@@ -79,13 +79,15 @@ def _attributes(asked: Asked, row: Record) -> Record:
         "output.value": json.dumps(row["out"]),
         "session.id": asked.session,
     }
-    lists = {}
+    lists: dict[str, Any] = {}
+    given: Any = row["in"]
+    left: Any = row["out"]
     if row["kind"] == "RETRIEVER":
-        lists = {"retrieval.documents": row["out"]["documents"]}
+        lists = {"retrieval.documents": left["documents"]}
     if row["kind"] == "RERANKER":
         lists = {
-            "reranker.input_documents": row["in"]["documents"],
-            "reranker.output_documents": row["out"]["documents"],
+            "reranker.input_documents": given["documents"],
+            "reranker.output_documents": left["documents"],
         }
     for name, documents in lists.items():
         for place, one in enumerate(documents):
