@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragbench.core.attribution import Attribution
 from ragbench.core.matched import Matched
@@ -33,7 +33,7 @@ _LETTERS = {status: status.value[0] for status in Status}
 _BY_LETTER = {letter: status for status, letter in _LETTERS.items()}
 _NO_CELL = "."
 _MOST_METRICS = 400
-_BESIDE = ("matched", "causes", "judgements")
+_TABLES = ("cells", "matched", "causes", "judgements")
 
 
 class CaseCells(NamedTuple):
@@ -53,23 +53,18 @@ class ScoreTables:
     def __init__(self, db: sqlite3.Connection, flush: Callable[[], None]) -> None:
         self._db = db
         self._flush = flush
-        self._new_cells: dict[int, CaseCells] = {}
-        self._new_rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in _BESIDE}
-        """By table what stands beside the cells."""
-        self._compared: set[int] = set()
+        self.new: dict[str, dict[Any, Any]] = {table: {} for table in _TABLES}
+        """What was recorded and is not written yet: by table and key the rest of the row."""
+        self.compared: set[int] = set()
         """Cases whose chunks were compared with the gold, also where no stage has a row of it."""
         (self.columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         """How many metrics the journal has."""
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether something was recorded that is not written yet."""
-        return bool(self._new_cells) or any(self._new_rows.values())
-
     def write(self, epoch: int, *, are_new: bool) -> None:
         """Writes what was recorded, inside of the journal's transaction."""
         db, rows, notes = self._db, list[tuple[object, ...]](), list[tuple[int, int, bytes]]()
-        for number, (question, answer, cells) in self._new_cells.items():
+        new_cells, *beside = self.new.values()
+        for number, (question, answer, cells) in new_cells.items():
             letters = [_NO_CELL if cell is None else _LETTERS[cell.status] for cell in cells]
             values = [None if cell is None else cell.value for cell in cells]
             rows.append((number, epoch, question, answer, "".join(letters), *values))
@@ -77,23 +72,17 @@ class ScoreTables:
                 if cell is not None and cell.value is None:
                     notes.append((number, metric, _detail(cell)))
         if not are_new:
-            numbers = [(number,) for number in self._new_cells]
+            numbers = [(number,) for number in new_cells]
             db.executemany("DELETE FROM notes WHERE number = ?", numbers)
             db.executemany("DELETE FROM causes WHERE number = ?", numbers)
-            matched = [(number,) for number in self._compared]
+            matched = [(number,) for number in self.compared]
             db.executemany("DELETE FROM matched WHERE number = ?", matched)
         places = marks(range(self.columns + 5))
         db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({places})", rows)
         db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
-        for table, found in self._new_rows.items():
-            db.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", found)
-
-    def written(self) -> None:
-        """Forgets what was recorded: it is in the file."""
-        self._new_cells.clear()
-        self._compared.clear()
-        for rows in self._new_rows.values():
-            rows.clear()
+        for table, found in zip(_TABLES[1:], beside, strict=True):
+            written = [(*key, *rest) for key, rest in found.items()]
+            db.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", written)
 
     def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
         """The number of each metric in this journal; new ones get a column."""
@@ -131,9 +120,19 @@ class ScoreTables:
         rows = self._db.execute("SELECT metric, identity, judge, name FROM metrics ORDER BY metric")
         return {(identity, judge): (number, name) for number, identity, judge, name in rows}
 
-    def record(self, number: int, cells: CaseCells) -> None:
-        """Stores the cells of a case in place of those that are there."""
-        self._new_cells[number] = cells
+    def record(
+        self, number: int, cells: CaseCells, matches: Mapping[str, Matched] | None = None
+    ) -> None:
+        """Stores the cells of a case in place of those that are there.
+
+        Args:
+            matches: which of its chunks are relevant contexts, by stage, where that was compared.
+        """
+        self.new["cells"][number] = cells
+        if matches is not None:
+            self.compared.add(number)
+            for stage, one in matches.items():
+                self.new["matched"][number, stage] = (encode_matched(one),)
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
         self._flush()
@@ -160,13 +159,6 @@ class ScoreTables:
             for row in rows
         }
 
-    def record_matched(self, number: int, matches: Mapping[str, Matched]) -> None:
-        """Stores which chunks of a case are relevant contexts, by stage, beside its cells."""
-        self._compared.add(number)
-        self._new_rows["matched"] += [
-            (number, stage, encode_matched(one)) for stage, one in matches.items()
-        ]
-
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """What was stored of these cases, by case number and stage; as valid as their cells."""
         self._flush()
@@ -180,8 +172,8 @@ class ScoreTables:
 
     def record_cause(self, number: int, attribution: Attribution) -> None:
         """Stores what became of a case; its cells have to be recorded before."""
-        row = (number, attribution.cause.value, encode_attribution(attribution))
-        self._new_rows["causes"].append(row)
+        row = (attribution.cause.value, encode_attribution(attribution))
+        self.new["causes"][number,] = row
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
         """What became of these cases, by case number; as valid as their cells."""
@@ -193,7 +185,7 @@ class ScoreTables:
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
         """Stores what a cell rests on, beside the cell."""
-        self._new_rows["judgements"].append((number, metric, encode_judgements(judgements)))
+        self.new["judgements"][number, metric] = (encode_judgements(judgements),)
 
     def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
         """What the judged cells of these cases rest on, by case number and metric."""

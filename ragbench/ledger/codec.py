@@ -6,7 +6,7 @@ retrieve them and however many stages hand them on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -200,39 +200,27 @@ class Codec(NamedTuple):
 
     encode: Callable[[Any], bytes]
     """A value without its context texts."""
-    read: Callable[..., Any]
+    decode: Callable[[list[str], bytes], Any]
     """A value from its texts, where it has some, and the rest."""
     has_texts: bool = False
     """Whether a value has context texts, which are stored once for all."""
-
-    def texts(self, value: Any) -> list[str]:
-        return [*value.contexts] if self.has_texts else []
-
-    def decode(self, texts: list[str], body: bytes) -> Any:
-        return self.read(texts, body) if self.has_texts else self.read(body)
-
-
-def _made(kind: Callable[..., Any], *given: Any) -> Any:
-    """A result of its texts, where it has some, and the rest."""
-    *texts, body = given
-    return kind(*texts, **orjson.loads(body))
 
 
 _OF_RETRIEVAL = ("context_ids", "scores", "context_metadata", "metadata")
 _OF_GENERATION = ("response", "multi_responses", "confidence", "abstained", "metadata")
 _RETRIEVAL = Codec(
     partial(_encode, names=_OF_RETRIEVAL),
-    partial(_made, RetrievalResult),
+    lambda texts, body: RetrievalResult(texts, **orjson.loads(body)),
     has_texts=True,
 )
 CODECS = {
     "retrieve": _RETRIEVAL,
     "post_retrieve": _RETRIEVAL,
-    "locate": Codec(_encode_gold, _decode_gold),
-    "validate": Codec(encode_verdict, decode_verdict),
+    "locate": Codec(_encode_gold, lambda _, body: _decode_gold(body)),
+    "validate": Codec(encode_verdict, lambda _, body: decode_verdict(body)),
     "generate": Codec(
         partial(_encode, names=_OF_GENERATION),
-        partial(_made, GenerationResult),
+        lambda _, body: GenerationResult(**orjson.loads(body)),
     ),
 }
 """By stage: the only place where outcomes become bytes and bytes outcomes."""
@@ -249,10 +237,6 @@ class Encoded(NamedTuple):
     output: bytes
     """Digest of what the stage gave: equal outputs need no work downstream."""
 
-    @property
-    def pairs(self) -> Iterator[tuple[bytes, str]]:
-        return zip(self.digests, self.texts, strict=True)
-
 
 def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
     texts: list[str] = []
@@ -262,7 +246,8 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
         body = hidden_bytes((outcome.reason or "").encode())
     else:
         codec = CODECS[stage]
-        texts, body = codec.texts(outcome.value), codec.encode(outcome.value)
+        texts = [*outcome.value.contexts] if codec.has_texts else []
+        body = codec.encode(outcome.value)
     digests = text_digests(texts) if texts else []
     joined = b"".join(digests)
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())

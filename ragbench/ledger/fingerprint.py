@@ -39,14 +39,6 @@ def fixed_digest(*parts: bytes) -> bytes:
     return blake2b(b"".join(parts), digest_size=SIZE).digest()
 
 
-def running_digest(parts: Iterable[bytes]) -> bytes:
-    """Digest of any number of parts of one size, which are never held together."""
-    whole = blake2b(digest_size=SIZE)
-    for part in parts:
-        whole.update(part)
-    return whole.digest()
-
-
 def text_digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=SIZE).digest()
 

@@ -12,7 +12,6 @@ import re
 import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -53,28 +52,17 @@ def run_around(path: Path) -> Path:
     return folder if is_there and path.name in (*_WRITTEN, _JOURNAL) and path.is_file() else path
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFolder:
     """Where a run keeps everything that belongs to it."""
 
-    path: Path
-
-    @property
-    def journal(self) -> Path:
-        return self.path / _JOURNAL
-
-    @property
-    def in_flight(self) -> Path:
+    def __init__(self, *, path: Path) -> None:
+        self.path = path
+        self.journal = path / _JOURNAL
+        self.in_flight = path / _IN_FLIGHT
         """The cases that are being asked."""
-        return self.path / _IN_FLIGHT
-
-    @property
-    def manifest(self) -> Path:
-        return self.path / "manifest.json"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.json"
+        self.manifest = path / "manifest.json"
+        self.report = path / "report.json"
+        self._pid = path / f"{_LOCK}.pid"
 
     @property
     def exists(self) -> bool:
@@ -85,8 +73,9 @@ class RunFolder:
     def locked(self) -> Generator[bool]:
         """Holds the folder for this process, creating it when it does not exist."""
         try:
-            self._refuse_foreign()
             is_new = not self.path.exists()
+            if not is_new:
+                self._refuse_foreign()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)  # it holds what users asked
             lock = FileLock(self.path / _LOCK)
@@ -123,21 +112,17 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _refuse_foreign(self) -> None:
-        if self.path.is_dir():
-            if not self.exists and any(not _is_ours(entry) for entry in self.path.iterdir()):
-                raise RunMismatchError(
-                    f"{self.path} is not empty and is not a run folder. Choose another with --out"
-                )
-        elif self.path.exists():
+        if not self.path.is_dir():
             raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
+        ours = (_LOCK, _JOURNAL)
+        if not self.exists and any(not e.name.startswith(ours) for e in self.path.iterdir()):
+            raise RunMismatchError(
+                f"{self.path} is not empty and is not a run folder. Choose another with --out"
+            )
 
     def _unlink(self, names: Iterable[str]) -> None:
         for name in names:
             (self.path / name).unlink(missing_ok=True)
-
-    @property
-    def _pid(self) -> Path:
-        return self.path / f"{_LOCK}.pid"
 
     def _holder(self) -> str:
         try:
@@ -150,10 +135,6 @@ def run_name(dataset: str, rag: str, identity: str) -> str:
     """A readable folder name that the same command always arrives at."""
     words = [re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") or "run" for part in (dataset, rag)]
     return f"{words[0][:40]}-{words[1][:40]}-{identity[:8]}"
-
-
-def _is_ours(entry: Path) -> bool:
-    return entry.name.startswith((_LOCK, _JOURNAL))
 
 
 _FOLDER = "repeats"
@@ -177,16 +158,12 @@ def forget_repeats(run: Path) -> None:
         path.unlink()
 
 
-def count_repeats(run: Path) -> int:
-    """How many times a run was asked."""
+def repeat_folders(run: Path) -> tuple[Path, ...]:
+    """The folders of the times that a run was asked after the first."""
     path = run / _FOLDER / _COUNT
     if not path.is_file():
-        return 1
+        return ()
     text = path.read_text("utf-8").strip()
     if not (text.isascii() and text.isdigit() and int(text) >= 1):
         raise RunMismatchError(f"{path} holds no number of repeats: run eval again")
-    return int(text)
-
-
-def repeat_folders(run: Path) -> tuple[Path, ...]:
-    return tuple(repeat_folder(run, number) for number in range(2, count_repeats(run) + 1))
+    return tuple(repeat_folder(run, number) for number in range(2, int(text) + 1))

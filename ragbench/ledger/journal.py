@@ -16,10 +16,12 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Known, Outcome, Status
@@ -101,19 +103,8 @@ class StoredOutcome(NamedTuple):
     run: int = 0
     """The one that asked for it; 0 for a recorded one."""
 
-    @classmethod
-    def of(cls, key: bytes, outcome: Outcome[Any], known: Known, encoded: Encoded) -> StoredOutcome:
-        joined = b"".join(encoded.digests)
-        took = (outcome.seconds, outcome.sharing)
-        return cls(key, outcome.status, known, joined, encoded.body, *took, encoded.output)
 
-    def row(self, number: int, stage: str, epoch: int, run: int) -> tuple[object, ...]:
-        """A row of the table of outcomes."""
-        key, status, known, *rest = self[:8]
-        return (number, stage, epoch, run, key, _NAMES[status], known.value, *rest)
-
-
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """The open journal of a run. Used by one thread of one process."""
 
     def __init__(self, path: Path | None) -> None:
@@ -133,9 +124,8 @@ class Journal:
         """The cells."""
         self.was_empty = self.is_empty()
         """Whether no outcome, and no cell, was there when it was opened."""
-
-    def __enter__(self) -> Self:
-        return self
+        self._near: dict[bytes, str] = {}
+        """The texts of the outcomes that were read last."""
 
     def __exit__(
         self,
@@ -156,7 +146,8 @@ class Journal:
     def flush(self) -> None:
         """Makes everything recorded so far survive a crash of the process."""
         self._flushed, self._at_risk = time.monotonic(), 0.0
-        if not (self._new_outcomes or self._confirmed or self.scores.is_waiting):
+        scores = self.scores
+        if not (self._new_outcomes or self._confirmed or any(scores.new.values())):
             return
         if self._new_outcomes and self.before_flush is not None:
             self.before_flush()
@@ -166,11 +157,13 @@ class Journal:
             db.executemany(_OUTCOME, self._new_outcomes)
             if self._confirmed:
                 db.executemany(_CONFIRM, self._confirmed)
-            self.scores.write(self.runs.epoch, are_new=self.was_empty)
+            scores.write(self.runs.epoch, are_new=self.was_empty)
         self._new_texts.clear()
         self._new_outcomes.clear()
         self._confirmed.clear()
-        self.scores.written()
+        scores.compared.clear()
+        for written in scores.new.values():
+            written.clear()
 
     def flush_if_due(self) -> None:
         """Flushes when a crash would cost too much: by the clock, and by the work of others."""
@@ -183,11 +176,6 @@ class Journal:
         return self._db.execute("SELECT 1 FROM outcomes LIMIT 1").fetchone() is None
 
     # --- the run
-
-    def complete(self) -> None:
-        """Says that the run got to its end: the next one reuses what this one asked for."""
-        self.flush()
-        self.runs.complete()
 
     def how(self, stored: StoredOutcome) -> Known:
         """Whether an outcome was recorded, asked for by the latest run, or by an earlier one."""
@@ -248,11 +236,24 @@ class Journal:
                 encoded = encode_outcome(stage, outcome)
                 if len(seen) > _KNOWN_TEXTS:
                     seen.clear()
-                new = [pair for pair in encoded.pairs if pair[0] not in seen]
+                pairs = zip(encoded.digests, encoded.texts, strict=True)
+                texts += [(key, hidden(text)) for key, text in pairs if key not in seen]
                 seen.update(encoded.digests)
-                texts += [(key, hidden(text)) for key, text in new]
-                stored = StoredOutcome.of(RECORDED, outcome, Known.RECORDED, encoded)
-                rows.append(stored.row(number, stage, 0, 0))
+                rows.append(
+                    (
+                        *(
+                            number,
+                            stage,
+                            0,
+                            0,
+                            RECORDED,
+                            _NAMES[outcome.status],
+                            Known.RECORDED.value,
+                        ),
+                        *(b"".join(encoded.digests), encoded.body),
+                        *(outcome.seconds, outcome.sharing, encoded.output),
+                    )
+                )
         self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
         self._db.executemany(_OUTCOME, rows)
 
@@ -285,15 +286,10 @@ class Journal:
 
     def drawn_ids(self, count: int, seed: str) -> list[str]:
         """Some cases of the run, drawn by a seed, in its order."""
-        total = self.case_count()
+        total, _ = self.cases_digest()
         places = sorted(random.Random(seed).sample(range(total), min(count, total)))
         query = "SELECT id FROM cases WHERE position IS NOT NULL ORDER BY position LIMIT 1 OFFSET ?"
         return [self._db.execute(query, (place,)).fetchone()[0] for place in places]
-
-    def case_count(self) -> int:
-        query = "SELECT count(*) FROM cases WHERE position IS NOT NULL"
-        (count,) = self._db.execute(query).fetchone()
-        return int(count)
 
     def index(
         self, position: int | None, tag: str | None
@@ -309,12 +305,13 @@ class Journal:
             (tag, TAGS),
         )
 
-    def case_digests(self) -> Iterator[bytes]:
-        """The digest of each case, in order: together they are the dataset's fingerprint."""
-        for (case_digest,) in self._db.execute(
-            "SELECT digest FROM cases WHERE position IS NOT NULL ORDER BY position"
-        ):
-            yield case_digest
+    def cases_digest(self) -> tuple[int, str]:
+        """How many cases the run has, and the dataset's fingerprint: of their digests, in order."""
+        count, whole = 0, blake2b(digest_size=SIZE)
+        query = "SELECT digest FROM cases WHERE position IS NOT NULL ORDER BY position"
+        for count, (one,) in enumerate(self._db.execute(query), 1):  # noqa: B007
+            whole.update(one)
+        return count, whole.hexdigest()
 
     # --- stages
 
@@ -330,8 +327,9 @@ class Journal:
         self,
         number: int,
         stage: str,
-        outcome: StoredOutcome,
-        texts: Iterable[tuple[bytes, str]] = (),
+        key: bytes,
+        outcome: Outcome[Any],
+        encoded: Encoded,
     ) -> None:
         """Stores what a stage gave for a case; texts that are already stored are not again."""
         if self._path is None:
@@ -339,15 +337,21 @@ class Journal:
         known = self._known_texts
         if len(known) > _KNOWN_TEXTS:
             known.clear()
-        for pair in texts:
-            if pair[0] not in known:
-                known.add(pair[0])
-                self._new_texts.append((pair[0], hidden(pair[1])))
+        for text_key, text in zip(encoded.digests, encoded.texts, strict=True):
+            if text_key not in known:
+                known.add(text_key)
+                self._new_texts.append((text_key, hidden(text)))
         self._at_risk += outcome.seconds or 0.0
-        epoch = self.runs.epoch
-        self._new_outcomes.append(outcome.row(number, stage, epoch, self.runs.number))
+        epoch, run = self.runs.epoch, self.runs.number
+        self._new_outcomes.append(
+            (
+                *(number, stage, epoch, run, key, _NAMES[outcome.status], Known.ASKED.value),
+                *(b"".join(encoded.digests), encoded.body),
+                *(outcome.seconds, outcome.sharing, encoded.output),
+            )
+        )
         if not self.was_empty:  # another outcome may have been the valid one so far
-            self._confirmed.append((epoch, number, stage, outcome.key))
+            self._confirmed.append((epoch, number, stage, key))
 
     def confirm(self, number: int, stage: str, stored: StoredOutcome) -> None:
         """Says that a stored outcome is the valid one in this epoch."""
@@ -359,10 +363,14 @@ class Journal:
     ) -> dict[tuple[int, bytes], StoredOutcome]:
         """All that a stage ever gave for these cases, by case number and key."""
         self.flush()
-        rows = self._db.execute(
-            f"{_SELECT} WHERE stage = ? AND number IN ({marks(numbers)})", (stage, *numbers)
-        )
-        return {(row[0], row[1]): _stored(row) for row in rows}
+        where = f"stage = ? AND number IN ({marks(numbers)})"
+        rows = self._db.execute(f"{_SELECT} WHERE {where}", (stage, *numbers))
+        found = {
+            row[:2]: StoredOutcome(row[1], _STATUSES[row[2]], _KNOWN[row[3]], *row[4:])
+            for row in rows
+        }
+        self.load_texts(found.values())
+        return found
 
     def valid_outcomes(self, stage: str, numbers: Sequence[int]) -> dict[int, StoredOutcome]:
         """What a stage gave for these cases, as far as it was found valid in this epoch."""
@@ -371,22 +379,31 @@ class Journal:
             f"{_SELECT} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
             (stage, self.runs.epoch, *numbers),
         )
-        return {row[0]: _stored(row) for row in rows}
+        return {
+            row[0]: StoredOutcome(row[1], _STATUSES[row[2]], _KNOWN[row[3]], *row[4:])
+            for row in rows
+        }
 
-    def texts(self, digests: bytes) -> list[str]:
-        """The texts behind digests that stand one behind the other."""
-        if not digests:
-            return []
+    def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
+        """Reads the texts of a window's outcomes, whose `texts` are then at hand."""
         if self._new_texts:
             self.flush()
-        keys = [digests[at : at + SIZE] for at in range(0, len(digests), SIZE)]
-        found: dict[bytes, str] = {}
+        joined = b"".join([one.texts for one in outcomes])
+        keys = [*{joined[at : at + SIZE] for at in range(0, len(joined), SIZE)}]
+        self._near = {}
         for at in range(0, len(keys), _BATCH):
             some = keys[at : at + _BATCH]
             query = f"SELECT digest, text FROM texts WHERE digest IN ({marks(some)})"
-            found.update(self._db.execute(query, some))
+            self._near.update(self._db.execute(query, some))
+
+    def texts(self, stored: StoredOutcome) -> list[str]:
+        """The texts of an outcome, in order."""
+        digests = stored.texts
+        keys = [digests[at : at + SIZE] for at in range(0, len(digests), SIZE)]
+        if not self._near.keys() >= {*keys}:
+            self.load_texts([stored])
         try:
-            return [found[key] for key in keys]
+            return [self._near[key] for key in keys]
         except KeyError:
             raise RunMismatchError(
                 "the journal lacks a context text. Use --fresh to start over"
@@ -408,7 +425,3 @@ def _case_row(
         place = f"case {position} ({case.id!a})"
         raise DataError([Problem(message=f"{place} cannot be stored: {error}")]) from error
     return (case.id, body, digest((case.id.encode(), body)), position), recorded
-
-
-def _stored(row: Sequence[Any]) -> StoredOutcome:
-    return StoredOutcome(row[1], _STATUSES[row[2]], _KNOWN[row[3]], *row[4:])

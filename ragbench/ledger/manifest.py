@@ -99,10 +99,15 @@ class Manifest:
         stages = dict(self.rag.stages)
         # The verdicts of a validator change nothing of what the system does.
         validator = stages.pop("validate", None)
+        # A summary that is worded better does not make it another metric.
+        metrics = [
+            {"name": one.name, "version": one.version}
+            | ({"digest": digest} if (digest := one.definition["digest"]) else {})
+            for one in self.metrics
+        ]
         fingerprints = {
             "dataset": self.dataset.fingerprint,
-            # A summary that is worded better does not make it another metric.
-            "metrics": fingerprint([_compared(metric) for metric in self.metrics]),
+            "metrics": fingerprint(metrics),
             "packages": fingerprint(self.packages),
             "rag": fingerprint((self.rag.description, stages)),
             "settings": fingerprint(self.settings),
@@ -114,20 +119,17 @@ class Manifest:
         return replace(self, fingerprints=fingerprints)
 
 
-def _compared(metric: MetricInfo) -> dict[str, Any]:
-    digest = metric.definition["digest"]
-    return {"name": metric.name, "version": metric.version} | ({"digest": digest} if digest else {})
-
-
 def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
     """A stored run's metrics, as they were when it was scored."""
     return tuple(metric_of(info.definition) for info in manifest.metrics)
 
 
-def write_manifest(manifest: Manifest, path: Path) -> None:
+def write_manifest(manifest: Manifest, path: Path) -> Manifest:
+    """Writes the file, and gives the manifest as its readers find it."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    plain = orjson.loads(always_jsonable(asdict(manifest)))
+    plain = orjson.loads(hidden_bytes(always_jsonable(asdict(manifest))))
     write_atomic(path, orjson.dumps(plain, option=options))
+    return msgspec.convert(plain, Manifest)
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -24,8 +24,13 @@ class RunTables:
         self._db = db
         self.epoch = int(self.kept("epoch") or 0)
         """The present setting's number; 0 before the first run."""
-        self.number = (self._latest() or (0, False))[0]
-        """The latest run's."""
+        latest = db.execute("SELECT run, complete, notes FROM runs ORDER BY run DESC LIMIT 1")
+        row: tuple[int, int, str] = latest.fetchone() or (0, 1, "[]")
+        self.number, is_complete, notes = row
+        self.is_interrupted = not is_complete
+        """Whether the latest run, which has that number, did not get to its end."""
+        self.notes: tuple[str, ...] = tuple(orjson.loads(notes))
+        """What it asked again, and why."""
 
     def kept(self, key: str) -> Any:
         """What is kept under a name; None where nothing is."""
@@ -40,7 +45,7 @@ class RunTables:
 
         What it asked another run reuses, and says so in its report.
         """
-        if not asked or self.kept("asked") != asked or self.report() is None or self.notes():
+        if not asked or self.kept("asked") != asked or self.report() is None or self.notes:
             return False
         query = "SELECT 1 FROM outcomes WHERE run = ? LIMIT 1"
         return self._db.execute(query, (self.number,)).fetchone() is None
@@ -56,24 +61,12 @@ class RunTables:
                 self.epoch += 1
                 self.keep("setting", setting)
                 self.keep("epoch", self.epoch)
-            latest = self._latest()
-            if latest is not None and not is_new and not latest[1]:
-                self.number = latest[0]
-            else:
+            if is_new or not self.is_interrupted:
                 insert = "INSERT INTO runs (started, notes) VALUES (?, ?)"
-                row = (started, hidden(orjson.dumps(list(notes)).decode()))
-                self.number = self._db.execute(insert, row).lastrowid or 0
-
-    def _latest(self) -> tuple[int, bool] | None:
-        query = "SELECT run, complete FROM runs ORDER BY run DESC LIMIT 1"
-        row = self._db.execute(query).fetchone()
-        return None if row is None else (row[0], bool(row[1]))
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether the latest run did not get to its end."""
-        latest = self._latest()
-        return latest is not None and not latest[1]
+                kept = hidden(orjson.dumps(list(notes)).decode())
+                self.number = self._db.execute(insert, (started, kept)).lastrowid or 0
+                self.notes = tuple(orjson.loads(kept))
+        self.is_interrupted = True
 
     def origins(self) -> dict[str, str]:
         """What the outcomes of each stage came from, as JSON."""
@@ -91,25 +84,26 @@ class RunTables:
             row = (stage, generation, hidden(body))
             self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?)", row)
 
-    def notes(self) -> tuple[str, ...]:
-        """What the latest run asked again, and why."""
-        query = "SELECT notes FROM runs WHERE run = ?"
-        row = self._db.execute(query, (self.number,)).fetchone()
-        return () if row is None else tuple(orjson.loads(row[0]))
-
     def started(self) -> dict[int, str]:
         return dict(self._db.execute("SELECT run, started FROM runs"))
 
-    def keep_report(self, body: bytes) -> None:
-        """Stores the report of the latest run, which got to its end."""
-        self._db.execute("INSERT OR REPLACE INTO report VALUES (?, ?)", (self.number, body))
-
     def report(self) -> bytes | None:
-        """What `keep_report` was given; None for a run that did not get to its end."""
+        """The report of the latest run; None where that did not get to its end."""
         query = "SELECT body FROM report WHERE run = ?"
         row = self._db.execute(query, (self.number,)).fetchone()
         return None if row is None else bytes(row[0])
 
-    def complete(self) -> None:
-        """Says that the latest run got to its end."""
-        self._db.execute("UPDATE runs SET complete = 1 WHERE run = ?", (self.number,))
+    def complete(self, report: bytes | None = None, asked: bytes = b"") -> None:
+        """Says that the latest run got to its end; the next one reuses what it asked for.
+
+        Args:
+            report: all of its report but the cases.
+            asked: what the report depends on beside what is asked, see `stands`.
+        """
+        with transaction(self._db):
+            self.keep("asked", asked)
+            if report is not None:
+                row = (self.number, report)
+                self._db.execute("INSERT OR REPLACE INTO report VALUES (?, ?)", row)
+            self._db.execute("UPDATE runs SET complete = 1 WHERE run = ?", (self.number,))
+        self.is_interrupted = False

@@ -250,7 +250,7 @@ def marks(values: Sized) -> str:
 def score_view(metrics: Iterable[tuple[int, str]]) -> str:
     """The statement that makes the view ``scores`` over the columns of these metrics."""
     parts = [
-        f"SELECT cases.id AS case_id, {_quoted(name)} AS metric, "
+        f"SELECT cases.id AS case_id, '{name}' AS metric, "
         f"CASE substr(cells.status, {number + 1}, 1) WHEN 'm' THEN 'measured' "
         f"WHEN 'a' THEN 'abstained' WHEN 's' THEN 'skipped' WHEN 'u' THEN 'unproved' "
         f"ELSE 'failed' END AS status, cells.m{number} AS value, "
@@ -260,10 +260,6 @@ def score_view(metrics: Iterable[tuple[int, str]]) -> str:
         f"WHERE cases.position IS NOT NULL "
         f"AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch') "
         f"AND substr(cells.status, {number + 1}, 1) NOT IN ('.', '')"
-        for number, name in metrics
+        for number, name in ((number, name.replace("'", "''")) for number, name in metrics)
     ]
     return f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or _NO_SCORES}"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -15,7 +15,7 @@ from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InterruptedRunError, Problem, RunMismatchError
 from ragbench.io.read import Selection
-from ragbench.ledger.fingerprint import digest, fingerprint, running_digest
+from ragbench.ledger.fingerprint import digest, fingerprint
 from ragbench.ledger.folder import RunFolder, repeat_folders
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import (
@@ -91,12 +91,13 @@ def begin(
     """Begins a run over the cases of a journal."""
     system, source = asked.system, draw.source
     absent = absent_stages(system, journal.recorded_counts(), source)
+    count, cases = journal.cases_digest()
     manifest = replace(
         draft,
         dataset=replace(
             draft.dataset,
-            fingerprint=running_digest(journal.case_digests()).hex(),
-            cases=journal.case_count(),
+            fingerprint=cases,
+            cases=count,
         ),
         absent=absent,
     )
@@ -105,7 +106,6 @@ def begin(
         journal, system, watch, leaving_out=left_out, metrics=asked.metrics, trust=trust, anew=anew
     )
     stages = call_stages(system, absent, reuse.generations)
-    cases = manifest.dataset.fingerprint
     if reuse.is_inferred and (case := differing_case(stages, journal, calls, in_loop, seed=cases)):
         reuse.drop(f"{case} is another one now, though nothing that is compared has changed")
         stages = call_stages(system, absent, reuse.generations)
@@ -119,7 +119,7 @@ def begin(
         journal.replace_cases(draw)
     journal.runs.begin(bytes.fromhex(setting), reuse.notes)
     journal.before_flush = reuse.keep
-    notes = journal.runs.notes()
+    notes = journal.runs.notes
     if count := draw.declining:
         notes = (
             f"{counted(count, 'case')} {'is' if count == 1 else 'are'} taken as unanswerable: "
@@ -177,13 +177,16 @@ def journal_of(
         with folder.new_journal() as path, Journal(path) as new:
             new.replace_cases(draw)
     with Journal(folder.journal) as journal:
-        if not fresh and not journal.runs.stands(asked_for(draft, draw, folder)):
+        before = not fresh and journal.runs.number > 0
+        if not fresh and not (before and journal.runs.stands(asked_for(draft, draw, folder))):
             journal.replace_cases(draw)
         yield journal
 
 
 def earlier_settings(manifest: Path) -> Mapping[str, Any]:
     """The settings of the folder's latest run; empty where there is none."""
+    if not manifest.is_file():
+        return {}
     try:
         return read_manifest(manifest).settings
     except RunMismatchError:
@@ -204,6 +207,8 @@ class KnownManifest:
 
     manifest: Manifest
     path: Path
+    stored: Manifest | None = None
+    """As it was written."""
 
     def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
         """Writes down how retrieved chunks are compared with relevant ones, and why."""
@@ -211,7 +216,7 @@ class KnownManifest:
         notes = (*notes, *self.manifest.notes)
         changed = replace(self.manifest, settings=settings, notes=notes)
         self.manifest = changed.with_fingerprints()
-        write_manifest(self.manifest, self.path)
+        self.stored = write_manifest(self.manifest, self.path)
 
 
 @dataclass(slots=True)

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ragbench.core.outcome import Failure, Known, Outcome, Status
+from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
 from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
-from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
+from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.stages.calls import Manner, run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
 from ragbench.stages.stage import STOPPED, InLoop, RunCase, Running, StageOutcome, settle_stored
@@ -146,9 +146,8 @@ class CallStage(Generic[InputT, ValueT]):
             failure = Failure.of(_said_better(error), stage=name)
             outcome = replace(outcome, status=Status.FAILED, value=None, failure=failure)
             encoded = encode_outcome(name, outcome)
-        stored = StoredOutcome.of(item.key, outcome, Known.ASKED, encoded)
-        journal.record_outcome(item.row.number, name, stored, encoded.pairs)
-        return StageOutcome(outcome, stored.texts, stored.digest)
+        journal.record_outcome(item.row.number, name, item.key, outcome, encoded)
+        return StageOutcome(outcome, b"".join(encoded.digests), encoded.output)
 
     def ask_once(
         self, given: InputT, in_loop: InLoop, timeout: float | None = None

@@ -104,14 +104,15 @@ class CellTable:
             nothing = [None] * journal.scores.columns
             self._lines[row.number] = CaseCells(*row.keys(text), nothing)
 
-    def save(self, row: RunCase) -> None:
-        """Records the cells of a row as they are now."""
+    def save(self, row: RunCase, *, is_compared: bool = False) -> None:
+        """Records the cells of a row as they are now, with its matches where they are new."""
         line = self._lines[row.number]
         cells = row.cells
         if not self._is_whole:
             found = dict(zip(self._numbers, cells, strict=True))
             cells = tuple(found.get(number, cell) for number, cell in enumerate(line.cells))
-        self.journal.scores.record(row.number, line._replace(cells=cells))
+        matches = row.matches if is_compared else None
+        self.journal.scores.record(row.number, line._replace(cells=cells), matches)
 
     def save_judged(
         self, row: RunCase, position: int, cell: Cell, judgements: Sequence[Judgement]
@@ -171,7 +172,7 @@ class ScoreStage:
             if positions:
                 self._compute(positions, members)
             for row in members:
-                table.save(row)
+                table.save(row, is_compared=bool(positions))
         run.journal.flush_if_due()
         run.settled(self.name, len(window), reused=len(groups.get((), ())))
 
@@ -189,7 +190,7 @@ class ScoreStage:
             table.carry(window, kept)
             self._compute(lost, window)
             for row in window:
-                table.save(row)
+                table.save(row, is_compared=True)
             table.read_judgements(window, judged)
             yield from window
 
@@ -210,7 +211,6 @@ class ScoreStage:
             found = plan.score(traces, context)
         for row, compared, scored in zip(members, matches, found, strict=True):
             row.matches = {at: one for at, one in compared.items() if isinstance(one, Matched)}
-            table.journal.scores.record_matched(row.number, row.matches)
             cells = [*row.cells]
             for position, cell in zip(positions, scored, strict=True):
                 cells[position] = cell

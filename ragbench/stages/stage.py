@@ -236,7 +236,7 @@ class Stage(Protocol):
 def restored(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
 ) -> StageOutcome:
-    texts = journal.texts(stored.texts) if with_texts else [""] * (len(stored.texts) // SIZE)
+    texts = journal.texts(stored) if with_texts else [""] * (len(stored.texts) // SIZE)
     known = {"seconds": stored.seconds, "sharing": stored.sharing, "known": journal.how(stored)}
     outcome = decode_outcome(stage, stored.status, texts, stored.body, **known)
     return StageOutcome(outcome, stored.texts, stored.digest)

@@ -72,6 +72,8 @@ class StoredTraces:
         stages = [stage for stage in STAGES if stage in there]
         numbers = [stored.number for stored in window]
         known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in stages}
+        if self.with_texts:
+            self.journal.load_texts(one for found in known.values() for one in found.values())
         rows = [RunCase(stored.number, stored.case, stored.digest) for stored in window]
         for row in rows:
             for stage in stages:
@@ -109,6 +111,7 @@ def entries(path: Path) -> Iterator[Entry]:
         for window in journal.cases():
             numbers = [stored.number for stored in window]
             known = {stage: journal.valid_outcomes(stage, numbers) for stage in CODECS}
+            journal.load_texts(one for found in known.values() for one in found.values())
             for case in window:
                 given = {stage: found.get(case.number) for stage, found in known.items()}
                 yield Entry(case=case.case, recorded=dict(_recorded(given, stages, journal)))

@@ -21,7 +21,6 @@ from ragbench.io.read import Selection
 from ragbench.io.source import Problems, Row
 from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, path_of, repeat_folder
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.manifest import read_manifest
 from ragbench.ledger.watch import STARTED, Watch
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching
@@ -318,11 +317,9 @@ def evaluate_entries(
         builder = _counted(stages, score, running, counted, known, settings.corpus, collect)
         begun.reuse.keep(is_last=True)
         is_same = content() == draw.content  # also after it was read
-        journal.runs.keep("asked", asked_for(draft, draw, folder) if is_same else b"")
-        journal.complete()
         # The report is made of what every later reader finds in the folder.
-        counted.manifest = read_manifest(folder.manifest)
-        return builder.report(journal, keep=True)
+        counted.manifest = known.stored or known.manifest
+        return builder.report(journal, asked_for(draft, draw, folder) if is_same else b"")
 
 
 _asked_here: set[Path] = set()

@@ -255,12 +255,18 @@ class ReportBuilder:
             self._told(row)
         return attribution
 
-    def report(self, journal: Journal, *, keep: bool = False) -> Report:
-        """The report of all cases that were counted; the journal may keep it for later readers."""
+    def report(self, journal: Journal, asked: bytes | None = None) -> Report:
+        """The report of all cases that were counted.
+
+        Args:
+            asked: what it depends on beside what is asked, where the journal is to keep it: the
+                run is complete then.
+        """
         tally, repeated = self._tally, self._repeated
         stages, summaries = tally.stages(), self._summaries.summaries()
-        started, asides = journal.runs.started(), tally.asides(summaries)
-        earlier = sorted(started)[:-1]
+        asides, earlier = tally.asides(summaries), list[str]()
+        if any(stage.reused for stage in stages):
+            earlier = [began for _, began in sorted(journal.runs.started().items())][:-1]
         found = Report(
             manifest={},
             metrics=(),
@@ -268,7 +274,7 @@ class ReportBuilder:
             stages=stages,
             failures=tally.failures(),
             latencies=tally.latencies(),
-            reused_from=started[earlier[-1]] if earlier and any(s.reused for s in stages) else None,
+            reused_from=earlier[-1] if earlier else None,
             notes=(
                 *self.cases.manifest.notes,
                 *tally.retrieval_notes(),
@@ -286,9 +292,10 @@ class ReportBuilder:
             rows=self.cases.rows,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )
-        if keep:
+        if asked is not None:
             body = msgspec.json.encode(found, enc_hook=lambda _: None)  # functions are not kept
-            journal.runs.keep_report(hidden_bytes(body))
+            journal.flush()
+            journal.runs.complete(hidden_bytes(body), asked)
         return self.cases.report(found)
 
 

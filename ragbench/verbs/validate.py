@@ -196,7 +196,8 @@ def validate_dump(
             raise DataError(dump.problems.items or [nothing])
         if file is not None and lines is not None:
             _finish(lines, file)
-        journal.complete()
+        journal.flush()
+        journal.runs.complete()
         doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
         return _summary(tally, dump, judge.name, identity, journal, demands or Demands(), doctor)
 

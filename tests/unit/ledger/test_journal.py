@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, Cell, Failure, Known, Status
+from ragbench import Case, Cell, Failure, Outcome, Status
 from ragbench.errors import ConfigError, DataError, RunError, RunMismatchError
 from ragbench.ledger.cells import CaseCells
+from ragbench.ledger.codec import Encoded
 from ragbench.ledger.fingerprint import text_digest
-from ragbench.ledger.journal import Journal, StoredOutcome
+from ragbench.ledger.journal import Journal
 
 KEY = b"k" * 16
 FAILURE = Failure(type="ValueError", message="no", stage="score", cause="E: x", traceback="lines")
@@ -21,13 +22,11 @@ def cases(*ids: str, query: str = "q") -> list[Case]:
     return [Case(id=name, query=f"{query} {name}") for name in ids]
 
 
-def outcome(*texts: str, body: bytes = b"[]", status: Status = Status.MEASURED) -> StoredOutcome:
-    digests = b"".join(text_digest(text) for text in texts)
-    return StoredOutcome(KEY, status, Known.ASKED, digests, body, 0.5, 1, b"d" * 16)
+ASKED: Outcome[Any] = Outcome(status=Status.MEASURED, value="any", seconds=0.5)
 
 
-def pairs(*texts: str) -> list[tuple[bytes, str]]:
-    return [(text_digest(text), text) for text in texts]
+def encoded(*texts: str) -> Encoded:
+    return Encoded([*texts], [text_digest(text) for text in texts], b"[]", b"d" * 16)
 
 
 def ids(journal: Journal) -> list[str]:
@@ -78,7 +77,7 @@ def test_a_report_is_of_the_cases_that_are_there(path: Path) -> None:
     with Journal(path) as journal:
         journal.replace_cases(cases("a"))
         journal.runs.begin(b"setting")
-        journal.runs.keep_report(b"{}")
+        journal.runs.complete(b"{}")
         with pytest.raises(DataError):
             journal.replace_cases(failing())
         assert journal.runs.report() == b"{}"
@@ -93,13 +92,10 @@ def test_a_text_is_stored_once(path: Path) -> None:
     for _ in range(2):
         with Journal(path) as journal:
             for number in range(5):
-                found = outcome("shared", f"own {number}")
-                journal.record_outcome(number, "retrieve", found, pairs("shared", f"own {number}"))
-            assert journal.texts(outcome("own 3", "shared", "shared").texts) == [
-                "own 3",
-                "shared",
-                "shared",
-            ]
+                found = encoded(f"own {number}", "shared", "shared")
+                journal.record_outcome(number, "retrieve", KEY, ASKED, found)
+            stored = journal.outcomes("retrieve", range(5))[3, KEY]
+            assert journal.texts(stored) == ["own 3", "shared", "shared"]
     with sqlite3.connect(path) as reader:
         assert reader.execute("SELECT count(*) FROM texts").fetchone() == (6,)
     reader.close()
@@ -190,7 +186,7 @@ def test_a_full_disk_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         pytest.raises(RunError, match=r"journal\.sqlite cannot be used: .*full"),
         Journal(path) as journal,
     ):
-        journal.record_outcome(1, "retrieve", outcome("x" * 10**6), pairs("x" * 10**6))
+        journal.record_outcome(1, "retrieve", KEY, ASKED, encoded("x" * 10**6))
     monkeypatch.undo()
     with Journal(path) as journal:
         assert ids(journal) == ["a"]
