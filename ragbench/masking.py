@@ -102,7 +102,9 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
     # The longest first: one secret may be part of another.
     for secret in sorted((s for s in secrets if s), key=len, reverse=True):
         text = text.replace(secret, MASK)
-    text = mask_urls(hidden(text))
+    text = hidden(text)
+    if "://" in text:
+        text = mask_urls(text)
     parts, at = list[str](), 0
     for start, end in sorted(_found(text)):
         if start >= at:

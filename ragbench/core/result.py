@@ -68,11 +68,11 @@ context_metadata=None, metadata=None)
                     "metadata must be a mapping, not a list, where context_metadata is given"
                 )
         if self.context_ids is not None:
-            _check_length("context_ids", self.context_ids, size)
+            _check_sequence("context_ids", self.context_ids, size)
         if self.scores is not None:
-            _check_length("scores", self.scores, size)
+            _check_sequence("scores", self.scores, size)
         if self.context_metadata is not None:
-            _check_length("context_metadata", self.context_metadata, size)
+            _check_sequence("context_metadata", self.context_metadata, size)
 
     @staticmethod
     def _spread(given: Sequence[object], size: int) -> list[Mapping[str, Any]]:
@@ -241,19 +241,16 @@ def _check_flag(name: str, value: object) -> None:
         raise InterfaceError(f"{name} must be True, False or None, not {value!r}")
 
 
-def _check_sequence(name: str, value: object) -> None:
+def _check_sequence(name: str, value: object, size: int | None = None) -> None:
     # list and tuple are checked first: an abstract Sequence check costs ten times as much.
-    if isinstance(value, (list, tuple)):
-        return
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+    if not isinstance(value, (list, tuple)) and (
+        isinstance(value, (str, bytes)) or not isinstance(value, Sequence)
+    ):
         hint = "; call its tolist()" if hasattr(value, "tolist") else ""
         raise InterfaceError(f"{name} must be a list, not {_kind(value)}{hint}")
-
-
-def _check_length(name: str, value: Sequence[object], size: int) -> None:
-    _check_sequence(name, value)
-    if len(value) != size:
-        raise InterfaceError(f"{name} has {len(value)} elements for {size} contexts")
+    found = len(cast("Sequence[object]", value))
+    if size is not None and found != size:
+        raise InterfaceError(f"{name} has {found} elements for {size} contexts")
 
 
 def _kind(value: object) -> str:

@@ -69,7 +69,7 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
     stamp = stamp_of(path)
     if stamp == ABSENT or not path.is_file():
         return Content(ABSENT)
-    log = stamp_of(_log_of(path))
+    log = stamp_of(f"{path}-wal")
     if before is not None and log == ABSENT and before.detail == f"stamp {stamp}":
         return before
     key = (str(path), stamp, log)
@@ -132,14 +132,10 @@ def _is_text(path: Path) -> bool:
     return _TEXT.search(path.name) is not None or path.name.startswith(".env")
 
 
-def _log_of(path: Path) -> Path:
-    """Where SQLite keeps what it has not yet written into a database."""
-    return path.with_name(f"{path.name}-wal")
-
-
 def _log(path: Path) -> bytes:
+    """What SQLite has not yet written into a database."""
     try:
-        return _log_of(path).read_bytes()
+        return Path(f"{path}-wal").read_bytes()
     except OSError:
         return b""
 
@@ -177,17 +173,18 @@ def files_below(
             continue
         met.add(real)
         place = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
-
-        def counts(name: str, here: Path = here, place: str = place) -> bool:
-            return str(here / name) not in without and not _is_ignored(f"{place}{name}", ignored)
-
-        folders[:] = sorted(name for name in folders if _is_data(here / name) and counts(name))
+        left_out = {
+            name
+            for name in (*folders, *names)
+            if str(here / name) in without or (ignored and _is_ignored(f"{place}{name}", ignored))
+        }
+        folders[:] = sorted(n for n in folders if n not in left_out and _is_data(here / n))
         for name in sorted(names):
             # SQLite's log is part of its database.
             volatile = name.endswith("-wal") or _VOLATILE.search(name)
             if is_chroma and name == "length.bin":  # rewritten whenever it is opened
                 continue
-            if not volatile and counts(name):
+            if not volatile and name not in left_out:
                 yield here / name
 
 

@@ -30,10 +30,8 @@ from ragbench.ledger.content import ABSENT, path_content
 from ragbench.ledger.source import (
     compiled_digest,
     described_class,
-    is_foreign,
-    is_installed,
     is_own,
-    is_standard,
+    maker_of,
     qualified_name,
     short_digest,
     source_digest,
@@ -83,20 +81,20 @@ class _At(NamedTuple):
 
 
 def _value(value: object, name: str, at: _At) -> Any:
-    if isinstance(value, Enum):
-        return _value(value.value, name, at)
-    if value is None or isinstance(value, (bool, int)):
+    if value is None or (isinstance(value, (bool, int)) and not isinstance(value, Enum)):
         return value
     if isinstance(value, float):
         return value if value - value == 0 else str(value)  # JSON knows no NaN and no infinity
+    if is_secret(name):
+        return MASK
+    if isinstance(value, Enum):
+        return _value(value.value, name, at)
     if isinstance(value, (str, PurePath)):
         return _text(value, name, at)
     if isinstance(value, (bytes, bytearray)):
         return f"bytes#{short_digest(bytes(value))}"
     if isinstance(value, (date, time, timedelta, UUID, Decimal, Fraction, range)):
         return str(value)
-    if isinstance(value, re.Pattern):
-        return [cast("re.Pattern[Any]", value).pattern, value.flags]
     if id(value) in at.within or at.depth == 0:
         return {"class": qualified_name(type(value))}
     inside = at._replace(depth=at.depth - 1, within=(*at.within, id(value)))
@@ -113,6 +111,8 @@ def _held(value: object, name: str, at: _At) -> Any:
         return sorted(plain, key=lambda entry: json.dumps(entry, sort_keys=True))
     if isinstance(value, types.ModuleType):
         return {"module": value.__name__}
+    if isinstance(value, re.Pattern):
+        return [cast("re.Pattern[Any]", value).pattern, value.flags]
     if inspect.isclass(value):
         return described_class(value)
     if isinstance(value, functools.partial):
@@ -132,13 +132,7 @@ def _mapping(value: Mapping[object, object], at: _At) -> Any:
     if len(value) > _LONGEST:
         pairs = [[_value(k, "", at), v] for k, v in value.items()]
         return {"entries": len(value), "digest": _digest_of(pairs, "", at)}
-    return {str(key): _named(str(key), entry, at) for key, entry in value.items()}
-
-
-def _named(name: str, value: object, at: _At) -> Any:
-    if is_secret(name) and value is not None and not isinstance(value, (bool, int, float)):
-        return MASK
-    return _value(value, name, at)
+    return {str(key): _value(entry, str(key), at) for key, entry in value.items()}
 
 
 def _listed(value: Iterable[object], name: str, at: _At) -> Any:
@@ -213,25 +207,25 @@ def _object(value: object, at: _At) -> dict[str, Any]:
             found["identity"] = _value(cast("object", identity), "", literal)
             return found
     settings = settings_of(value)
-    if is_foreign(kind) and not is_installed(kind.__module__):
+    maker = maker_of(kind)
+    if maker == "user":
         key = "class_sources" if "sources" in settings else "sources"
         found[key] = described_class(kind)["sources"]
-    if is_installed(kind.__module__):
+    if maker == "installed":
         at = at._replace(depth=min(at.depth, _DEEPEST_FOREIGN))
-    return found | {key: _named(key, entry, at) for key, entry in settings.items()}
+    return found | {key: _value(entry, key, at) for key, entry in settings.items()}
 
 
 def settings_of(value: object) -> dict[str, Any]:
     """What an object was built with, as far as it says."""
-    kind = type(value)
-    package = kind.__module__.partition(".")[0]
+    kind, maker = type(value), maker_of(type(value))
     settings = fields(value) if is_dataclass(value) else ()
-    if is_own(package) or (is_standard(package) and package != "types"):
+    if maker in ("ragbench", "standard") and kind.__module__ != "types":
         known = [one.name for one in settings if one.metadata.get("setting", True)]
         return {name: getattr(value, name) for name in known if not name.startswith("_")}
     found: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
-        if is_foreign(owner) and not is_installed(owner.__module__):
+        if maker_of(owner) == "user":
             found |= {k: v for k, v in vars(owner).items() if _is_plain_attribute(k, v)}
         slots: object = vars(owner).get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else tuple(cast("Iterable[str]", slots)):
@@ -243,7 +237,7 @@ def settings_of(value: object) -> dict[str, Any]:
             found.pop(one.name, None)
     private = getattr(value, "__pydantic_private__", None)
     found |= private if isinstance(private, dict) else {}
-    if is_installed(kind.__module__):
+    if maker == "installed":
         found = {k: _not_random(v) for k, v in found.items() if not k.startswith("_")}
     return {key: found[key] for key in sorted(found) if not key.startswith("__")}
 

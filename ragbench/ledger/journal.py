@@ -202,7 +202,8 @@ class Journal(AbstractContextManager["Journal"]):
                 if self._db.executemany(_PLACE_CASE, placed).rowcount != len(batch):
                     raise DataError([self._repeated(placed)])
                 count += len(batch)
-                self._record_entries(batch, seen)
+                if any(recorded for _, recorded in batch):
+                    self._record_entries(batch, seen)
         self.was_empty = self.is_empty()
         return count
 

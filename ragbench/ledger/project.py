@@ -36,18 +36,19 @@ from ragbench.ledger.origin import (
     own_state,
     setting_parts,
 )
-from ragbench.ledger.source import is_own
+from ragbench.ledger.source import file_of, is_own
 from ragbench.ledger.watch import STARTED, Watch
-from ragbench.ledger.whose import file_of
 from ragbench.masking import is_secret, mask_text
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 4 << 30
 _ORDER = ("unseen", "code", "file", "model", "package", "env")
-_CODE = (".py", ".pyd", ".pyx", ".so")
-_MODEL = (
-    ".bin", ".ckpt", ".gguf", ".h5", ".joblib", ".onnx", ".pkl", ".pt", ".pth", ".safetensors",
-)  # fmt: skip
+_KINDS: Mapping[str, PartKind] = {
+    **dict.fromkeys((".py", ".pyd", ".pyx", ".so"), "code"),
+    **dict.fromkeys((".bin", ".ckpt", ".gguf", ".h5", ".joblib", ".onnx", ".pkl"), "model"),
+    **dict.fromkeys((".pt", ".pth", ".safetensors"), "model"),
+}
+"""By a file's ending; any other is a file."""
 
 
 class Project:
@@ -76,7 +77,7 @@ class Project:
             file
             for name, module in list(sys.modules.items())
             if (file := file_of(module))
-            and (self._watch.has_loaded(name) or file.startswith(f"{self._here}{os.sep}"))
+            and (name not in self._watch.known or file.startswith(f"{self._here}{os.sep}"))
         ]
         files = [file for file in (*named, *loaded) if file not in self._left_out]
         self._is_own = not files and all(is_own(type(thing).__module__) for thing in self._things)
@@ -98,7 +99,7 @@ class Project:
                 self._before[part.name] = Content(part.digest, part.size, part.detail)
 
     @cached_property
-    def known(self) -> Mapping[str, OriginPart]:
+    def known(self) -> Mapping[tuple[PartKind, str], OriginPart]:
         """What is known before anything is asked, by kind and name."""
         parts = [*packages(self._packages)]
         if not self._is_own:
@@ -120,7 +121,7 @@ class Project:
             ]
             for folder in (*self._folders, *declared):
                 parts += self._files(folder)
-        return {f"{part.kind} {part.name}": part for part in parts}
+        return {part[:2]: part for part in parts}
 
     def _files(self, folder: Path) -> Iterator[OriginPart]:
         ignored = _settings(folder, "ignore")
@@ -129,7 +130,7 @@ class Project:
         stamps = [stamp_of(path) for path in paths]
         size = sum(int(stamp.partition(":")[0]) for stamp in stamps if stamp != ABSENT)
         if len(paths) > _MOST_FILES or size > _MOST_BYTES:
-            name = self._name(folder)
+            _, name = self._key(folder)
             yield OriginPart("unseen", name, "open", 0, _TOO_LARGE.format(name=name))
             return
         for path, stamp in zip(paths, stamps, strict=True):
@@ -139,42 +140,44 @@ class Project:
                 yield part
 
     def _part(self, path: Path) -> OriginPart:
-        name = self._name(path)
-        return OriginPart(_kind(name), name, *file_content(path, before=self._before.get(name)))
+        kind, name = self._key(path)
+        return OriginPart(kind, name, *file_content(path, before=self._before.get(name)))
 
-    def _name(self, path: str | Path) -> str:
-        """A path relative to where the command runs, else to the home directory."""
+    def _key(self, path: str | Path) -> tuple[PartKind, str]:
+        """A file's kind, and its path relative to where the command runs, else to the home."""
         text = Path(path).as_posix()
         for root, before in ((self._here.as_posix(), ""), (Path.home().as_posix(), "~/")):
             if text.startswith(f"{root}/"):
                 text = f"{before}{text[len(root) + 1 :]}"
                 break
         # Names of files may hold bytes that are no text: JSON takes them escaped.
-        return text.encode("utf-8", "backslashreplace").decode()
+        name = text.encode("utf-8", "backslashreplace").decode()
+        return _KINDS.get(name[name.rfind(".") :], "file"), name
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
         """What the outcomes of a stage came from, as far as it is known by now."""
         found = dict(self.known)
         for thing in self._things:
             if because := getattr(thing, "unseen_because", None):  # an endpoint without a version
-                found[because] = OriginPart("unseen", because, "open", 0, because)
+                found["unseen", because] = OriginPart("unseen", because, "open", 0, because)
         for part in () if self._is_own else self._seen(found):
-            found[f"{part.kind} {part.name}"] = part
+            found[part[:2]] = part
         for path in self._watch.written:  # its own doing is not what it came from
-            found.pop(f"{_kind(path)} {self._name(path)}", None)
+            found.pop(self._key(path), None)
         now = setting_parts(settings or {})
         first = self._settings.setdefault(stage, now)
-        parts = tuple(sorted({*found.values(), *own_state(first, now)}))
+        kept = now if now == first else own_state(first, now)
+        parts = tuple(sorted({*found.values(), *kept}))
         reach: Reach = "open" if any(part.digest == "open" for part in parts) else "closed"
         return Origin(stage, parts, reach)
 
-    def _seen(self, known: Mapping[str, OriginPart]) -> Iterator[OriginPart]:
+    def _seen(self, known: Mapping[tuple[PartKind, str], OriginPart]) -> Iterator[OriginPart]:
         """What came to light while it was loaded and asked."""
         main = sys.modules["__main__"]
         if getattr(main, "__file__", None) is None and not self._watch.is_command:
             yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")
         for name in sorted(_UNSEEN_CLIENTS & sys.modules.keys()):
-            if self._watch.has_loaded(name):
+            if name not in self._watch.known:
                 sentence = f"it uses {name}, whose connections cannot be seen"
                 yield OriginPart("unseen", name, "open", 0, sentence)
         for name, sentence in list(self._watch.unseen.items()):
@@ -186,26 +189,32 @@ class Project:
             yield from self._opened(path, stamp, known)
         for path in self._watch.written:
             if os.path.exists(path):  # noqa: PTH110
-                yield OriginPart(
-                    "unseen", self._name(path), "written", 0, "written by the code itself"
-                )
+                name = self._key(path)[1]
+                yield OriginPart("unseen", name, "written", 0, "written by the code itself")
 
     def _opened(
-        self, path: str, stamp: str, known: Mapping[str, OriginPart]
+        self, path: str, stamp: str, known: Mapping[tuple[PartKind, str], OriginPart]
     ) -> Iterator[OriginPart]:
-        """A file that was read: as it was then, and not at all where it was made here."""
-        name = self._name(path)
-        if path in self._watch.written or self._is_left_out(path) or _is_ragbenchs(path):
+        """A file that was read: as it was then, and not at all where it was made here.
+
+        The dataset and files of runs are left out; what code opens beside the cases counts.
+        """
+        is_of_run = path in self._left_out or any(
+            path.startswith(f"{one}{os.sep}") and os.path.exists(f"{one}/journal.sqlite")  # noqa: PTH110
+            for one in self._left_out
+        )
+        if path in self._watch.written or is_of_run or _is_ragbenchs(path):
             return
-        if f"{_kind(name)} {name}" not in known or not stamp:
+        key = self._key(path)
+        if key not in known or not stamp:
             now = stamp_of(path)
             young = not stamp and now != ABSENT and int(now.split(":")[1]) > self._watch.since
             if now == ABSENT and stamp not in ("", ABSENT):
                 if not path.startswith(tempfile.gettempdir()):
-                    yield OriginPart(_kind(name), name, CHANGED_MEANWHILE)
+                    yield OriginPart(*key, CHANGED_MEANWHILE)
             elif young or (stamp and now != stamp):
-                yield OriginPart(_kind(name), name, CHANGED_MEANWHILE)
-            elif f"{_kind(name)} {name}" not in known:
+                yield OriginPart(*key, CHANGED_MEANWHILE)
+            elif key not in known:
                 yield self._part(Path(path))
 
     def changed(self, origin: Origin) -> tuple[Changed, ...]:
@@ -214,7 +223,7 @@ class Project:
             return ()
         known, found = self.known, list[Changed]()
         kinds = {"package"} if self._is_own else {"package", "env", "code", "file", "model"}
-        compared = {f"{part.kind} {part.name}": part for part in origin.parts if part.kind in kinds}
+        compared = {part[:2]: part for part in origin.parts if part.kind in kinds}
         passed = {part.name for part in origin.parts if part.digest == "written"}
         for key, part in compared.items():
             now = known.get(key)
@@ -228,13 +237,6 @@ class Project:
                 found.append(appeared(part))
         found += [Changed(part, part.detail) for part in known.values() if part.digest == "open"]
         return tuple(sorted(found, key=lambda change: _ORDER.index(change.part.kind)))
-
-    def _is_left_out(self, path: str) -> bool:
-        """Whether a file is the dataset, or of a run; what code opens beside the cases counts."""
-        return path in self._left_out or any(
-            path.startswith(f"{one}{os.sep}") and os.path.exists(f"{one}/journal.sqlite")  # noqa: PTH110
-            for one in self._left_out
-        )
 
     def moved(self) -> tuple[OriginPart, ...]:
         """Files of the project that changed while it was asked, and not by its own hand."""
@@ -294,10 +296,6 @@ def _settings(folder: Path, name: str) -> Sequence[str]:
     if len(texts) < len(found):
         raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts")
     return texts
-
-
-def _kind(name: str) -> PartKind:
-    return "code" if name.endswith(_CODE) else "model" if name.endswith(_MODEL) else "file"
 
 
 _OWN_APPLICATIONS = (b"RAGB", b"RBCL")

@@ -68,15 +68,10 @@ class RunTables:
                 self.notes = tuple(orjson.loads(kept))
         self.is_interrupted = True
 
-    def origins(self) -> dict[str, str]:
-        """What the outcomes of each stage came from, as JSON."""
-        return dict(self._db.execute("SELECT stage, body FROM origins"))
-
-    def origin(self, stage: str) -> tuple[int, str] | None:
-        """What a stage's outcomes came from: their generation, and the parts as JSON."""
-        query = "SELECT generation, body FROM origins WHERE stage = ?"
-        row = self._db.execute(query, (stage,)).fetchone()
-        return None if row is None else (row[0], row[1])
+    def origins(self) -> dict[str, tuple[int, str]]:
+        """What each stage's outcomes came from: their generation, and the parts as JSON."""
+        rows = self._db.execute("SELECT stage, generation, body FROM origins")
+        return {stage: (generation, body) for stage, generation, body in rows}
 
     def keep_origin(self, stage: str, generation: int, body: str) -> None:
         """Stores what a stage's outcomes come from."""

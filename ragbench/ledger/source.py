@@ -1,4 +1,4 @@
-"""What code is: its name, and a digest of its source."""
+"""What code is: its name, a digest of its source, and whose it is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import ast
 import hashlib
 import inspect
 import json
+import os
 import sys
+import sysconfig
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 from itertools import filterfalse
 from pathlib import Path
-from typing import Any, cast
+from types import FrameType, ModuleType
+from typing import Any, Literal, cast
 
 
 def is_own(module: str) -> bool:
@@ -31,26 +35,20 @@ def qualified_name(thing: object) -> str:
 
 def described_class(cls: type) -> dict[str, Any]:
     """A class by its name, with a digest of the source of each file that it was written in."""
-    owners = [owner for owner in cls.__mro__ if is_foreign(owner)]
+    owners = [owner for owner in cls.__mro__ if maker_of(owner) in ("user", "installed")]
     sources = {qualified_name(owner): source_digest(owner) for owner in owners}
     return {"class": qualified_name(cls), "sources": sources}
 
 
-def is_foreign(cls: type) -> bool:
-    """Whether a class is neither ragbench's nor the standard library's."""
+def maker_of(cls: type) -> Literal["ragbench", "standard", "installed", "user"]:
+    """Who wrote a class."""
     package = cls.__module__.partition(".")[0]
-    return not is_own(package) and not is_standard(package)
-
-
-def is_standard(package: str) -> bool:
-    """Whether a module's first name is one of the standard library's."""
-    return package == "builtins" or package in sys.stdlib_module_names - {"__main__"}
-
-
-def is_installed(module: str) -> bool:
-    """Whether a module comes from an installed package, and not from the user's project."""
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return "site-packages" in file or "dist-packages" in file
+    if is_own(package):
+        return "ragbench"
+    if package == "builtins" or package in sys.stdlib_module_names - {"__main__"}:
+        return "standard"
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    return "installed" if "site-packages" in file or "dist-packages" in file else "user"
 
 
 def source_digest(thing: Any) -> str | None:
@@ -143,3 +141,78 @@ def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
             for place in filterfalse(is_own, places):  # a version of ragbench is a package's
                 inside = root.joinpath(*place.split("."))
                 yield from (inside.with_suffix(".py"), inside / "__init__.py")
+
+
+# --- whose a file is, and on whose behalf something happens
+
+Whose = Literal["project", "ragbench", "engine", "installed", "standard"]
+"""The user's; ragbench's, of it the part that runs stages; an installed package's; Python's."""
+
+_RAGBENCH = str(Path(__file__).parents[1]) + os.sep
+_LEDGER = os.path.dirname(__file__)  # noqa: PTH120
+_WATCHING = tuple(os.path.join(_LEDGER, f"{name}.py") for name in ("watch", "source"))  # noqa: PTH118
+_ENGINE = tuple(f"{_RAGBENCH}{name}{os.sep}" for name in ("gate", "stages", "verbs", "views"))
+_STANDARD = tuple(
+    f"{place}{os.sep}"
+    for found in (
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")),
+        *(os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)),  # noqa: PTH118
+    )
+    for place in (found, os.path.realpath(found))
+)
+
+
+@lru_cache(maxsize=100_000)
+def whose(file: str) -> Whose:
+    if file.startswith(_RAGBENCH):
+        return "engine" if file.startswith(_ENGINE) else "ragbench"
+    if f"{os.sep}ragbench_cli{os.sep}" in file:
+        return "engine"
+    if f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file:
+        return "installed"
+    return "standard" if file.startswith(("<frozen", *_STANDARD)) else "project"
+
+
+def file_of(module: ModuleType | None) -> str:
+    """The source of a user's module; empty for all others, and where there is none."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str):
+        return ""
+    path = os.path.abspath(file)  # noqa: PTH100  # for each module that is loaded
+    return path if whose(path) == "project" else ""
+
+
+def is_users(*, leaving_out: Collection[str] = ()) -> bool:
+    """Whether the user's code has a part in what happens.
+
+    It has when it stands between here and the part of ragbench that runs stages; and when nobody
+    of ragbench is there, as in threads that a library of the user's started. Packages that are
+    left out, by name, do what they do for themselves.
+    """
+    own = False
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file in _WATCHING:
+            frame = frame.f_back
+            continue
+        if file.startswith(_LEDGER):
+            return False
+        module: str = frame.f_globals.get("__name__") or ""
+        if module.partition(".")[0] in leaving_out:
+            return False
+        kind = _whose_code(file, module)
+        if kind == "project":
+            return True
+        if kind == "engine":
+            return False
+        own = own or kind == "ragbench"
+        frame = frame.f_back
+    return not own
+
+
+def _whose_code(file: str, module: str) -> Whose:
+    if file.startswith("<") and not file.startswith("<frozen"):
+        # Made by exec: by a dataclass, or typed in a notebook.
+        file = getattr(sys.modules.get(module), "__file__", None) or "<typed>"
+    return whose(file)

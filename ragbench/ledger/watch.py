@@ -19,7 +19,7 @@ from typing import Any, Self, cast
 
 from ragbench.core.calling import is_accounted
 from ragbench.ledger.content import stamp_of
-from ragbench.ledger.whose import is_users, whose
+from ragbench.ledger.source import is_users, whose
 
 
 class Watch:
@@ -45,18 +45,21 @@ class Watch:
         """By port the names that addresses were looked up for."""
         self.is_command = not since
         """Whether it was there before the system was loaded, as in a command."""
-        self._known: set[str] = set()
-        """Modules that were there when it was entered first."""
+        self.known: set[str] = set()
+        """Modules that were there when it was entered first: the others were loaded for it."""
         self._compiled: set[str] = set()
         """Modules whose compiled files were looked at."""
         self._tokens: list[Token[Watch | None]] = []
 
     def __enter__(self) -> Self:
+        global _installed
         with _lock:
-            _install()
+            if not _installed:
+                sys.addaudithook(_hook)
+                _installed = True
             _active.append(self)
         if self.is_command:
-            self._known = self._known or set(sys.modules)
+            self.known = self.known or set(sys.modules)
         self.since = self.since or time.time_ns()
         self._tokens.append(_current.set(self))
         return self
@@ -68,15 +71,11 @@ class Watch:
         traceback: TracebackType | None,
     ) -> None:
         _current.reset(self._tokens.pop())
-        for module in sys.modules.keys() - self._known - self._compiled:
+        for module in sys.modules.keys() - self.known - self._compiled:
             _forget_compiled(module)
             self._compiled.add(module)
         with _lock:
             _active.remove(self)
-
-    def has_loaded(self, module: str) -> bool:
-        """Whether a module was imported since it was entered first."""
-        return module not in self._known
 
     def open(self, path: str, is_writing: bool) -> None:
         if is_writing:
@@ -98,13 +97,6 @@ _lock = threading.RLock()
 _active: list[Watch] = []
 _current: ContextVar[Watch | None] = ContextVar("ragbench_watch", default=None)
 _installed = False
-
-
-def _install() -> None:
-    global _installed
-    if not _installed:
-        sys.addaudithook(_hook)
-        _installed = True
 
 
 def _watching() -> Collection[Watch]:

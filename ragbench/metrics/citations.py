@@ -55,7 +55,18 @@ class Cited(NamedTuple):
         return states and not plain.endswith(("?", ":")) and not plain.startswith("#")
 
 
+_OPENS = re.compile(r"[\[【(]")
+"""Without it no mark is in an answer."""
+
+
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
+    """The sentences of an answer with their citations; none where it cites nothing at all."""
+    if _OPENS.search(generation.response) or (generation.metadata or {}).get("citations"):
+        return _sentences(generation, retrieval)
+    return []
+
+
+def _sentences(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
     """The sentences of an answer with their citations; its list of sources is none of them."""
     response, ids = generation.response[:LONGEST], [*(retrieval.context_ids or ())]
     first = {m[1]: m.start() for m in reversed([*_OPENED.finditer(response)])}
@@ -212,7 +223,7 @@ def notes_of(
     contexts = retrieval.contexts
     held = all_numbers([query, *contexts])
     looked = f"{len(contexts)} shown chunks" if len(contexts) != 1 else "the shown chunk"
-    for one in cited(generation, retrieval):
+    for one in _sentences(generation, retrieval):
         if missing := numbers_of(one.text).lacking(held):
             yield AnswerNote(
                 sentence=one.text,

@@ -35,7 +35,9 @@ class Plan:
             )
         self.metrics = tuple(metrics)
         self.matching = matching
-        self._columns = [_Column(computable(metric)) for metric in metrics]
+        self._columns = [
+            _Column(one if one.definition.formula else computable(one)) for one in metrics
+        ]
         self._groups: dict[tuple[frozenset[Need], bool], list[int]] = {}
         for position, column in enumerate(self._columns):
             definition = column.definition

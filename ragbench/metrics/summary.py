@@ -68,7 +68,7 @@ class SummaryBuilder:
     def _summary(
         self, metric: Metric, column: array[float], counts: Counter[tuple[Status, str]]
     ) -> Summary:
-        aggregate = _aggregate(metric)
+        aggregate = fmean if metric.definition.aggregate is None else _aggregate(metric)
         whole, problem = _figures(metric, aggregate, column, self._clusters)
         statuses: Counter[Status] = Counter()
         reasons: Counter[str] = Counter()
@@ -144,8 +144,6 @@ def _interval(
 def _aggregate(metric: Metric) -> Aggregate | None:
     """What makes the figure of a metric; None where it is not at hand."""
     definition = metric.definition
-    if definition.aggregate is None:
-        return fmean
     if definition.formula is None and not definition.digest:
         from ragbench.metrics.registry import computable
 

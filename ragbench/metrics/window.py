@@ -6,6 +6,7 @@ Each column is made when it is first asked for, and then serves every metric.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -25,14 +26,12 @@ Compared: TypeAlias = Matched | Skip | None
 _NO_RESULT = Skip("retrieval gave no result")
 
 
+@dataclass(slots=True)
 class Window:
-    def __init__(
-        self, traces: Sequence[Trace], matching: Matching, matched: Sequence[Compared] | None
-    ) -> None:
-        self.traces = traces
-        self._matching = matching
-        self._matched = matched
-        self._columns: dict[str, list[Any]] = {}
+    traces: Sequence[Trace]
+    matching: Matching
+    matched: Sequence[Compared] | None
+    _columns: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
 
     def column(self, argument: str) -> list[Any]:
         """What each case gives for an argument of a metric's function."""
@@ -43,8 +42,8 @@ class Window:
                 found = [*map(read, self.traces)]
             else:
                 both = ((trace.case, trace.context.value) for trace in self.traces)
-                matched = self._matched or [
-                    None if result is None else match(case, result, self._matching)
+                matched = self.matched or [
+                    None if result is None else match(case, result, self.matching)
                     for case, result in both
                 ]
                 found = [

@@ -184,9 +184,7 @@ def journal_of(
 
 
 def earlier_settings(manifest: Path) -> Mapping[str, Any]:
-    """The settings of the folder's latest run; empty where there is none."""
-    if not manifest.is_file():
-        return {}
+    """The settings of the folder's latest run; empty where it cannot be read."""
     try:
         return read_manifest(manifest).settings
     except RunMismatchError:

@@ -15,7 +15,6 @@ from ragbench.core.chat import Usage
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, Status
 from ragbench.core.report import (
-    CanaryLine,
     JudgeLine,
     JudgeReport,
     JurorPair,
@@ -154,7 +153,7 @@ def _kappa(both: Sequence[tuple[float, float]]) -> float | None:
 @dataclass(slots=True)
 class JudgeTally:
     metrics: Sequence[Metric]
-    judge: Mapping[str, Any] | None
+    judge: Mapping[str, Any]
     _accounts: dict[int, _Account] = field(default_factory=dict[int, _Account])
 
     def add(self, judgements: Sequence[Sequence[Judgement]]) -> None:
@@ -163,10 +162,7 @@ class JudgeTally:
             if found:
                 self._accounts.setdefault(position, _Account()).add(found)
 
-    def report(self, canaries: tuple[CanaryLine, ...] = ()) -> JudgeReport | None:
-        """What it came to; None when no metric of the run asks a model."""
-        if self.judge is None:
-            return None
+    def report(self) -> JudgeReport:
         price = price_of(self.judge)
         lines = [
             self._accounts.get(position, _Account()).line(metric, price)
@@ -178,5 +174,4 @@ class JudgeTally:
             lines=tuple(lines),
             currency=None if price is None else price.currency,
             price_origin=None if price is None else price.origin,
-            canaries=canaries,
         )

@@ -20,8 +20,8 @@ from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.ledger.origin import Reuse, asked_again_sentence, may_reuse, named_origin
 from ragbench.ledger.project import Project
+from ragbench.ledger.source import file_of
 from ragbench.ledger.watch import Watch
-from ragbench.ledger.whose import file_of
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import stage_origin
 from ragbench.stages.call_stage import CallStage
@@ -97,7 +97,7 @@ def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], boo
         return ("another version of ragbench wrote it",), True
     found: dict[str, None] = {}
     is_changed = False
-    for body in origins:
+    for _, body in origins:
         origin = Origin.from_json(orjson.loads(body))
         project.knows(origin)
         reuse = may_reuse(origin, project.changed(origin))
@@ -142,10 +142,10 @@ class OutcomeReuse:
         """What stored outcomes came from that hold still."""
         self._kept_at = -1
         reasons: dict[str, list[str]] = {}
-        for stage in self._origins:
-            if (stored := journal.runs.origin(stage)) is not None:
-                note = self._decide(stage, *stored, trust=trust, anew=anew)
-                reasons.setdefault(note, []).append(stage)
+        before = journal.runs.origins() if journal.runs.number else {}
+        for stage in (one for one in self._origins if one in before):
+            note = self._decide(stage, *before[stage], trust=trust, anew=anew)
+            reasons.setdefault(note, []).append(stage)
         self.notes = [f"{' and '.join(stages)} {note}" for note, stages in reasons.items() if note]
         """What was asked again, and why."""
         self.is_inferred = not (trust or journal.runs.is_interrupted) and any(

@@ -116,8 +116,9 @@ class RunTally:
         if trace.location is not None and trace.location.value is not None:
             self.gold[trace.location.value.cause] += 1
         for stage, outcome in trace.stages:
-            self.counted[stage][outcome.status.value] += 1
-            self.counted[stage][outcome.known.value] += 1
+            counts = self.counted[stage]
+            counts[outcome.status] += 1
+            counts[outcome.known] += 1
             if outcome.seconds is not None:
                 self.seconds[stage].append(outcome.seconds)
                 self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
@@ -128,7 +129,8 @@ class RunTally:
         if retrieved is not None:
             ids = retrieved.context_ids or ()
             self.repeated_ids += len({*ids}) < len(ids)
-            self.score_orders.add(retrieved.scores or ())
+            if len(scores := retrieved.scores or ()) > 1:
+                self.score_orders.add(scores)
         if trace.generation.value is not None:
             self._count_answer(trace, trace.generation.value)
 
@@ -155,14 +157,25 @@ class RunTally:
         ends = (metadata.get(name) for name in _REASONS)
         noted["cut off"] += any(isinstance(end, str) and end.lower() in _CUT_OFF for end in ends)
 
-    def retrieval_notes(self) -> Iterator[str]:
+    def notes(self, summaries: Sequence[Summary], asides: Sequence[str]) -> Iterator[str]:
+        """What a reader must know of the figures; ``asides`` among it."""
         if self.repeated_ids:
             yield (
                 f"{self.repeated_ids} retrievals returned an id more than once; only its first "
                 "place counts."
             )
-        if (note := self.score_orders.note()) is not None:
+        if self.score_orders.rising and (note := self.score_orders.note()) is not None:
             yield note
+        for summary in summaries:
+            if summary.metric.definition.aggregate and summary.score is None and summary.measured:
+                yield _without_figure(summary)
+        yield from asides
+        compared = [one.metric for one in summaries if one.measured and self.noted.total()]
+        names = [one.name for one in compared if one.definition.name in _OF_WORDS]
+        counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
+        for kind in ("thoughts", "cited", "cut off"):
+            if self.noted[kind] and (names or kind != "cited"):
+                yield self._answer_note(kind).replace("{metrics}", counts)
 
     def asides(self, summaries: Sequence[Summary]) -> tuple[str, ...]:
         """What only explains a figure: too large cutoffs, how answers are known to decline."""
@@ -179,14 +192,6 @@ class RunTally:
             )
         kinds = ("read", "declined in part")
         return (*found, *(self._answer_note(kind) for kind in kinds if self.noted[kind]))
-
-    def answer_notes(self, summaries: Sequence[Summary]) -> Iterator[str]:
-        compared = (one.metric for one in summaries if one.measured)
-        names = [one.name for one in compared if one.definition.name in _OF_WORDS]
-        counts = f"{', '.join(names)} count{'s' if len(names) == 1 else ''} them"
-        for kind in ("thoughts", "cited", "cut off"):
-            if self.noted[kind] and (names or kind != "cited"):
-                yield self._answer_note(kind).replace("{metrics}", counts)
 
     def _answer_note(self, kind: str) -> str:
         count = self.noted[kind]
@@ -241,11 +246,9 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def figure_notes(summaries: Sequence[Summary]) -> Iterator[str]:
-    """Which metrics of other packages have no figure over the run, and why."""
-    for summary in summaries:
-        name, aggregate = summary.metric.name, summary.metric.definition.aggregate
-        if aggregate and summary.measured and summary.score is None:
-            reasons = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
-            problem = next(reasons, "the run was not finished").removeprefix(NO_FIGURE)
-            yield f"{name}: there is no figure over the run, which {aggregate} makes: {problem}."
+def _without_figure(summary: Summary) -> str:
+    """That a metric of another package has no figure over the run, and why."""
+    name, aggregate = summary.metric.name, summary.metric.definition.aggregate
+    reasons = (reason for reason, _ in summary.reasons if reason.startswith(NO_FIGURE))
+    problem = next(reasons, "the run was not finished").removeprefix(NO_FIGURE)
+    return f"{name}: there is no figure over the run, which {aggregate} makes: {problem}."

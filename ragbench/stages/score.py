@@ -60,25 +60,24 @@ class CellTable:
             [(each.metric.identity, each.judge, each.metric.name) for each in metrics]
         )
         self._is_whole = self._numbers == list(range(journal.scores.columns))
-        self._lines: dict[int, CaseCells] = {}
-        """What the journal will hold for each row, cells of other metrics included."""
+        self._others: dict[int, Sequence[Cell | None]] = {}
+        """By row what the journal holds, cells of other commands' metrics included."""
 
     def open(self, window: Sequence[RunCase]) -> None:
         """Gives each row the cells that still hold; needs the outcomes of all stages before."""
         journal, text = self.journal, str(self.matching)
         numbers = [row.number for row in window]
-        known = {} if journal.was_empty else journal.scores.cells(numbers)
+        known = journal.scores.cells(numbers)
         matched = journal.scores.matched(numbers) if known else {}
-        # Which of other commands' metrics read an answer that has changed is not known here.
-        nothing: list[Cell | None] = [None] * journal.scores.columns
-        self._lines.clear()
+        self._others.clear()
         for row in window:
             question, answer = row.keys(text)
-            stored, kept = known.get(row.number), nothing
-            row.cells = (None,) * len(self.metrics)
+            stored = known.get(row.number)
             if stored is not None and stored.question == question:
                 is_same = stored.answer == answer
-                kept = [*stored.cells] if is_same else nothing
+                # Which of other commands' metrics read an answer is not known here.
+                if is_same:
+                    self._others[row.number] = stored.cells
                 row.matches = matched.get(row.number, {})
                 row.cells = tuple(
                     None
@@ -86,33 +85,30 @@ class CellTable:
                     else stored.cells[number]
                     for each, number in zip(self.metrics, self._numbers, strict=True)
                 )
-            self._lines[row.number] = CaseCells(question, answer, kept)
 
     def carry(self, window: Sequence[RunCase], kept: Sequence[bool]) -> None:
         """Takes over cells that do not depend on how chunks are compared."""
-        journal, text = self.journal, str(self.matching)
+        journal = self.journal
         journal.was_empty = False  # notes and causes of before must go
         stored = journal.scores.cells([row.number for row in window])
-        self._lines.clear()
+        # Cells of metrics of earlier commands go: which of them stay is not known here.
+        self._others.clear()
         for row in window:
             found = stored[row.number].cells
             row.cells = tuple(
                 found[number] if stays else None
                 for number, stays in zip(self._numbers, kept, strict=True)
             )
-            # Cells of metrics of earlier commands go: which of them stay is not known here.
-            nothing = [None] * journal.scores.columns
-            self._lines[row.number] = CaseCells(*row.keys(text), nothing)
 
     def save(self, row: RunCase, *, is_compared: bool = False) -> None:
         """Records the cells of a row as they are now, with its matches where they are new."""
-        line = self._lines[row.number]
-        cells = row.cells
+        scores, cells = self.journal.scores, row.cells
         if not self._is_whole:
             found = dict(zip(self._numbers, cells, strict=True))
-            cells = tuple(found.get(number, cell) for number, cell in enumerate(line.cells))
-        matches = row.matches if is_compared else None
-        self.journal.scores.record(row.number, line._replace(cells=cells), matches)
+            others = self._others.get(row.number) or (None,) * scores.columns
+            cells = tuple(found.get(number, cell) for number, cell in enumerate(others))
+        line = CaseCells(*row.keys(str(self.matching)), cells)
+        scores.record(row.number, line, row.matches if is_compared else None)
 
     def save_judged(
         self, row: RunCase, position: int, cell: Cell, judgements: Sequence[Judgement]
@@ -151,8 +147,10 @@ class ScoreStage:
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
         table = self.table
-        if self.tally is not None:
-            for row in window:
+        nothing = (None,) * len(table.metrics)
+        for row in window:
+            row.cells = nothing
+            if self.tally is not None:
                 self.tally.add(row.trace)
         if not self._is_decided:
             if table.matching is Matching.AUTO and self.tally is not None:
@@ -161,13 +159,15 @@ class ScoreStage:
                 table.matching = Matching.DOCUMENT_ID if first is Matching.NOT_COMPARABLE else first
             self.decided(table.matching)
             self._is_decided = True
-        table.open(window)
         # Groups are named by the positions of their metrics: a metric's hash takes long.
         free = tuple(at for at, each in enumerate(table.metrics) if not each.metric.is_judged)
         groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
+        if not run.journal.was_empty:
+            table.open(window)
         for row in window:
-            lacking = tuple([at for at in free if run.lacks(row.cells[at])])
-            groups[lacking].append(row)
+            cells = row.cells
+            lacking = [at for at in free if cells[at] is None or run.lacks(cells[at])]
+            groups[tuple(lacking)].append(row)
         for positions, members in groups.items():
             if positions:
                 self._compute(positions, members)
@@ -211,10 +211,8 @@ class ScoreStage:
             found = plan.score(traces, context)
         for row, compared, scored in zip(members, matches, found, strict=True):
             row.matches = {at: one for at, one in compared.items() if isinstance(one, Matched)}
-            cells = [*row.cells]
-            for position, cell in zip(positions, scored, strict=True):
-                cells[position] = cell
-            row.cells = tuple(cells)
+            given = dict(zip(positions, scored, strict=True))
+            row.cells = tuple([given.get(at, cell) for at, cell in enumerate(row.cells)])
 
     def _score_by(
         self,

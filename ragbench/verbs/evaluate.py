@@ -183,11 +183,15 @@ def evaluate(
     """
     _checked("evaluate", post_retrieval=(post_retrieval, PostRetrieval), version=(version, str))
     _checked("evaluate", settings=(settings, EvalSettings))
+    if isinstance(rag, str):
+        from ragbench.rag.load import load_rag
+
+        rag = load_rag(rag)
     with ExitStack() as stack:
         entries, settings = _cases_of(cases, settings, stack)
         return evaluate_entries(
             entries,
-            _rag_of(rag),
+            None if rag is None else as_rag(rag),
             out=path_of(out),
             metrics=metrics,
             post_retrieval=post_retrieval,
@@ -244,7 +248,8 @@ def evaluate_entries(
 
         judge = judge_of(chosen, judging)
     folder, calls = RunFolder(path=out), settings.limits or CallSettings()
-    earlier: Mapping[str, Any] = {} if fresh else earlier_settings(folder.manifest)
+    goes_on = not fresh and folder.manifest.is_file()
+    earlier: Mapping[str, Any] = earlier_settings(folder.manifest) if goes_on else {}
     system = system_of(
         rag, name=settings.rag_name, description=settings.rag_description, top_k=settings.top_k,
         validator=validator, locator=settings.locator, version=version,
@@ -494,17 +499,6 @@ def dataset_name(source: str) -> str:
     if name in _GENERIC or not name:
         name = path.resolve().parent.name if name else path.resolve().name
     return name or "dataset"
-
-
-def _rag_of(given: object) -> RAG | None:
-    """A system from all that ``--rag`` and `as_rag` take; None for none."""
-    if given is None:
-        return None
-    if isinstance(given, str):
-        from ragbench.rag.load import load_rag
-
-        return load_rag(given)
-    return as_rag(given)
 
 
 # --- the same cases asked several times

@@ -25,10 +25,10 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.summary import SummaryBuilder
 from ragbench.stages.attribution import CauseTally, attribute, matches_of
 from ragbench.stages.biography import BiographyTally, biography_of
-from ragbench.stages.corpus_gold import read_corpus_gold
+from ragbench.stages.corpus_gold import CORPUS_GOLD, read_corpus_gold
 from ragbench.stages.judge_tally import JudgeTally
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
-from ragbench.stages.run_tally import RunTally, failures_of, figure_notes
+from ragbench.stages.run_tally import RunTally, failures_of
 from ragbench.stages.stage import RunCase
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
@@ -87,7 +87,8 @@ class RunCases:
 
     def __init__(self, path: Path, manifest: Manifest, metrics: tuple[Metric, ...]) -> None:
         self.path, self.manifest, self.metrics = path, manifest, metrics
-        self._corpus = read_corpus_gold(path, manifest.fingerprints)
+        there = (path / CORPUS_GOLD).is_file()
+        self._corpus = read_corpus_gold(path, manifest.fingerprints) if there else None
         judged = (at for at, metric in enumerate(metrics) if metric.name in _CORRECTNESS)
         self._correctness = next(judged, None)
 
@@ -228,8 +229,9 @@ class ReportBuilder:
         self.cases, self._told = cases, told
         self._summaries = SummaryBuilder(cases.metrics)
         self._tally = RunTally()
-        self._judged = JudgeTally(cases.metrics, cases.manifest.judge)
-        self._biographies = BiographyTally()
+        judge = cases.manifest.judge
+        self._judged = None if judge is None else JudgeTally(cases.metrics, judge)
+        self._biographies: BiographyTally | None = None
         self._causes = CauseTally()
         folders = repeat_folders(cases.path)
         self._repeated = _repeated(folders, cases.metrics) if folders else None
@@ -239,6 +241,7 @@ class ReportBuilder:
         trace, id, biography = case.trace, case.case.id, None
         if trace.post_retrieval is not None:
             biography = biography_of(trace, matching)
+            self._biographies = self._biographies or BiographyTally()
             self._biographies.add(id, biography)
         attribution = self.cases.cause(case, matching, biography)
         self._causes.add(id, attribution)
@@ -247,7 +250,7 @@ class ReportBuilder:
             cells = self._repeated.add(id, case.digest, cells)
         self._summaries.add(case.case, cells)
         self._tally.add(trace, cells)
-        if any(case.judgements):
+        if self._judged is not None and any(case.judgements):
             self._judged.add(case.judgements)
         if self._told is not None:
             case.attribution = attribution
@@ -265,6 +268,9 @@ class ReportBuilder:
         tally, repeated = self._tally, self._repeated
         stages, summaries = tally.stages(), self._summaries.summaries()
         asides, earlier = tally.asides(summaries), list[str]()
+        asked_repeatedly = (
+            () if repeated is None else (*repeated.notes(), *repeated.kept_answers(tally.seconds))
+        )
         if any(stage.reused for stage in stages):
             earlier = [began for _, began in sorted(journal.runs.started().items())][:-1]
         found = Report(
@@ -272,22 +278,18 @@ class ReportBuilder:
             metrics=(),
             summaries=summaries,
             stages=stages,
-            failures=tally.failures(),
+            failures=tally.failures() if tally.counts else (),
             latencies=tally.latencies(),
             reused_from=earlier[-1] if earlier else None,
             notes=(
                 *self.cases.manifest.notes,
-                *tally.retrieval_notes(),
-                *(() if repeated is None else repeated.notes()),
-                *(() if repeated is None else repeated.kept_answers(tally.seconds)),
-                *figure_notes(summaries),
-                *asides,
-                *tally.answer_notes(summaries),
+                *asked_repeatedly,
+                *tally.notes(summaries, asides),
             ),
             asides=frozenset(asides),
-            judging=self._judged.report(),
+            judging=None if self._judged is None else self._judged.report(),
             validation=None if tally.validation is None else tally.validation.table(),
-            operators=self._biographies.table(),
+            operators=None if self._biographies is None else self._biographies.table(),
             causes=self._causes.counts(),
             rows=self.cases.rows,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
