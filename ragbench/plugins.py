@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.machinery import SourceFileLoader
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -99,6 +98,8 @@ class Registry:
     def targets(self) -> dict[str, str]:
         """All names with their targets, built in ones first; a built in name wins."""
         found = dict(self.builtin)
+        from importlib.metadata import entry_points  # takes long to load
+
         for point in sorted(entry_points(group=f"ragbench.{self.kind}"), key=lambda p: p.name):
             found.setdefault(point.name, point.value)
         return found

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -52,17 +53,34 @@ the first line of its help."""
 
 class _Program(TyperGroup):
     def get_params(self, ctx: Any) -> Any:
-        parameters = super().get_params(ctx)
-        for parameter in parameters:
-            if parameter.default is None:  # which newer releases of Typer import pydantic for
-                parameter.default = False
-            elif parameter.default == "":  # a text is taken as it stands, for the same reason
-                vars(parameter)["process_value"] = _unchanged
-        return parameters
+        return _plainly_read(super().get_params(ctx))
 
 
-def _unchanged(_: Any, value: Any) -> Any:
-    return value
+def _plainly_read(parameters: list[Any]) -> list[Any]:
+    """The same parameters, of which plain ones are read without pydantic.
+
+    Newer releases of Typer ask it for each of them, given or not, and it takes longer to load than
+    most commands to run. What is no plain value is still Typer's, errors included.
+    """
+    for parameter in parameters:
+        kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+        if parameter.callback is not None:  # of flags, such as --version
+            parameter.default = parameter.default or False
+        elif kind is not None:
+            vars(parameter)["process_value"] = partial(_value, parameter, kind)
+    return parameters
+
+
+def _value(parameter: Any, kind: type, context: Any, value: Any) -> Any:
+    if value is None and not parameter.required:
+        return () if parameter.multiple or parameter.nargs == -1 else None
+    if type(value) is kind:
+        return value
+    if isinstance(value, str) and (
+        kind is Path or (kind is int and value.isascii() and value.isdecimal())
+    ):
+        return kind(value)
+    return type(parameter).process_value(parameter, context, value)
 
 
 _SHOWS_ALL = "ragbench.help_all"
@@ -70,6 +88,9 @@ _SHOWS_ALL = "ragbench.help_all"
 
 class _Command(TyperCommand):
     """A command whose help shows its options in panels; those rarely needed with --help-all."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _plainly_read(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--help-all" in args:

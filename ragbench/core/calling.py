@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator,
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from ragbench.errors import StageTimeoutError, warn
@@ -225,6 +224,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     ``retry-after-ms``, in milliseconds, overrides ``retry-after`` (RFC 9110, 10.2.3), in seconds or
     as a date. Names of headers are in lower case.
     """
+    from email.utils import parsedate_to_datetime
+
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
@@ -154,6 +155,26 @@ def folder_content(path: Path, *, without: Collection[str] = ()) -> Content:
         found[file.relative_to(path).as_posix()] = file_content(file).digest
     text = json.dumps(found, sort_keys=True)
     return Content(f"files:{_digest(text.encode())}", len(found))
+
+
+def distributions() -> Iterator[tuple[str, str, Path]]:
+    """Each installed distribution: name, version, and the folder with what is known of it.
+
+    By the names of these folders: to parse what is in them takes longer than to start a command.
+    """
+    met: set[str] = set()
+    for place in sys.path:
+        try:
+            with os.scandir(place or ".") as entries:
+                folders = [Path(one.path) for one in entries if one.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for folder in sorted(folders):
+            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+            name = name.lower().replace("_", "-").replace(".", "-")
+            if name not in met:  # the first on the path is the one that is imported
+                met.add(name)
+                yield name, version, folder
 
 
 def files_below(

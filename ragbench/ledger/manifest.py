@@ -9,7 +9,6 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import orjson
 
 from ragbench.core.metric import Metric, metric_of, stored_definition
 from ragbench.errors import RunMismatchError
+from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
 from ragbench.masking import hidden_bytes
 
@@ -167,13 +167,8 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in sorted(names):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    known = {name: version for name, version, _ in distributions()}
+    return {name: known[name] for name in sorted(names) if name in known}
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:

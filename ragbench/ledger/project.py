@@ -26,7 +26,14 @@ import orjson
 
 from ragbench.core.origin import Origin, OriginPart, PartKind, Reach
 from ragbench.errors import ConfigError
-from ragbench.ledger.content import ABSENT, Content, file_content, files_below, stamp_of
+from ragbench.ledger.content import (
+    ABSENT,
+    Content,
+    distributions,
+    file_content,
+    files_below,
+    stamp_of,
+)
 from ragbench.ledger.origin import (
     ARGUMENTS,
     CHANGED_MEANWHILE,
@@ -364,19 +371,8 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
     """
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield OriginPart("package", "python", python)
-    found: dict[str, OriginPart] = {}
-    for place in sys.path:
-        try:
-            with os.scandir(place or ".") as entries:
-                folders = [Path(one.path) for one in entries if one.name.endswith(".dist-info")]
-        except OSError:
-            continue
-        for folder in sorted(folders):
-            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-            name = name.lower().replace("_", "-").replace(".", "-")
-            if name not in found:  # the first on the path is the one that is imported
-                found[name] = _package(name, version, folder, (before or {}).get(name))
-    yield from found.values()
+    for name, version, folder in distributions():
+        yield _package(name, version, folder, (before or {}).get(name))
 
 
 @cache

@@ -12,18 +12,20 @@ from contextlib import (
 )
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Message, Reply
 from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
-from ragbench.llm.cache import ResponseCache
-from ragbench.llm.client import EmbeddingClient, LLMClient
-from ragbench.llm.concurrency import Clock
-from ragbench.llm.endpoint import Price
-from ragbench.llm.schema import Schema
-from ragbench.llm.settings import LLMSettings
-from ragbench.llm.transport import Transport
+
+if TYPE_CHECKING:  # every evaluation has a session, and few have a model
+    from ragbench.llm.cache import ResponseCache
+    from ragbench.llm.client import EmbeddingClient, LLMClient
+    from ragbench.llm.concurrency import Clock
+    from ragbench.llm.endpoint import Price
+    from ragbench.llm.schema import Schema
+    from ragbench.llm.settings import LLMSettings
+    from ragbench.llm.transport import Transport
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,9 +79,13 @@ async def open_models(
     budget: Budget | None = None,
     transport: Transport | None = None,
     clock: Clock | None = None,
-    cache: Callable[..., ResponseCache] = ResponseCache,
+    cache: Callable[..., ResponseCache] | None = None,
 ) -> AsyncGenerator[ModelClients]:
     """Opens the clients and their cache in the running event loop, and closes them."""
+    from ragbench.llm.cache import ResponseCache
+    from ragbench.llm.client import EmbeddingClient, LLMClient
+
+    cache = cache or ResponseCache
     shared: dict[str, Any] = {"budget": budget, "transport": transport, "clock": clock}
     caches: dict[str, ResponseCache] = {}
     async with AsyncExitStack() as stack:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import InterfaceError, InterruptedRunError, RagbenchError, RunError
@@ -23,7 +23,9 @@ from ragbench.ledger.journal import RECORDED, Journal
 from ragbench.stages.calls import Manner, run_async, run_plain
 from ragbench.stages.crashes import TIMED_OUT, ask_in_child
 from ragbench.stages.stage import STOPPED, InLoop, RunCase, Running, StageOutcome, settle_stored
-from ragbench.workers.pool import Batch, Task, WorkerPool
+
+if TYPE_CHECKING:
+    from ragbench.workers.pool import Batch, Task, WorkerPool
 
 InputT = TypeVar("InputT")
 ValueT = TypeVar("ValueT")
@@ -167,6 +169,8 @@ class CallStage(Generic[InputT, ValueT]):
     def _ask_workers(
         self, pool: WorkerPool[Task, Any], todo: Sequence[Work[InputT]], run: Running
     ) -> None:
+        from ragbench.workers.pool import Task
+
         size = run.calls.batch_size if self.takes_batches else pool.share(len(todo), _SHARE)
         ahead = Ahead(self, pool, run)
         for at in range(0, len(todo), size):

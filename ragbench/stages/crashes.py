@@ -8,7 +8,6 @@ earlier one asks just these cases once more.
 from __future__ import annotations
 
 import mmap
-import pickle
 import signal
 import threading
 import time
@@ -16,14 +15,12 @@ import warnings
 from array import array
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import RagbenchError, RunError
 from ragbench.stages.calls import Manner, attempt
-from ragbench.workers.engines import end_with_parent
 
 
 class InFlight:
@@ -106,6 +103,9 @@ def ask_in_child(
     Args:
         timeout: seconds from the start of the process on; None for no limit.
     """
+    import pickle  # hardly ever is anybody asked in a child
+    from multiprocessing import get_all_start_methods, get_context
+
     if "fork" not in get_all_start_methods():
         raise RunError(
             "a case took the process down, and this platform cannot ask it in a process of its "
@@ -175,6 +175,10 @@ def _how(code: int) -> str:
 
 
 def _ask(call: Call[Any, Any], item: object, stage: str, answers: Any) -> None:
+    import pickle
+
+    from ragbench.workers.engines import end_with_parent
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:

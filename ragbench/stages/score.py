@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric, Need
@@ -20,7 +20,9 @@ from ragbench.metrics.plan import Plan
 from ragbench.metrics.window import Compared
 from ragbench.stages.attribution import matches_of
 from ragbench.stages.stage import RunCase, Running
-from ragbench.workers.pool import Task, WorkerPool
+
+if TYPE_CHECKING:
+    from ragbench.workers.pool import Task, WorkerPool
 
 _GENERATED = frozenset(
     {Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS, Need.GENERATION_LATENCY,
@@ -221,6 +223,8 @@ class ScoreStage:
         traces: Sequence[Trace],
         context: Sequence[Compared],
     ) -> list[tuple[Cell, ...]]:
+        from ragbench.workers.pool import Task
+
         metrics = tuple(self.table.metrics[position].metric.name for position in positions)
         matching = self.table.matching
         asked = [

@@ -22,7 +22,6 @@ from ragbench.stages.rag import (
     retrieve_stage,
 )
 from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, Stage
-from ragbench.stages.validate import VALIDATE, validate_stage, validator_fingerprint
 from ragbench.validators.validator import Validator
 
 
@@ -70,6 +69,8 @@ def system_of(
     if validator is not None:
         if rag is not None and "retrieval" not in rag.families:
             raise ConfigError("the RAG does not retrieve: validation has nothing to judge")
+        from ragbench.stages.validate import VALIDATE, validator_fingerprint
+
         stages[VALIDATE] = validator_fingerprint(validator)
     return EvaluatedSystem(
         name=shown,
@@ -116,7 +117,7 @@ def call_stages(
         POST_RETRIEVE: lambda key: post_retrieve_stage(
             cast("PostRetrieval", system.post_retrieval), key
         ),
-        VALIDATE: lambda key: validate_stage(cast("Validator", system.validator), key),
+        "validate": lambda key: _validation(cast("Validator", system.validator), key),
         "generate": lambda key: generate_stage(rag, key),
     }
     return [
@@ -126,6 +127,12 @@ def call_stages(
         for stage in STAGES
         if stage in absent or stage in system.stages
     ]
+
+
+def _validation(validator: Validator, key: bytes) -> Stage:
+    from ragbench.stages.validate import validate_stage
+
+    return validate_stage(validator, key)
 
 
 def _check_room(rag: RAG) -> None:

@@ -61,7 +61,7 @@ def student_quantile(probability: float, degrees: int) -> float:
             (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
             (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
         )
-        return z + sum(term / n**power for power, term in enumerate(terms, 1))
+        return z + math.fsum(term / n**power for power, term in enumerate(terms, 1))
     t, scale = z, math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2)) / math.sqrt(n * math.pi)
     for _ in range(200):  # the density falls: each step ends before the quantile, or on it
         density = scale * (1 + t * t / n) ** (-(n + 1) / 2)

@@ -26,7 +26,6 @@ from ragbench.metrics.summary import SummaryBuilder
 from ragbench.stages.attribution import CauseTally, attribute, matches_of
 from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.corpus_gold import CORPUS_GOLD, read_corpus_gold
-from ragbench.stages.judge_tally import JudgeTally
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
 from ragbench.stages.run_tally import RunTally, failures_of
 from ragbench.stages.stage import RunCase
@@ -229,8 +228,11 @@ class ReportBuilder:
         self.cases, self._told = cases, told
         self._summaries = SummaryBuilder(cases.metrics)
         self._tally = RunTally()
-        judge = cases.manifest.judge
-        self._judged = None if judge is None else JudgeTally(cases.metrics, judge)
+        self._judged = None
+        if (judge := cases.manifest.judge) is not None:
+            from ragbench.stages.judge_tally import JudgeTally
+
+            self._judged = JudgeTally(cases.metrics, judge)
         self._biographies: BiographyTally | None = None
         self._causes = CauseTally()
         folders = repeat_folders(cases.path)
