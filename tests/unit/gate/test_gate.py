@@ -19,6 +19,7 @@ from ragbench.errors import ConfigError
 from ragbench.gate.config import AUTO, LatencyBudget, SliceGate, Undecided
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of
+from ragbench.gate.words import UNDECIDED_NOTE
 from ragbench.views.gate import github_annotations
 from tests.unit.gate.builders import column, run
 
@@ -213,7 +214,10 @@ def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
 @pytest.mark.parametrize("documents", range(1, 9))
 @pytest.mark.parametrize("each", [1, 75])
 def test_a_total_loss_never_passes_on_however_few_documents(documents: int, each: int) -> None:
-    """Nine metrics that move together; of one or two documents nobody can tell it from chance."""
+    """Nine metrics that move together; of one or two documents nobody can tell it from chance.
+
+    Nor where only so many had been right.
+    """
     names, clusters = [f"m{number}" for number in range(9)], [f"d{n}" for n in range(documents)]
     before, now = (
         run({name: [value] * documents * each for name in names}, clusters=clusters * each)
@@ -228,6 +232,14 @@ def test_a_total_loss_never_passes_on_however_few_documents(documents: int, each
             gate(now, before, named)
     else:
         assert gate(now, before, named).outcome is FAILED
+        for right in (1, 2):
+            scores = ([1.0] * right + [0.0] * (documents - right)) * each
+            some = run({"m0": scores}, clusters=clusters * each)
+            verdict = gate(now, some, named)
+            assert verdict.outcome.exit_code == 3
+            assert check_of(verdict, "m0").ground is Ground.ALL_OF_FEW_LOST
+            assert "are too few to tell it from chance" in verdict.headline
+            assert UNDECIDED_NOTE not in verdict.notes
 
 
 @pytest.mark.parametrize(
@@ -255,22 +267,6 @@ def test_what_lost_more_than_half_needs_no_test(
     assert (
         check_of(gate(other, earlier, config(m={"max_drop": 0.0})), "m").ground is not Ground.HALVED
     )
-
-
-def test_documents_that_had_nothing_before_cannot_lose_it() -> None:
-    """Four documents, two of which had answers: chance takes both from a noisy system often."""
-    documents = [name for name in "abcd" for _ in range(5)]
-    now, before = run({"m": [0] * 20}), run({"m": [1] * 10 + [0] * 10})
-    verdict = gate(clustered(documents, now), before, config(m={"max_drop": 0.1}))
-    assert (verdict.outcome, verdict.colour) == (PASSED, "yellow")
-    assert "which 20 cases in 4 clusters can never show" in verdict.headline
-    documents[5:10] = "bbbcc"
-    assert gate(clustered(documents, now), before, config(m={"max_drop": 0.1})).outcome is FAILED
-
-
-def clustered(clusters: list[str], one: RunScores) -> RunScores:
-    named = zip(one.cases, clusters, strict=True)
-    return replace(one, cases=tuple(replace(case, cluster=name) for case, name in named))
 
 
 def test_a_slice_that_lost_everything_needs_no_test() -> None:
