@@ -164,9 +164,7 @@ def drop_checks(questions: Sequence[DropQuestion], config: GateConfig) -> list[G
     ]
 
 
-def _judged(
-    questions: Sequence[DropQuestion], config: GateConfig, alpha: float
-) -> list[GateCheck]:
+def _judged(questions: Sequence[DropQuestion], config: GateConfig, alpha: float) -> list[GateCheck]:
     """Judges several questions as one family."""
     if not questions:
         return []
@@ -186,9 +184,7 @@ def _judged(
     ]
 
 
-def _check(
-    question: DropQuestion, decision: Decision, least: int, enough: float
-) -> GateCheck:
+def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
     count = len(question.sample.case_ids)
     drop = None if count == 0 else _drop(question, decision)
     ground = _ground(question.sample, decision, drop, least)
