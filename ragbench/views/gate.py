@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -127,6 +127,13 @@ def gate_document(
     )
 
 
+def unjudged_document(message: str) -> Document:
+    """Why a gate could not run."""
+    first, *others = message.splitlines() or [""]
+    title = "could not run"
+    return Document(kind="ragbench gate", title=title, headline=first, tone="fails", notes=others)
+
+
 def dataset_section(change: DatasetChange | None) -> Section:
     """Which cases differ, how many have which label, and how the new ones scored."""
     title = "How the dataset changed"
@@ -219,11 +226,19 @@ def github_annotations(verdict: GateResult) -> str:
             checks = [one for one in checks if one.kind is not CheckKind.SLICE]
         groups.append([(outcome, one.name, one.reason) for one in checks])
     return "".join(
-        f"::{_WORDS[outcome][2]} title={annotation_property(f'ragbench {name}')}"
-        f"::{annotation_message(message)}\n"
+        _annotation(outcome, name, message)
         for group in groups
         for outcome, name, message in group[:_MOST]
     )
+
+
+def github_error(message: str) -> str:
+    return _annotation(GateOutcome.FAILED, "gate could not run", message)
+
+
+def _annotation(outcome: GateOutcome, name: str, message: str) -> str:
+    title = annotation_property(f"ragbench {name}")
+    return f"::{_WORDS[outcome][2]} title={title}::{annotation_message(message)}\n"
 
 
 def refusal_text(refusal: Refusal) -> str:
@@ -269,17 +284,28 @@ def junit_report(verdict: GateResult) -> bytes:
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
     refusal to compare is an error: JUnit knows no "cannot tell".
     """
+    return _junit(verdict.run.dataset, verdict.settings, _junit_cases(verdict))
+
+
+def junit_error(message: str) -> bytes:
+    """The document of a gate that could not run."""
+    return _junit("", {}, [("gate", "error", message, "could not run")])
+
+
+def _junit(
+    dataset: str, settings: Mapping[str, object], cases: Iterable[tuple[str, str, str, str]]
+) -> bytes:
     from xml.etree import ElementTree as Tree
 
     suite = Tree.Element("testsuite")
-    if verdict.settings:
+    if settings:
         properties = Tree.SubElement(suite, "properties")
-        for key, value in verdict.settings.items():
+        for key, value in settings.items():
             Tree.SubElement(properties, "property", name=key, value=str(value))
     found = Counter[str]()
-    for name, outcome, message, kind in _junit_cases(verdict):
+    for name, outcome, message, kind in cases:
         found.update(("testcase", outcome))
-        named = {"classname": f"ragbench.gate.{verdict.run.dataset}", "name": name}
+        named = {"classname": f"ragbench.gate.{dataset}".rstrip("."), "name": name}
         case = Tree.SubElement(suite, "testcase", {k: xml_text(v) for k, v in named.items()})
         case.set("time", "0")
         if outcome == "system-out":
@@ -291,7 +317,7 @@ def junit_report(verdict: GateResult) -> bytes:
             result.text = xml_text(message)
     kinds = {"tests": "testcase", "failures": "failure", "errors": "error"}
     counts = {name: str(found[tag]) for name, tag in kinds.items()}
-    name = xml_text(f"ragbench gate: {verdict.run.dataset}")
+    name = xml_text(f"ragbench gate: {dataset}" if dataset else "ragbench gate")
     suite.attrib.update({"name": name, **counts, "skipped": str(found["skipped"]), "time": "0"})
     root = Tree.Element("testsuites", {"name": "ragbench gate", **counts, "time": "0"})
     root.append(suite)
