@@ -241,10 +241,15 @@ class GateCheck:
         """Whether it is a drop that statistics cannot decide, and not a lack of any cases."""
         return (
             self.outcome is GateOutcome.INCONCLUSIVE
-            and self.kind is CheckKind.DROP
+            and self.kind in (CheckKind.DROP, CheckKind.COVERAGE)
             and self.drop is not None
             and self.ground is not Ground.TOO_FEW_CASES
         )
+
+    @property
+    def can_settle(self) -> bool:
+        """Whether asking both systems again may decide it."""
+        return self.is_open_drop and self.kind is CheckKind.DROP
 
     @property
     def may_pass(self) -> bool:

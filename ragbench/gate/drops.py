@@ -191,8 +191,8 @@ def _check(question: DropQuestion, decision: Decision, least: int, enough: float
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
         ground = _too_much(question, drop, enough) or ground
     passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
-    if question.kind is CheckKind.COVERAGE:
-        passes = True  # that fewer cases are measured is no question where it is not shown
+    if question.kind is CheckKind.COVERAGE:  # what is tolerated is no question
+        passes = drop is None or drop.loss <= drop.tolerance
     outcome = GateOutcome.PASSED if passes else GateOutcome.INCONCLUSIVE
     if ground in (Ground.SHOWN, Ground.HALVED, Ground.ALL_LOST):
         outcome = GateOutcome.FAILED

@@ -132,7 +132,7 @@ def with_settled(
     """The result with what asking both systems again said of its open checks."""
     checks = [
         _settled(check, settled[check.subject], config)
-        if check.is_open_drop and check.subject in settled
+        if check.can_settle and check.subject in settled
         else check
         for check in verdict.checks
     ]

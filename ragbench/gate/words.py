@@ -71,16 +71,16 @@ def headline(
         for check in found[:_SHOWN]
     ]
     text = "; ".join(grounds) + _more(found)
-    is_open = outcome is GateOutcome.INCONCLUSIVE and any(check.is_open_drop for check in found)
-    return text + (_settle(way_on) if is_open else "")
+    return text + _settle(found, way_on)
 
 
 def _more(checks: Sequence[GateCheck]) -> str:
     return f"; and {len(checks) - _SHOWN:,} more" if len(checks) > _SHOWN else ""
 
 
-def _settle(way_on: str | None) -> str:
-    return "" if way_on is None else f". Settle it: {way_on}"
+def _settle(checks: Sequence[GateCheck], way_on: str | None) -> str:
+    can_settle = way_on is not None and any(check.can_settle for check in checks)
+    return f". Settle it: {way_on}" if can_settle else ""
 
 
 _HALVED = ("less than half is left, which needs no test", "fewer than half")
@@ -118,7 +118,7 @@ def _passed(counted: Sequence[GateCheck], way_on: str | None) -> str:
     warnings = [check for check in counted if check.is_warning]
     if warnings:
         seen = "; ".join(_undecided(check) for check in warnings[:_SHOWN])
-        return f"not shown, and not ruled out: {seen}{_more(warnings)}{_settle(way_on)}"
+        return f"not shown, and not ruled out: {seen}{_more(warnings)}{_settle(warnings, way_on)}"
     passed = sum(check.outcome is GateOutcome.PASSED for check in counted)
     text = "1 check passed" if passed == 1 else f"{passed:,} checks passed"
     open_drops = [check for check in counted if check.is_open_drop]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from ragbench.core.gate_result import (
     Refusal,
 )
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
-from ragbench.views.comparison import counts_text, source_text, system_section
+from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
     Section,
@@ -73,7 +74,7 @@ def gate_document(
     if verdict.baseline is not None:
         runs.append(f"baseline {source_text(verdict.baseline)}")
     settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
-    return Document(
+    found = Document(
         kind="ragbench gate",
         title=f"{word} ({verdict.run.rag} on {verdict.run.dataset})",
         headline=verdict.headline,
@@ -124,6 +125,36 @@ def gate_document(
         ),
         notes=verdict.notes,
         foot=f"{'; '.join(runs)}. {settings}.",
+    )
+    calm = _calm_document(verdict, found, against) if verdict.colour == "green" else None
+    return replace(found, brief=calm)
+
+
+def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
+    """What a comment says where there is nothing to look into; it has at most 24 lines."""
+    small = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
+    main = [one for one in verdict.checks if one.kind not in small] or verdict.checks
+    trends = [_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)]
+    courses = "; ".join(f"{name} {ends[0]} to {ends[1]} {bars}" for name, *ends, bars in trends)
+    system = verdict.system
+    changes = () if system is None or system.is_none else as_line([*change_lines(system)], _FEW)
+    return replace(
+        whole,
+        sections=(
+            Section(
+                title="Checks",
+                columns=("check", "outcome", *CHECK_COLUMNS),
+                rows=[(one.label, _WORDS[one.outcome][0], *check_cells(one)) for one in main[:3]],
+            ),
+            dataset_section(verdict.dataset),
+        ),
+        notes=(
+            *([f"Main over its merges: {courses}."] if courses else ()),
+            *([f"Changed in the system: {changes}."] if changes else ()),
+            *([f"{counts_text(against.pair)} cases."] if against and against.changed else ()),
+            *verdict.notes,
+        ),
+        foot=f"{whole.foot} All checks and cases: --html, --json.",
     )
 
 
