@@ -119,7 +119,7 @@ def _next_step(verdict: GateResult) -> str:
     if verdict.outcome is GateOutcome.PASSED or verdict.refusals:
         return ""
     if verdict.outcome is GateOutcome.INCONCLUSIVE:
-        if any(check.is_open_drop for check in verdict.checks):
+        if any(check.can_settle for check in verdict.checks):
             return "the same command with --settle asks both systems again"
         return ""
     run = shlex.quote(verdict.run.source)

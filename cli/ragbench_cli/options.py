@@ -315,9 +315,20 @@ class Output:
         Args:
             marker: what Markdown begins with.
         """
+        from ragbench_cli import console
+
+        text = self.write(document, marker=marker)
+        if self.json:
+            console.print_json(data())
+        elif self.md == "-":
+            typer.echo(text, nl=False)
+        else:
+            screen()
+
+    def write(self, document: Callable[[], Document], *, marker: str = "") -> str:
+        """Writes the document's files; the Markdown, where it is asked for."""
         from ragbench.io.atomic import written_whole
         from ragbench.views.document import markdown
-        from ragbench_cli import console
 
         text = ""
         if self.md is not None or self.page.is_wanted:
@@ -331,12 +342,7 @@ class Output:
         if self.md is not None and self.md != "-":
             with written_whole(Path(self.md)) as file:
                 file.write(text.encode())
-        if self.json:
-            console.print_json(data())
-        elif self.md == "-":
-            typer.echo(text, nl=False)
-        else:
-            screen()
+        return text
 
 
 def json_object(text: str | None, option: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def _counted(check: GateCheck, verdict: GateResult) -> GateOutcome:
     is_open = check.outcome is GateOutcome.INCONCLUSIVE
     if is_open and check.kind is CheckKind.SLICE:
         return GateOutcome.PASSED
-    if check.is_open_drop:
+    if check.may_pass:
         counts = {"pass": GateOutcome.PASSED, "fail": GateOutcome.FAILED}
         return counts.get(str(verdict.settings.get("undecided")), check.outcome)
     return check.outcome

@@ -39,7 +39,7 @@ class Ground(StrEnum):
     ALL_LOST = "all lost"
     """Nothing is left, or next to nothing, of what the baseline had: needs no test."""
     ALL_OF_FEW_LOST = "all of few lost"
-    """The same of so few cases that one flip may do it; cannot be told, and never passes."""
+    """The same on so few documents that a flip or two may do it; open, and never passes."""
     SETTLED_WORSE = "settled: worse"
     """A loss larger than tolerated is shown by asking both systems again."""
     SETTLED_NOT_WORSE = "settled: not worse"
@@ -241,10 +241,20 @@ class GateCheck:
         """Whether it is a drop that statistics cannot decide, and not a lack of any cases."""
         return (
             self.outcome is GateOutcome.INCONCLUSIVE
-            and self.kind is CheckKind.DROP
+            and self.kind in (CheckKind.DROP, CheckKind.COVERAGE)
             and self.drop is not None
-            and self.ground not in (Ground.TOO_FEW_CASES, Ground.ALL_OF_FEW_LOST)
+            and self.ground is not Ground.TOO_FEW_CASES
         )
+
+    @property
+    def can_settle(self) -> bool:
+        """Whether asking both systems again may decide it."""
+        return self.is_open_drop and self.kind is CheckKind.DROP
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether an everyday gate lets it pass though it is open."""
+        return self.is_open_drop and self.ground is not Ground.ALL_OF_FEW_LOST
 
     @property
     def is_warning(self) -> bool:

@@ -205,8 +205,9 @@ class RunScores:
         return {case.id: case.fingerprint for case in self.cases}
 
     def on(self, ids: Collection[str]) -> RunScores:
-        """The run with these cases alone."""
-        return replace(self, cases=tuple(case for case in self.cases if case.id in ids))
+        """The run with these cases alone; itself where it has no others."""
+        cases = tuple(case for case in self.cases if case.id in ids)
+        return self if len(cases) == len(self.cases) else replace(self, cases=cases)
 
 
 def unchanged(first: RunScores, *others: RunScores) -> set[str]:

@@ -21,6 +21,8 @@ from ragbench.stats.mean import mean_interval
 _CONFIDENCE = 0.95
 """Of the interval of a figure."""
 _TOKENS = "total_tokens"
+_TAKEN = {"tokens": _TOKENS, "cost": "generation_cost"}
+"""Metrics of what the RAG says that it took."""
 _NO_RISE = "figure of it that the baseline holds, too"
 _SLOWER, _DEARER, _NOTICED = 1.5, 1.2, 0.01
 """From how many times as much a note says so; and seconds that somebody notices."""
@@ -54,8 +56,9 @@ def demands_of(
     """What is demanded, in the order of the configuration.
 
     Where it names no metric and a baseline is named or given, every metric that is a mean over
-    cases and has a better side is held to the configuration's ``max_drop``. One that neither run
-    measured on any case is left out.
+    cases and has a better side and a scale is held to the configuration's ``max_drop``: of times
+    there is no share, and another machine is no loss. One that neither run measured on any case is
+    left out.
     """
     demands: tuple[MetricDemand, ...] = ()
     if config.metrics:
@@ -66,10 +69,10 @@ def demands_of(
         demands = tuple(
             MetricDemand(
                 column,
-                MetricGate(limits=FigureLimits(max_drop=config.max_drop * (column.scale or 0.0))),
+                MetricGate(limits=FigureLimits(max_drop=config.max_drop * column.scale)),
             )
             for column in run.metrics
-            if not _why_no_drop(column) and _is_measured(column, baseline)
+            if column.scale and not _why_no_drop(column) and _is_measured(column, baseline)
         )
     wrong = [text for demand in demands for text in _impossible(demand)]
     stages = [stage.stage for stage in run.stages]
@@ -218,9 +221,9 @@ def budget_checks(
 
 
 def _spent(run: RunScores, baseline: RunScores | None) -> Iterator[tuple[str, float, float, float]]:
-    """By stage, and of tokens: what a case took now and before; and from which rise on it shows.
+    """By stage, of tokens and cost: what a case took now and before; from which rise on it shows.
 
-    Times are those of any machine that ran them; tokens are of the cases that both runs have.
+    Times are those of any machine that ran them; the others are of the cases that both runs have.
     """
     if baseline is None:
         return
@@ -228,24 +231,27 @@ def _spent(run: RunScores, baseline: RunScores | None) -> Iterator[tuple[str, fl
     for one in run.latencies:
         if one.sharing == 1 and earlier.get(one.stage):
             yield one.stage, one.mean, earlier[one.stage], _SLOWER
-    before = baseline.values(_TOKENS)
-    both = [
-        (now, old)
-        for id_, now in run.values(_TOKENS).items()
-        if now is not None and (old := before.get(id_)) is not None
-    ]
-    if both and (total := math.fsum(old for _, old in both)):
-        yield "tokens", math.fsum(now for now, _ in both) / len(both), total / len(both), _DEARER
+    for what, metric in _TAKEN.items():
+        before = baseline.values(metric)
+        both = [
+            (now, old)
+            for id_, now in run.values(metric).items()
+            if now is not None and (old := before.get(id_)) is not None
+        ]
+        if both and (total := math.fsum(old for _, old in both)):
+            yield what, math.fsum(now for now, _ in both) / len(both), total / len(both), _DEARER
 
 
 def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
     """What a case takes more than in the baseline, whether or not there is a budget for it."""
     for what, now, before, least in _spent(run, baseline):
-        unit = "tokens" if what == "tokens" else "s"
+        name, unit, times = {
+            "tokens": ("Tokens per case", "tokens", 1),
+            "cost": ("Cost of the RAG per 1,000 cases", "", 1000),
+        }.get(what, (f"Time of {what} per case", "s", 1))
         if now > before * least and (unit != "s" or now - before > _NOTICED):
-            name = "Tokens" if what == "tokens" else f"Time of {what}"
-            ends = f"{figure(now, unit)}, before {figure(before, unit)}"
-            yield f"{name} per case: {ends} (+{now / before - 1.0:.0%})."
+            ends = f"{figure(now * times, unit)}, before {figure(before * times, unit)}"
+            yield f"{name}: {ends} (+{now / before - 1.0:.0%})."
 
 
 def _budget_check(

@@ -21,9 +21,10 @@ _LEFT = 0.05
 """Up to this share of what there was, nothing is left."""
 LEAST = 3
 """So many documents, or cases without one, a noisy system loses by chance in 4% at most, if
-nothing is left. A run with no more of them never passes when nothing is left of a metric."""
+nothing is left."""
 _DOCUMENTS = 8
-"""With more clusters than that, many metrics need more to be lost: a test can show it, too."""
+"""On no more documents than that a metric of which nothing is left never passes, though chance may
+explain it. On more a test can show it, and many metrics need more to be lost."""
 _OF_SLICE = (5, 0.8)
 """The same of a slice, of which there are many; and the least share of it that was had."""
 _ALONE = 0.2
@@ -149,9 +150,7 @@ def _covered_repeatedly(
     return found
 
 
-def drop_checks(
-    questions: Sequence[DropQuestion], config: GateConfig, *, is_small: bool = False
-) -> list[GateCheck]:
+def drop_checks(questions: Sequence[DropQuestion], config: GateConfig) -> list[GateCheck]:
     """Judges the metrics as one family and the slices as another, which share the level.
 
     As one family fifty slices would cost the metrics most of their power.
@@ -160,14 +159,12 @@ def drop_checks(
     shared = _ALONE if slices else 0.0
     whole = [one for one in questions if one.slice is None]
     return [
-        *_judged(whole, config, config.alpha * (1.0 - shared), is_small),
-        *_judged(slices, config, config.alpha * shared, is_small),
+        *_judged(whole, config, config.alpha * (1.0 - shared)),
+        *_judged(slices, config, config.alpha * shared),
     ]
 
 
-def _judged(
-    questions: Sequence[DropQuestion], config: GateConfig, alpha: float, is_small: bool
-) -> list[GateCheck]:
+def _judged(questions: Sequence[DropQuestion], config: GateConfig, alpha: float) -> list[GateCheck]:
     """Judges several questions as one family."""
     if not questions:
         return []
@@ -183,22 +180,19 @@ def _judged(
     decisions = dict(zip(order, decided, strict=True))
     enough = _FEW * (1.0 + math.log2(len(questions)))  # each row is one more chance of a false one
     return [
-        _check(one, decisions[at], config.min_cases, (is_small, enough))
-        for at, one in enumerate(questions)
+        _check(one, decisions[at], config.min_cases, enough) for at, one in enumerate(questions)
     ]
 
 
-def _check(
-    question: DropQuestion, decision: Decision, least: int, floors: tuple[bool, float]
-) -> GateCheck:
+def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
     count = len(question.sample.case_ids)
     drop = None if count == 0 else _drop(question, decision)
     ground = _ground(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
-        ground = _too_much(question, drop, *floors) or ground
+        ground = _too_much(question, drop, enough) or ground
     passes = ground in (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
-    if question.kind is CheckKind.COVERAGE:
-        passes = True  # that fewer cases are measured is no question where it is not shown
+    if question.kind is CheckKind.COVERAGE:  # what is tolerated is no question
+        passes = drop is None or drop.loss <= drop.tolerance
     outcome = GateOutcome.PASSED if passes else GateOutcome.INCONCLUSIVE
     if ground in (Ground.SHOWN, Ground.HALVED, Ground.ALL_LOST):
         outcome = GateOutcome.FAILED
@@ -219,11 +213,10 @@ def _check(
     return worded(check, least=least)
 
 
-def _too_much(question: DropQuestion, drop: Drop, is_small: bool, enough: float) -> Ground | None:
+def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | None:
     """Whether more was lost than needs a test; the floors hold the level of noisy systems.
 
     Args:
-        is_small: whether the run has so few documents that losing all never passes.
         enough: observations of what there was, from which on losing half of them is no chance.
     """
     left, is_half = drop.after, drop.after < _HALF * drop.before
@@ -240,7 +233,7 @@ def _too_much(question: DropQuestion, drop: Drop, is_small: bool, enough: float)
         return Ground.ALL_LOST
     if is_half and had >= enough:
         return Ground.HALVED
-    return Ground.ALL_OF_FEW_LOST if is_all and is_small else None
+    return Ground.ALL_OF_FEW_LOST if is_all and drop.clusters <= _DOCUMENTS else None
 
 
 def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:

@@ -105,7 +105,7 @@ def _place(change: CaseChange) -> tuple[bool, float, str, str]:
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
     """What a reader must know besides the checks."""
     has_failed = any(check.outcome is GateOutcome.FAILED for check in checks)
-    is_open = any(check.is_open_drop for check in checks)
+    is_open = any(check.may_pass for check in checks)
     if is_open and not has_failed and config.undecided is Undecided.PASS:
         yield UNDECIDED_NOTE
     unsettled = [
@@ -132,7 +132,7 @@ def with_settled(
     """The result with what asking both systems again said of its open checks."""
     checks = [
         _settled(check, settled[check.subject], config)
-        if check.is_open_drop and check.subject in settled
+        if check.can_settle and check.subject in settled
         else check
         for check in verdict.checks
     ]
@@ -290,8 +290,7 @@ def _drops(
     clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
     asked = one_row_each(_questions(able, run, baseline, clusters))
-    observed = len({case.cluster or case.id for case in run.cases})
-    yield from drop_checks(list(asked), config, is_small=observed <= LEAST)
+    yield from drop_checks(list(asked), config)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
     coverage = coverage_questions(run, baseline, clusters, config.max_unmeasured)
     yield from drop_checks(list(coverage), config)
@@ -364,7 +363,7 @@ def _outcome(
         for check in checks
         if check.outcome is GateOutcome.INCONCLUSIVE
         and check.kind is not CheckKind.SLICE
-        and not (undecided is Undecided.PASS and check.is_open_drop)
+        and not (undecided is Undecided.PASS and check.may_pass)
     ]
     return GateOutcome.INCONCLUSIVE if unsure or refusals else GateOutcome.PASSED
 

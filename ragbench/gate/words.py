@@ -66,12 +66,25 @@ def headline(
         found = [check for check in open_ones if check.kind is not CheckKind.SLICE]
     # Cases that failed, or are gone, explain what is lost elsewhere.
     found.sort(key=lambda check: (check.kind, check.drop is None) not in _FIRST)
-    grounds = [f"{check.label} {check.summary}" for check in found[:_SHOWN]]
-    rest = len(found) - _SHOWN
-    return "; ".join(grounds) + (f"; and {rest:,} more" if rest > 0 else "")
+    grounds = [
+        f"{check.label} {check.reason if check.ground is _FEW_LOST else check.summary}"
+        for check in found[:_SHOWN]
+    ]
+    text = "; ".join(grounds) + _more(found)
+    return text + _settle(found, way_on)
+
+
+def _more(checks: Sequence[GateCheck]) -> str:
+    return f"; and {len(checks) - _SHOWN:,} more" if len(checks) > _SHOWN else ""
+
+
+def _settle(checks: Sequence[GateCheck], way_on: str | None) -> str:
+    can_settle = way_on is not None and any(check.can_settle for check in checks)
+    return f". Settle it: {way_on}" if can_settle else ""
 
 
 _HALVED = ("less than half is left, which needs no test", "fewer than half")
+_FEW_LOST = Ground.ALL_OF_FEW_LOST
 _FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True))
 """Kinds of what explains the rest, and whether they compare nothing."""
 UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
@@ -105,16 +118,13 @@ def _passed(counted: Sequence[GateCheck], way_on: str | None) -> str:
     warnings = [check for check in counted if check.is_warning]
     if warnings:
         seen = "; ".join(_undecided(check) for check in warnings[:_SHOWN])
-        rest = f"; and {len(warnings) - _SHOWN:,} more" if len(warnings) > _SHOWN else ""
-        settle = "" if way_on is None else f". Settle it: {way_on}"
-        return f"not shown, and not ruled out: {seen}{rest}{settle}"
+        return f"not shown, and not ruled out: {seen}{_more(warnings)}{_settle(warnings, way_on)}"
     passed = sum(check.outcome is GateOutcome.PASSED for check in counted)
     text = "1 check passed" if passed == 1 else f"{passed:,} checks passed"
     open_drops = [check for check in counted if check.is_open_drop]
     if open_drops:
         seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
-        rest = f"; and {len(open_drops) - _SHOWN:,} more" if len(open_drops) > _SHOWN else ""
-        text += f", {len(open_drops):,} undecided: {seen}{rest}"
+        text += f", {len(open_drops):,} undecided: {seen}{_more(open_drops)}"
     return text
 
 

@@ -54,17 +54,24 @@ def total_tokens(tokens: Mapping[str, float]) -> float | Skip:
     return tokens.get("total_tokens", _NO_USAGE)
 
 
-_NO_USAGE = Skip("generation reported no token usage")
+@metric(group="generator", direction="lower", high=None, cite="as reported by the RAG")
+def generation_cost(tokens: Mapping[str, float]) -> float | Skip:
+    """What the answer cost, as the RAG reports it in its metadata, in the currency of its price."""
+    return tokens.get("cost", _NO_COST)
+
+
+_NO_USAGE, _NO_COST = (Skip(f"generation reported no {what}") for what in ("token usage", "cost"))
 _HOLDERS = ("usage", "token_usage", "usage_metadata")
 _SPELLINGS = {
     "prompt_tokens": ("prompt_tokens", "input_tokens"),
     "response_tokens": ("completion_tokens", "output_tokens", "response_tokens"),
     "total_tokens": ("total_tokens",),
+    "cost": ("cost", "total_cost", "response_cost"),
 }
 
 
 def token_counts(metadata: object) -> dict[str, float]:
-    """Finds token counts in what a RAG said of a generation; none is ever estimated."""
+    """Finds token counts, and the cost, in what a RAG said of a generation; never estimated."""
     places = [metadata, *(_get(metadata, holder) for holder in _HOLDERS)]
     found: dict[str, float] = {}
     for name, spellings in _SPELLINGS.items():
@@ -72,8 +79,8 @@ def token_counts(metadata: object) -> dict[str, float]:
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if is_number and math.isfinite(value) and value >= 0:
                 found.setdefault(name, float(value))
-    if "total_tokens" not in found and len(found) == 2:
-        found["total_tokens"] = sum(found.values())
+    if "total_tokens" not in found and {"prompt_tokens", "response_tokens"} <= found.keys():
+        found["total_tokens"] = found["prompt_tokens"] + found["response_tokens"]
     return found
 
 

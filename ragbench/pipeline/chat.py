@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import reduce
 from operator import add
 from typing import Annotated, Any
@@ -88,7 +89,7 @@ class ChatGenerator(Checked):
             task = f"{task}\n{self.instructions}"
         numbered = [{"number": at, "text": text} for at, text in enumerate(shown, start=1)]
         data = json.dumps({"question": query, "contexts": numbered}, ensure_ascii=False)
-        texts, usage, model = self._answers(
+        texts, usage, cost, model = self._answers(
             [Message(role="system", content=task), Message(role="user", content=data)]
         )
         votes = _votes(texts)
@@ -97,6 +98,8 @@ class ChatGenerator(Checked):
         if usage is not None and usage.reported:
             names = ("prompt_tokens", "completion_tokens")
             metadata["usage"] = {name: getattr(usage, name) for name in names}
+        if cost is not None:
+            metadata["cost"] = float(cost)
         several = self.candidates > 1
         if several:
             metadata["votes"] = [number for _, number in votes]
@@ -108,16 +111,20 @@ class ChatGenerator(Checked):
             metadata=metadata,
         )
 
-    def _answers(self, messages: Sequence[Message]) -> tuple[list[str], Usage | None, str]:
-        """The candidates, what they took together, and the model that gave them."""
+    def _answers(
+        self, messages: Sequence[Message]
+    ) -> tuple[list[str], Usage | None, Decimal | None, str]:
+        """The candidates, what they took and cost together, and the model that gave them."""
         chat = self.chat
         if not isinstance(chat, SamplingChat):
-            return [chat.complete(messages).strip()], None, chat.name
+            return [chat.complete(messages).strip()], None, None, chat.name
         replies: list[Reply[str]] = [
             chat.ask(messages, repeat=number) for number in range(self.candidates)
         ]
         usage = reduce(add, (reply.usage for reply in replies))
-        return [reply.text.strip() for reply in replies], usage, replies[0].model
+        costs = [reply.cost for reply in replies if reply.cost is not None]
+        cost = sum(costs, Decimal(0)) if len(costs) == len(replies) else None
+        return [reply.text.strip() for reply in replies], usage, cost, replies[0].model
 
 
 def _plain(text: str) -> str:

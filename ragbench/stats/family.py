@@ -31,6 +31,8 @@ FINENESS = 20
 """The smallest p-value of drawn signs is at most the level divided by this."""
 _HELD = 500_000
 """Numbers that are held at once; changes no result."""
+_DENSE = 1_000_000
+"""Up to as many, zeros are held, too; changes no result."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +104,7 @@ def family_test(
     totals = [_totals(sample, null) for sample, null in zip(samples, nulls, strict=True)]
     alone = [1.0] * len(samples)
     corrected = list(alone)
-    able = [place for place, (keys, _) in enumerate(totals) if keys]
+    able = [place for place, each in enumerate(totals) if len(each.sums)]
     resolution, level = 0.0, alpha
     if able:
         draws = max(resamples, math.ceil(FINENESS / alpha))
@@ -115,8 +117,8 @@ def family_test(
             level = _level(joint.largest, alpha, two_sided)
     return FamilyTest(
         tests=tuple(
-            SignFlipTest(p_value=p_value, clusters=len(set(sample.clusters)), informative=len(keys))
-            for p_value, sample, (keys, _) in zip(alone, samples, totals, strict=True)
+            SignFlipTest(p_value=p_value, clusters=_count(each.sample), informative=len(each.sums))
+            for p_value, each in zip(alone, totals, strict=True)
         ),
         p_values=tuple(corrected),
         resolution=resolution,
@@ -174,11 +176,12 @@ def _joint(
     """The p-values of tests as rows over shared clusters; whether every arrangement is counted."""
     import numpy as np
 
-    parts = [to_fixed_point(sums, len(sums)) for _, sums in totals]
+    parts = [to_fixed_point(each.sums, len(each.sums)) for each in totals]
     if two_sided and next((total for part in parts if (total := part.sum())), 1.0) < 0.0:
         parts = [-part for part in parts]  # all of them: two runs that are swapped
     # Only what changed is held; whole numbers, so that sums are exact.
-    matrix = _matrix([keys for keys, _ in totals], parts)
+    matrix = _Matrix.of((each.keys() for each in totals), parts)
+    product = matrix.product()
     norms = np.array([math.sqrt(math.fsum(part * part)) for part in parts])
     is_counted = matrix.shape[1] <= _ALL
 
@@ -189,15 +192,23 @@ def _joint(
     observed = statistics(np.array([[math.fsum(part)] for part in parts]))[:, 0]
     found = stepped_down(
         observed,
-        (statistics(matrix @ signs) for signs in _signs(matrix, draws, seed)),
+        (statistics(product @ signs) for signs in _signs(matrix, draws, seed)),
         slack=np.array([2.0 * len(part) for part in parts]) / norms + 1e-12,
         is_counted=is_counted,
     )
     return found, is_counted
 
 
-_Totals = tuple[list[Key], "Array"]
-"""The clusters whose total differs from the null, with that total."""
+class _Totals(NamedTuple):
+    """The clusters whose total differs from the null, with that total."""
+
+    sample: PairedSample
+    firsts: NDArray[np.int64]
+    """The first case of each."""
+    sums: Array
+
+    def keys(self) -> Iterator[Key]:
+        return map(self.sample.key, map(int, self.firsts))
 
 
 def _totals(sample: PairedSample, null_mean: float) -> _Totals:
@@ -206,13 +217,13 @@ def _totals(sample: PairedSample, null_mean: float) -> _Totals:
     sums, sizes, firsts = _summed(sample)
     totals = np.asarray(sums, dtype=np.float64) - null_mean * np.asarray(sizes)
     (moved,) = np.nonzero(np.abs(totals) > sample.rounding * np.asarray(sizes))
-    return [sample.key(firsts[place]) for place in moved.tolist()], totals[moved]
+    return _Totals(sample, np.asarray(firsts)[moved], totals[moved])
 
 
 def _summed(sample: PairedSample) -> tuple[Sequence[float], Sequence[int], Sequence[int]]:
-    """The sum, the size and the first case of each cluster; most cases of most runs stand alone."""
+    """The sum, the size and the first case of each cluster."""
     count = len(sample.differences)
-    if len(set(sample.clusters)) == count:
+    if sample.stands_alone:
         return sample.differences, (1,) * count, range(count)
     members: dict[int, list[int]] = defaultdict(list)
     for place, code in enumerate(sample.clusters):
@@ -222,42 +233,63 @@ def _summed(sample: PairedSample) -> tuple[Sequence[float], Sequence[int], Seque
     return sums, [len(group) for group in groups], [group[0] for group in groups]
 
 
-def _matrix(keys: Sequence[Sequence[Key]], parts: Sequence[Array]) -> Any:
-    """A row a test, a column a cluster."""
-    import numpy as np
-    from scipy.sparse import csr_matrix
-
-    numbers: dict[Key, int] = {}
-    ends = np.cumsum([0, *map(len, parts)])
-    found = (numbers.setdefault(key, len(numbers)) for row in keys for key in row)
-    places = np.fromiter(found, dtype=np.int32, count=int(ends[-1]))
-    shape = (len(parts), len(numbers))
-    matrix: Any = csr_matrix((np.concatenate(parts), places, ends), shape=shape)
-    del numbers  # large where there are many cases
-    order = _canonical(matrix)
-    matrix.indices = np.argsort(order).astype(np.int32)[matrix.indices]
-    matrix.has_sorted_indices = False
-    matrix.sort_indices()
-    return matrix
+def _count(sample: PairedSample) -> int:
+    return len(sample.case_ids) if sample.stands_alone else len(set(sample.clusters))
 
 
-def _canonical(matrix: Any) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """Whole numbers of tests (rows) and clusters (columns), without zeros; row by row."""
+
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    data: Array
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, keys: Iterable[Iterable[Key]], parts: Sequence[Array]) -> _Matrix:
+        import numpy as np
+
+        numbers: dict[Key, int] = {}
+        sizes = [len(part) for part in parts]
+        found = (numbers.setdefault(key, len(numbers)) for row in keys for key in row)
+        columns = np.fromiter(found, dtype=np.int32, count=sum(sizes))
+        shape = (len(parts), len(numbers))
+        del numbers  # large where there are many cases
+        rows = np.repeat(np.arange(len(parts), dtype=np.int32), sizes)
+        data = np.concatenate(parts)
+        columns = np.argsort(_canonical(rows, columns, data)).astype(np.int32)[columns]
+        order = np.lexsort((columns, rows))
+        return cls(rows, columns[order], data[order], shape)
+
+    def product(self) -> Any:
+        """What is multiplied with signs: without SciPy's 25 MB where it is small."""
+        import numpy as np
+
+        if self.shape[0] * self.shape[1] <= _DENSE:
+            found = np.zeros(self.shape)
+            found[self.rows, self.columns] = self.data
+            return found
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix((self.data, (self.rows, self.columns)), shape=self.shape)
+
+
+def _canonical(rows: NDArray[np.int32], columns: NDArray[np.int32], data: Array) -> Any:
     """The clusters in an order that does not depend on that of the cases: by test and total."""
     import numpy as np
 
-    columns = matrix.tocsc()
-    columns.sort_indices()
-    counts = np.diff(columns.indptr)
+    order = np.lexsort((rows, columns))
+    counts = np.bincount(columns)
     clusters = np.repeat(np.arange(len(counts)), counts)
-    starts: NDArray[np.int64] = np.repeat(columns.indptr[:-1], counts)
-    depth = np.arange(len(starts)) - starts
+    depth = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     contents = np.full((2 * counts.max(), len(counts)), -1.0)  # what has ended comes first
-    contents[2 * depth, clusters] = columns.indices
-    contents[2 * depth + 1, clusters] = columns.data
+    contents[2 * depth, clusters] = rows[order]
+    contents[2 * depth + 1, clusters] = data[order]
     return np.lexsort(contents[::-1])
 
 
-def _signs(matrix: Any, draws: int, seed: int) -> Iterator[Array]:
+def _signs(matrix: _Matrix, draws: int, seed: int) -> Iterator[Array]:
     """Arrangements of signs in blocks: a row a cluster, a column an arrangement."""
     import numpy as np
 
@@ -281,11 +313,11 @@ def _signs(matrix: Any, draws: int, seed: int) -> Iterator[Array]:
         yield signs
 
 
-def _digest(matrix: Any) -> int:
+def _digest(matrix: _Matrix) -> int:
     """The draws depend on the data, so that the luck of one seed does not lift all alike."""
     import hashlib
 
-    content = matrix.data.astype("<i8").tobytes() + matrix.indices.astype("<i8").tobytes()
+    content = matrix.data.astype("<i8").tobytes() + matrix.columns.astype("<i8").tobytes()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 

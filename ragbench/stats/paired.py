@@ -65,6 +65,11 @@ class PairedSample:
         return self.case_ids[place] if label is None else ("cluster", label)
 
     @property
+    def stands_alone(self) -> bool:
+        """Whether every case is a cluster of its own, as most cases of most runs are."""
+        return isinstance(self.clusters, range) or len({*self.clusters}) == len(self.case_ids)
+
+    @property
     def gained(self) -> int:
         return sum(difference > 0 for difference in self.differences)
 
@@ -78,7 +83,8 @@ class PairedSample:
 
     def totals(self) -> ClusterTotals:
         """The differences summed up by cluster, as the tests take them."""
-        return ClusterTotals.of(self.differences, self.clusters, rounding=self.rounding)
+        labels = None if self.stands_alone else self.clusters
+        return ClusterTotals.of(self.differences, labels, rounding=self.rounding)
 
 
 def pair(

@@ -30,7 +30,7 @@ _FIRST = 40
 
 def open_checks(verdict: GateResult) -> list[GateCheck]:
     """The checks that asking again can settle: whole metrics with a scale that count."""
-    return [check for check in verdict.checks if check.is_open_drop]
+    return [check for check in verdict.checks if check.can_settle]
 
 
 def settle(

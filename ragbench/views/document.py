@@ -75,6 +75,8 @@ class Document:
     sections: Sequence[Section] = ()
     notes: Sequence[str] = ()
     foot: str = ""
+    brief: Document | None = None
+    """What Markdown shows in its place."""
 
     @property
     def shown(self) -> list[Section]:
@@ -116,7 +118,8 @@ def flows_section(flows: Sequence[CauseFlow]) -> Section:
 
 
 def markdown(document: Document, *, level: int = 3) -> str:
-    """The document as GitHub-flavoured Markdown."""
+    """The document, or its brief form, as GitHub-flavoured Markdown."""
+    document = document.brief or document
     parts = [
         f"{'#' * level} {document.kind}: {markdown_text(document.title)}",
         f"**{markdown_text(document.headline)}**",

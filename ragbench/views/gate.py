@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from ragbench.core.gate_result import (
     Refusal,
 )
 from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
-from ragbench.views.comparison import counts_text, source_text, system_section
+from ragbench.views.comparison import change_lines, counts_text, source_text, system_section
 from ragbench.views.document import (
     Document,
     Section,
@@ -73,7 +74,7 @@ def gate_document(
     if verdict.baseline is not None:
         runs.append(f"baseline {source_text(verdict.baseline)}")
     settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
-    return Document(
+    found = Document(
         kind="ragbench gate",
         title=f"{word} ({verdict.run.rag} on {verdict.run.dataset})",
         headline=verdict.headline,
@@ -125,6 +126,43 @@ def gate_document(
         notes=verdict.notes,
         foot=f"{'; '.join(runs)}. {settings}.",
     )
+    calm = _calm_document(verdict, found, against) if verdict.colour == "green" else None
+    return replace(found, brief=calm)
+
+
+def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
+    """What a comment says where there is nothing to look into; it has at most 24 lines."""
+    small = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
+    main = [one for one in verdict.checks if one.kind not in small] or verdict.checks
+    trends = [_trend(one.subject, trend) for one in verdict.checks if (trend := one.trend)]
+    courses = "; ".join(f"{name} {ends[0]} to {ends[1]} {bars}" for name, *ends, bars in trends)
+    system = verdict.system
+    changes = () if system is None or system.is_none else as_line([*change_lines(system)], _FEW)
+    return replace(
+        whole,
+        sections=(
+            Section(
+                title="Checks",
+                columns=("check", "outcome", *CHECK_COLUMNS),
+                rows=[(one.label, _WORDS[one.outcome][0], *check_cells(one)) for one in main[:3]],
+            ),
+            dataset_section(verdict.dataset),
+        ),
+        notes=(
+            *([f"Main over its merges: {courses}."] if courses else ()),
+            *([f"Changed in the system: {changes}."] if changes else ()),
+            *([f"{counts_text(against.pair)} cases."] if against and against.changed else ()),
+            *verdict.notes,
+        ),
+        foot=f"{whole.foot} All checks and cases: --html, --json.",
+    )
+
+
+def unjudged_document(message: str) -> Document:
+    """Why a gate could not run."""
+    first, *others = message.splitlines() or [""]
+    title = "could not run"
+    return Document(kind="ragbench gate", title=title, headline=first, tone="fails", notes=others)
 
 
 def dataset_section(change: DatasetChange | None) -> Section:
@@ -219,11 +257,19 @@ def github_annotations(verdict: GateResult) -> str:
             checks = [one for one in checks if one.kind is not CheckKind.SLICE]
         groups.append([(outcome, one.name, one.reason) for one in checks])
     return "".join(
-        f"::{_WORDS[outcome][2]} title={annotation_property(f'ragbench {name}')}"
-        f"::{annotation_message(message)}\n"
+        _annotation(outcome, name, message)
         for group in groups
         for outcome, name, message in group[:_MOST]
     )
+
+
+def github_error(message: str) -> str:
+    return _annotation(GateOutcome.FAILED, "gate could not run", message)
+
+
+def _annotation(outcome: GateOutcome, name: str, message: str) -> str:
+    title = annotation_property(f"ragbench {name}")
+    return f"::{_WORDS[outcome][2]} title={title}::{annotation_message(message)}\n"
 
 
 def refusal_text(refusal: Refusal) -> str:
@@ -269,17 +315,28 @@ def junit_report(verdict: GateResult) -> bytes:
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
     refusal to compare is an error: JUnit knows no "cannot tell".
     """
+    return _junit(verdict.run.dataset, verdict.settings, _junit_cases(verdict))
+
+
+def junit_error(message: str) -> bytes:
+    """The document of a gate that could not run."""
+    return _junit("", {}, [("gate", "error", message, "could not run")])
+
+
+def _junit(
+    dataset: str, settings: Mapping[str, object], cases: Iterable[tuple[str, str, str, str]]
+) -> bytes:
     from xml.etree import ElementTree as Tree
 
     suite = Tree.Element("testsuite")
-    if verdict.settings:
+    if settings:
         properties = Tree.SubElement(suite, "properties")
-        for key, value in verdict.settings.items():
+        for key, value in settings.items():
             Tree.SubElement(properties, "property", name=key, value=str(value))
     found = Counter[str]()
-    for name, outcome, message, kind in _junit_cases(verdict):
+    for name, outcome, message, kind in cases:
         found.update(("testcase", outcome))
-        named = {"classname": f"ragbench.gate.{verdict.run.dataset}", "name": name}
+        named = {"classname": f"ragbench.gate.{dataset}".rstrip("."), "name": name}
         case = Tree.SubElement(suite, "testcase", {k: xml_text(v) for k, v in named.items()})
         case.set("time", "0")
         if outcome == "system-out":
@@ -291,7 +348,7 @@ def junit_report(verdict: GateResult) -> bytes:
             result.text = xml_text(message)
     kinds = {"tests": "testcase", "failures": "failure", "errors": "error"}
     counts = {name: str(found[tag]) for name, tag in kinds.items()}
-    name = xml_text(f"ragbench gate: {verdict.run.dataset}")
+    name = xml_text(f"ragbench gate: {dataset}" if dataset else "ragbench gate")
     suite.attrib.update({"name": name, **counts, "skipped": str(found["skipped"]), "time": "0"})
     root = Tree.Element("testsuites", {"name": "ragbench gate", **counts, "time": "0"})
     root.append(suite)

@@ -125,6 +125,16 @@ def test_every_form_holds_the_same_verdict(ragbench: Ragbench) -> None:
     assert ragbench(*arguments, "--md", "-").out == page
     suite = Tree.parse("gate.xml").getroot()
     assert (suite.attrib["tests"], suite.attrib["failures"]) == ("4", "1")
+    # What could not run is written, too: what is left of an earlier run would say that it passed.
+    Path("wrong.yaml").write_text("gate: {one: 1, two: 2}", "utf-8")
+    failed = ragbench(*arguments, *written, "-c", "wrong.yaml").refused("unknown key")
+    assert failed.err.startswith("::error title=ragbench gate could not run::wrong.yaml:1: field")
+    page = Path("gate.md").read_text("utf-8")
+    assert page.startswith("<!-- ragbench-gate -->\n\n### ragbench gate: could not run\n")
+    assert "gate.one" in page
+    assert "gate.two" in page
+    suite = Tree.parse("gate.xml").getroot()
+    assert (suite.attrib["tests"], suite.attrib["errors"]) == ("1", "1")
 
 
 def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
@@ -178,6 +188,25 @@ def test_runs_of_main_are_added_averaged_and_dated(ragbench: Ragbench) -> None:
     ragbench("baseline", "add", "three", "--keep", "99").refused("keep is 99: give 1 to 20")
     other = ("-o", "three/report.json")
     ragbench("baseline", "add", "three", *other).refused("is not a baseline file")
+
+
+def test_a_lower_level_of_main_waits_for_somebody_who_accepts_it(ragbench: Ragbench) -> None:
+    """Ten right answers of ten, then none; the gate fails until the lower level is accepted."""
+    rows = [{"id": f"q{n}", "query": f"Q{n}?", "reference": "yes"} for n in range(10)]
+    for name, said in (("high", "yes"), ("low", "no")):
+        lines("cases.jsonl", ({**row, "response": said} for row in rows))
+        ragbench("eval", "cases.jsonl", "-q", "-m", "exact_match", "-o", name).ok()
+    add = ("baseline", "add", "low", "-o", "main.json")
+    ragbench("baseline", "add", "high", "-o", "main.json").ok()
+    assert "Accept the lower level with --accept." in ragbench(*add).ok().err
+    assert ragbench("gate", "low", "-b", "main.json").code == 1
+    known = json.loads(ragbench(*add, "--json").ok().out)
+    assert (known["known"], known["remembered"], known["metrics"][0]["score"]) == (True, 2, 1.0)
+    taken = json.loads(ragbench(*add, "--accept", "--json").ok().out)
+    assert (taken["held"], taken["remembered"], taken["metrics"][0]["score"]) == (False, 2, 0.0)
+    assert ragbench("gate", "low", "-b", "main.json").code == 0
+    shown = json.loads(ragbench("history", "main.json", "--json").ok().out)
+    assert shown["metrics"][0]["scores"] == [1.0, 0.0]
 
 
 def test_limits_that_fit_are_measured_from_runs_of_one_system(ragbench: Ragbench) -> None:

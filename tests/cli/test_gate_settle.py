@@ -145,9 +145,21 @@ def test_the_baseline_s_system_is_asked_what_is_new_in_the_same_change(
 def test_a_baseline_file_of_several_runs_is_asked_what_is_new(
     ragbench: Ragbench, repository: Path
 ) -> None:
-    ragbench("baseline", "set", "base", "-o", "base.json").ok()
+    again = ("cases.jsonl", "--rag", "app.py:Noisy", "-m", "exact_match", "-q", "--out", "base2")
+    git("checkout", "--quiet", "HEAD^")
+    subprocess.run([sys.executable, "-m", "ragbench_cli", "eval", *again], check=True,
+                   capture_output=True)  # fmt: skip
+    ragbench("baseline", "set", "base", "base2", "-o", "base.json").ok()
     ragbench("gate", "base", "-b", "base.json", *LIMITS[:2], "--reask-baseline").ok()
     assert not [*repository.glob("base-reask-*")]  # nothing is new, so nobody is asked
+    lines("cases.jsonl", ({"id": f"q{n}", "query": f"Question {n}?", "reference": "yes"}
+                          for n in range(4, 16)))  # fmt: skip
+    subprocess.run([sys.executable, "-m", "ragbench_cli", "eval", *again[:-1], "head2"], check=True,
+                   capture_output=True)  # fmt: skip
+    done = ragbench("gate", "head2", "-b", "base.json", *LIMITS[:2], "--json", "--reask-baseline")
+    (check,) = [one for one in json.loads(done.out)["checks"] if one["kind"] == "drop"]
+    assert (done.code, check["cases"]) == (0, 12)
+    assert 0.8 < check["drop"]["before"] <= 1.0  # eight have the mean of two runs, four are new
     broken = ("gate", "base.json", "-b", "base", *LIMITS[:2], "--reask-baseline")
     ragbench(*broken).ok()
     ragbench("gate", "head", "-b", "base", "--ask", "--rag x").refused("--ask to that or")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -109,11 +110,8 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
       ragbench gate run --baseline main-run --settle --max-asked 2000
     """
-    from ragbench.errors import ConfigError
-    from ragbench.gate.config import demanded, with_options
+    from ragbench.errors import InterruptedRunError, RagbenchError
     from ragbench.gate.runs import reported_causes
-    from ragbench.io.atomic import written_whole
-    from ragbench.verbs.gate import gate_run
     from ragbench.views.gate import (
         comment_marker,
         gate_document,
@@ -125,6 +123,55 @@ def command(asked: Asked, shown: Shown) -> None:
 
     if shown.annotations is not None:
         one_of(shown.annotations, ["github"], "--annotations")
+    try:
+        verdict = _verdict(asked)
+    except RagbenchError as error:
+        if not isinstance(error, InterruptedRunError):
+            with suppress(RagbenchError):  # where that cannot be written either
+                _explain(shown, str(error))
+        raise
+    if shown.junit is not None:
+        _write(shown.junit, junit_report(verdict))
+    shown.show(
+        lambda: gate_document(
+            verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
+        ),
+        data=partial(verdict_object, verdict),
+        screen=partial(print_verdict, verdict),
+        marker=f"{comment_marker(verdict)}\n\n",
+    )
+    if shown.annotations is not None:
+        # GitHub reads commands from both streams; standard output may be the user's JSON.
+        console.say(github_annotations(verdict).rstrip("\n"))
+    if verdict.outcome.exit_code:
+        raise typer.Exit(ExitCode(verdict.outcome.exit_code))
+
+
+def _explain(shown: Shown, message: str) -> None:
+    """Writes why nothing could be judged: what is shown of an earlier run would say it passed."""
+    from ragbench.masking import mask_text
+    from ragbench.views.gate import github_error, junit_error, unjudged_document
+
+    message = mask_text(message)
+    if shown.junit is not None:
+        _write(shown.junit, junit_error(message))
+    shown.write(lambda: unjudged_document(message), marker="<!-- ragbench-gate -->\n\n")
+    if shown.annotations is not None:
+        console.say(github_error(message).rstrip("\n"))
+
+
+def _write(path: Path, content: bytes) -> None:
+    from ragbench.io.atomic import written_whole
+
+    with written_whole(path) as file:
+        file.write(content)
+
+
+def _verdict(asked: Asked) -> GateResult:
+    from ragbench.errors import ConfigError
+    from ragbench.gate.config import demanded, with_options
+    from ragbench.verbs.gate import gate_run
+
     asks = asked.settle or asked.reask_baseline
     if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
         raise ConfigError("--max-asked belongs to --settle, --ask to that or --reask-baseline")
@@ -147,25 +194,8 @@ def command(asked: Asked, shown: Shown) -> None:
         from ragbench_cli.settle import settled_gate
 
         most = asked.max_asked
-        verdict = settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
-    else:
-        verdict = gate_run(asked.run, wanted, reask=reask)
-    if shown.junit is not None:
-        with written_whole(shown.junit) as file:
-            file.write(junit_report(verdict))
-    shown.show(
-        lambda: gate_document(
-            verdict, reported_causes(Path(verdict.run.source)), _against(verdict)
-        ),
-        data=partial(verdict_object, verdict),
-        screen=partial(print_verdict, verdict),
-        marker=f"{comment_marker(verdict)}\n\n",
-    )
-    if shown.annotations is not None:
-        # GitHub reads commands from both streams; standard output may be the user's JSON.
-        console.say(github_annotations(verdict).rstrip("\n"))
-    if verdict.outcome.exit_code:
-        raise typer.Exit(ExitCode(verdict.outcome.exit_code))
+        return settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
+    return gate_run(asked.run, wanted, reask=reask)
 
 
 def _against(verdict: GateResult) -> Against | None:

@@ -73,6 +73,8 @@ class Metadata:
         ({"total_tokens": 9, "token_usage": {"total_tokens": 1}}, {"total_tokens": 9.0}),
         ({"prompt_tokens": 10, "total_tokens": 15}, {"prompt_tokens": 10.0, "total_tokens": 15.0}),
         ({"total_tokens": 0}, {"total_tokens": 0.0}),
+        ({"cost": 0.25, "usage": {"input_tokens": 1}}, {"prompt_tokens": 1.0, "cost": 0.25}),
+        ({"usage": {"total_cost": 2}, "cost": "much"}, {"cost": 2.0}),
         ({"total_tokens": float("inf")}, {}),
         ({"total_tokens": True}, {}),
         ({"total_tokens": -1}, {}),
@@ -87,8 +89,11 @@ def test_token_counts_are_read_and_never_estimated(metadata: Any, expected: Any)
     assert token_counts(metadata) == expected
 
 
-def test_reported_tokens_are_measured_and_others_skipped() -> None:
+def test_reported_tokens_and_costs_are_measured_and_others_skipped() -> None:
     one = trace(generation=generated("x", metadata={"usage": {"completion_tokens": 5}}))
-    row = cells("response_tokens, prompt_tokens, total_tokens", one)[0]
+    row = cells("response_tokens, prompt_tokens, total_tokens, generation_cost", one)[0]
     unknown = Cell.skipped("generation reported no token usage")
-    assert row == (Cell.measured(5.0), unknown, unknown)
+    no_cost = Cell.skipped("generation reported no cost")
+    assert row == (Cell.measured(5.0), unknown, unknown, no_cost)
+    paid = trace(generation=generated("x", metadata={"response_cost": 0.002}))
+    assert cells("generation_cost", paid)[0] == (Cell.measured(0.002),)
