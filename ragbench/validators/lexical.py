@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
@@ -74,19 +74,22 @@ class ChunkReading:
     features: tuple[float, ...]
     """As `LEXICAL_FEATURES` names them."""
     sentences: tuple[Span, ...]
-    scores: tuple[float, ...]
-    """How much each sentence speaks for an answer, 0 or more."""
+    score: Callable[[], Sequence[float]]
+    """How much each sentence speaks for an answer, 0 or more; asked only of what is quoted."""
     logit: float = UNREADABLE_LOGIT
 
+    def quoted(self) -> tuple[Span, ...]:
+        return best_sentences(self.sentences, self.score())
 
-_UNREADABLE = ChunkReading(features=(0.0,) * len(LEXICAL_FEATURES), sentences=(), scores=())
+
+_UNREADABLE = ChunkReading(features=(0.0,) * len(LEXICAL_FEATURES), sentences=(), score=tuple)
 
 
 class _Sentence(NamedTuple):
     span: Span
     tokens: frozenset[str]
-    pairs: frozenset[tuple[str, str]]
-    length: int
+    written: tuple[str, ...]
+    """The tokens in reading order."""
 
 
 def ask(query: str, rarity: Callable[[str], float]) -> Asked:
@@ -109,35 +112,41 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
     all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
     """
     pool = [_sentences(text) for text in texts]
-    local = _pool_rarity(asked, pool)
+    everything = [_tokens(sentences) for sentences in pool]
+    local = _pool_rarity(asked, everything)
     windows = [_best_window(asked.weights, sentences) for sentences in pool]
-    covered = [_coverage(asked.weights, window.tokens) for window in windows]
-    in_pool = [_coverage(local, _best_window(local, sentences).tokens) for sentences in pool]
+    held = [_tokens(window) for window in windows]
+    covered = [_coverage(asked.weights, tokens) for tokens in held]
+    in_pool = [_coverage(local, _tokens(_best_window(local, sentences))) for sentences in pool]
+    best, best_in_pool = max(covered, default=0.0), max(in_pool, default=0.0)
     names, worth = asked.names, asked.weights
     rarest = max(worth.values(), default=0.0) or 1.0
     found: list[ChunkReading] = []
     for place, (text, sentences, window) in enumerate(zip(texts, pool, windows, strict=True)):
+        tokens = held[place]
         features = (
             max((_coverage(asked.weights, one.tokens) for one in sentences), default=0.0),
             covered[place],
-            _coverage(asked.weights, frozenset[str]().union(*(one.tokens for one in sentences))),
+            _coverage(asked.weights, everything[place]),
             in_pool[place],
             _pair_share(asked, window),
             # The worth of the rarest token that is not there, as a share of the rarest one's.
-            max((v for one, v in worth.items() if one not in window.tokens), default=0.0) / rarest,
-            len(names - window.tokens) / len(names) if names else 0.0,
-            *_type_agreement(asked, text[slice(*window.span)]),
-            max(covered) - covered[place],
-            max(in_pool) - in_pool[place],
-            len(asked.weights.keys() & window.tokens) / max(8, window.length),
-            min(1.0, len(asked.weights) / 16),
-            min(1.0, sum(one.length for one in sentences) / 400),
+            max((v for one, v in worth.items() if one not in tokens), default=0.0) / rarest,
+            len(names - tokens) / len(names) if names else 0.0,
+            *_type_agreement(
+                asked, text[window[0].span.start : window[-1].span.end] if window else ""
+            ),
+            best - covered[place],
+            best_in_pool - in_pool[place],
+            len(worth.keys() & tokens) / max(8, sum(len(one.written) for one in window)),
+            min(1.0, len(worth) / 16),
+            min(1.0, sum(len(one.written) for one in sentences) / 400),
         )
         found.append(
             ChunkReading(
                 features=features,
                 sentences=tuple(one.span for one in sentences),
-                scores=tuple(_sentence_score(asked, local, text, one) for one in sentences),
+                score=partial(_sentence_scores, asked, local, text, sentences),
             )
         )
     return found
@@ -148,16 +157,16 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
 def _sentences(text: str) -> tuple[_Sentence, ...]:
     spans = split_sentences(text)
     read = ((span, tokenise(text[slice(*span)])) for span in spans)
-    return tuple(
-        _Sentence(span, frozenset(tokens), frozenset(pairwise(tokens)), len(tokens))
-        for span, tokens in read
-    )
+    return tuple(_Sentence(span, frozenset(tokens), tuple(tokens)) for span, tokens in read)
 
 
-def _pool_rarity(asked: Asked, pool: Sequence[Sequence[_Sentence]]) -> dict[str, float]:
+def _tokens(sentences: Sequence[_Sentence]) -> frozenset[str]:
+    return frozenset[str]().union(*(one.tokens for one in sentences))
+
+
+def _pool_rarity(asked: Asked, held: Sequence[Set[str]]) -> dict[str, float]:
     """Inverse frequency among the chunks: ln(1 + (N - n + 0.5) / (n + 0.5))."""
-    size = len(pool)
-    held = [frozenset[str]().union(*(one.tokens for one in sentences)) for sentences in pool]
+    size = len(held)
     weights: dict[str, float] = {}
     for token in asked.weights:
         count = sum(token in tokens for tokens in held)
@@ -165,24 +174,17 @@ def _pool_rarity(asked: Asked, pool: Sequence[Sequence[_Sentence]]) -> dict[str,
     return weights
 
 
-_NOTHING = _Sentence(Span(0, 0), frozenset(), frozenset(), 0)
-
-
-def _best_window(weights: Mapping[str, float], sentences: Sequence[_Sentence]) -> _Sentence:
-    """The pair of neighbouring sentences that covers most, as one; of equals, the first."""
+def _best_window(
+    weights: Mapping[str, float], sentences: Sequence[_Sentence]
+) -> Sequence[_Sentence]:
+    """The pair of neighbouring sentences that covers most; of equals, the first."""
     if len(sentences) < 2:
-        return sentences[0] if sentences else _NOTHING
+        return sentences
     # Most tokens are none of the query's: what is compared is small.
     held = [weights.keys() & one.tokens for one in sentences]
     covered = [_coverage(weights, one | other) for one, other in pairwise(held)]
     at = covered.index(max(covered))
-    one, other = sentences[at : at + 2]
-    return _Sentence(
-        Span(one.span.start, other.span.end),
-        one.tokens | other.tokens,
-        one.pairs | other.pairs,
-        one.length + other.length,
-    )
+    return sentences[at : at + 2]
 
 
 def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
@@ -192,9 +194,15 @@ def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
     return min(1.0, sum(worth for token, worth in weights.items() if token in tokens) / total)
 
 
-def _pair_share(asked: Asked, window: _Sentence) -> float:
+def _pair_share(asked: Asked, sentences: Sequence[_Sentence]) -> float:
     pairs = asked.question.pairs
-    return len(pairs & window.pairs) / len(pairs) if pairs else 0.0
+    held = {
+        pair
+        for one in sentences
+        for pair in pairs
+        if one.tokens.issuperset(pair) and pair in pairwise(one.written)
+    }
+    return len(held) / len(pairs) if pairs else 0.0
 
 
 def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:
@@ -203,13 +211,15 @@ def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:
     return (1.0, 0.0) if holds_type(text, asked.kind, asked.tokens) else (0.0, 1.0)
 
 
-def _sentence_score(
-    asked: Asked, local: Mapping[str, float], text: str, sentence: _Sentence
-) -> float:
-    coverage = _coverage(asked.weights, sentence.tokens) + _coverage(local, sentence.tokens)
-    phrases = _pair_share(asked, sentence)
-    agrees, _ = _type_agreement(asked, text[slice(*sentence.span)])
-    return (2 * coverage + phrases) / 5 + _TYPE_BONUS * agrees
+def _sentence_scores(
+    asked: Asked, local: Mapping[str, float], text: str, sentences: Sequence[_Sentence]
+) -> list[float]:
+    scores: list[float] = []
+    for one in sentences:
+        coverage = _coverage(asked.weights, one.tokens) + _coverage(local, one.tokens)
+        agrees, _ = _type_agreement(asked, text[slice(*one.span)])
+        scores.append((2 * coverage + _pair_share(asked, [one])) / 5 + _TYPE_BONUS * agrees)
+    return scores
 
 
 def read_in_windows(asked: Asked, texts: Sequence[str], model: LinearModel) -> list[ChunkReading]:
@@ -251,14 +261,16 @@ class LexicalValidator(LearnedValidator):
             question = question if question in query else question.rpartition(" (")[0]
             texts = [without_echo(question, chunk.text) for chunk in intake.chunks]
             scored = read_in_windows(ask(question, shipped_rarity()), texts, weights.chunk)
-            return [
-                Finding(
-                    chunk=chunk,
-                    probability=weights.probability(one.logit),
-                    spans=best_sentences(one.sentences, one.scores),
-                    reason=_reason(one),
-                )
+            judged = [
+                Finding(chunk=chunk, probability=weights.probability(one.logit))
                 for chunk, one in zip(intake.chunks, scored, strict=True)
+            ]
+            # Only what is relevant is quoted.
+            return [
+                replace(finding, spans=one.quoted(), reason=_reason(one))
+                if self.limits.on_scale(finding.probability) >= self.limits.thresholds.relevant
+                else finding
+                for finding, one in zip(judged, scored, strict=True)
             ]
 
         return decide(query, intake, found, self.limits, validator=self.name)

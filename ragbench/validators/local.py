@@ -36,7 +36,7 @@ from ragbench.validators.lexical import (
 )
 from ragbench.validators.readings import kept_readings
 from ragbench.validators.slots import without_echo
-from ragbench.validators.verdict import Finding, best_sentences, decide, settled
+from ragbench.validators.verdict import Finding, decide, settled
 
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
 """Names of the numbers of a chunk that the reader has read, in order. More of them (coverage, kinds
@@ -160,11 +160,7 @@ class LocalValidator(LearnedValidator):
         # What no model has read is never called relevant.
         unread = self.limits.thresholds.relevant / 2
         findings = [
-            Finding(
-                chunk=chunk,
-                probability=min(weights.probability(one.logit), unread),
-                spans=best_sentences(one.sentences, one.scores),
-            )
+            Finding(chunk=chunk, probability=min(weights.probability(one.logit), unread))
             for chunk, one in zip(chunks, words, strict=True)
         ]
         chosen = self._chosen(query, texts, [one.logit for one in words]) if asked.weights else []
@@ -189,7 +185,7 @@ class LocalValidator(LearnedValidator):
             chunk=chunk,
             probability=self._probability(words, reading.logit),
             spans=_quoted(words, chunk.text, Span(reading.start, reading.end)),
-            beside=best_sentences(words.sentences, words.scores),
+            beside=words.quoted(),
             answered=None if second is None else self._probability(words, second),
         )
 

@@ -116,7 +116,7 @@ class Finding:
     chunk: Chunk
     probability: float
     """That it holds an answer, in [0, 1]."""
-    spans: Sequence[Span]
+    spans: Sequence[Span] = ()
     """Where the answer most probably stands, in reading order; slices of the chunk's text."""
     beside: Sequence[Span] = ()
     """What else is quoted."""
