@@ -126,7 +126,7 @@ def _finders(name: str) -> tuple[tuple[str, Callable[[object], object]], ...]:
     return tuple((path, getter(path)) for path in _named("attributes").get(name, ()))
 
 
-def _attribute(attributes: Values, name: str, is_nested: bool) -> object:
+def attribute(attributes: Values, name: str, is_nested: bool = False) -> object:
     for path, find in _finders(name):
         value = find(attributes) if is_nested else attributes.get(path)
         if value is not None and value != "":
@@ -225,8 +225,10 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
 
     def find(name: str) -> Any:
         value = form.first(name, record) if name in form.paths else None
+        if value is None and not parent and outer is not record:
+            value = form.first(name, outer)  # what is said of the trace
         if value is None:
-            value = _attribute(attributes, name, is_nested)
+            value = attribute(attributes, name, is_nested)
         return _spelled(value) if form.is_json else value
 
     id = str(form.first("id", record) or "")
@@ -245,7 +247,9 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         before = _listed(attributes, "before") or documents_of(find("input"))
     names = _TOKENS if kind == MODEL else ()
     if not parent or kind == RETRIEVER:
-        names = (*names, "session", "user", "tags", "feedback")
+        names = (*names, "session", "user", "tags", "metadata")
+    if "feedback" in form.paths:
+        names = (*names, "feedback")
     about = {n: value for n in names if (value := find(n)) not in (None, "", [], {})}
     status = str(form.first("status", record) or "").lower()
     is_error = status in _ERRORS or (not status and form.first("error", record) is not None)

@@ -25,12 +25,14 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
+from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind, opened_json
 from ragbench.io.dumps.forms import forms
+from ragbench.io.feedback import feedback_of
 from ragbench.io.fields import readers
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import array_elements, line_value, parse_json
 from ragbench.io.lines import Line, read_bytes, read_lines
+from ragbench.io.only import seconds_of
 from ragbench.io.recorded import failed_outcome, recorded_outcome, retrieved
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import (
@@ -40,6 +42,7 @@ from ragbench.io.spans import (
     RERANKER,
     RETRIEVER,
     Span,
+    attribute,
     keys_shown,
     refused_spans,
     said,
@@ -327,7 +330,13 @@ def trace_row(path: str, spans: Sequence[Span]) -> Row | None:
     about: dict[str, Any] = {}
     for span in order:
         about = {**span.about, **about}
-    metadata: dict[str, Any] = {name: about[name] for name in ("user", "feedback") if name in about}
+    held = opened_json(about.get("metadata"))
+    metadata: dict[str, Any] = {**held} if is_object(held) else {}
+    session, user = (about.get(one) or attribute(metadata, one) for one in ("session", "user"))
+    metadata |= {} if user is None else {"user": user}
+    given = [one for span in order for one in feedback_of(span.about.get("feedback"))]
+    if given:
+        metadata["feedback"] = given
     started = seconds_of(order[0].start)
     if started is not None:
         metadata["started"] = datetime.fromtimestamp(started, UTC).isoformat()
@@ -335,7 +344,7 @@ def trace_row(path: str, spans: Sequence[Span]) -> Row | None:
     values: dict[str, object] = {
         "id": spans[0].trace,
         "query": query,
-        "cluster": None if about.get("session") is None else str(about["session"]),
+        "cluster": None if session is None else str(session),
         "tags": [str(tag) for tag in tags] if is_list(tags) else [],
         "metadata": metadata,
     }
@@ -444,23 +453,6 @@ def _generation(tree: _Tree, order: Sequence[Span], top: Span) -> Outcome[Any] |
 
 
 # --- times
-
-_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
-"""From which number on a time counts in so many parts of a second."""
-
-
-def seconds_of(value: object) -> float | None:
-    """A point in time in seconds since 1970; numbers say their unit by their size."""
-    if isinstance(value, str) and not value.isdecimal():
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            return as_score(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    number = as_score(value)
-    if number is None or number < 0:
-        return None
-    return next(number / parts for least, parts in _UNITS if number >= least)
 
 
 def _start(span: Span) -> float:
