@@ -3,8 +3,8 @@
     python benchmarks/read_traces.py [SPANS ...]
     python benchmarks/read_traces.py --file traces.jsonl
 
-Writes OTLP spans, nine a trace and a trace a line, or takes a file, and reads it as cases. The time is one of the
-processor, the memory the peak of the process so far.
+Writes OTLP spans, nine a trace and a trace a line, or takes a file, and reads it as cases. The time
+is one of the processor, the memory the peak of the process so far.
 """
 
 from __future__ import annotations

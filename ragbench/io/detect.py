@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -267,12 +268,13 @@ def _first_records(source: Source, container: str, text: str) -> list[Mapping[st
         return _elements(head, key) if is_array else _objects([text])
     header, _, rest = text.partition("\n")
     if header.strip('" \r').lower().startswith("sep="):
-        header = rest.partition("\n")[0]
+        header, _, rest = rest.partition("\n")
     header = header.rstrip("\r")
     separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
     try:
-        return [dict.fromkeys(names) for names in csv.reader([header], delimiter=separator)]
-    except csv.Error:
+        names, *row = islice(csv.reader(StringIO(f"{header}\n{rest}"), delimiter=separator), 2)
+        return [dict.fromkeys(names), *(dict(zip(names, cells, strict=False)) for cells in row)]
+    except (csv.Error, ValueError):
         return []
 
 

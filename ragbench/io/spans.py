@@ -78,7 +78,7 @@ class SpanForm:
         keys = record.keys()
         for sign in self.signs:
             if sign <= keys and all(
-                type(record[name]) is kind for name, kind in self.types.items() if name in sign
+                _is_of(record[name], kind) for name, kind in self.types.items() if name in sign
             ):
                 return True
         return False
@@ -89,6 +89,13 @@ class SpanForm:
             if value is not None and value != "":
                 return value
         return None
+
+
+def _is_of(value: object, kind: type) -> bool:
+    """Whether a value is of a type, or the cell of a table that spells one."""
+    return type(value) is kind or (
+        type(value) is str and value.lstrip()[:1] == ("{" if kind is dict else "[")
+    )
 
 
 @cache
@@ -231,7 +238,7 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
     """The spans of a record, those that it holds within others too."""
     found: list[object] = [record]
     for level in form.spans:
-        held = [_found(name)(one) for one in found for name in level]
+        held = [opened_json(_found(name)(one)) for one in found for name in level]
         found = [one for many in held if is_list(many) for one in many]
     left = [(one, record, 0) for one in reversed(found)]
     while left:

@@ -209,7 +209,7 @@ def traces(draw: Any) -> Trace:
     """A case with a retrieval and an answer, as far as they are there."""
     contexts = draw(st.lists(texts, max_size=3))
     some = partial(st.lists, min_size=len(contexts), max_size=len(contexts))
-    ids = draw(st.none() | some(visible, unique=True))
+    ids = draw(st.none() | some(visible.map(str.strip), unique=True))
     falling = some(numbers).map(lambda found: sorted(found, reverse=True))
     given = {"context_ids": ids, "scores": draw(st.none() | falling)}
     found: RetrievalResult[Any] = RetrievalResult(contexts, **given, metadata=draw(noted))
