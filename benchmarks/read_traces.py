@@ -1,9 +1,10 @@
 """Spans a second, and memory, of reading traces.
 
     python benchmarks/read_traces.py [SPANS ...]
+    python benchmarks/read_traces.py --file traces.jsonl
 
-Writes OTLP spans, nine a trace and a trace a line, and reads them as cases. The time is one of the
-processor, the memory the peak of the process so far.
+Writes OTLP spans, nine a trace and a trace a line, or takes a file, and reads it as cases. The time
+is one of the processor, the memory the peak of the process so far.
 """
 
 from __future__ import annotations
@@ -50,6 +51,21 @@ def _trace(number: int) -> list[dict[str, Any]]:
     ]
 
 
+def measured(path: Path) -> None:
+    begin = time.process_time()
+    with open_source(path) as source:
+        cases = sum(1 for _ in source)
+        read = next(note for note in source.info.notes if " spans (" in note)
+    taken = time.process_time() - begin
+    spans = int(read.split(" spans (")[0].rpartition(" ")[2].replace(",", ""))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    mega = path.stat().st_size / 1e6
+    print(
+        f"{spans:,} spans ({mega:,.0f} MB), {cases:,} cases: {taken:.1f} s of processor, "
+        f"{spans / taken:,.0f} spans/s, peak {memory:.0f} MB"
+    )
+
+
 def main(sizes: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for size in sizes:
@@ -59,17 +75,11 @@ def main(sizes: list[int]) -> None:
                     scopes = [{"scope": {}, "spans": _trace(number)}]
                     line = {"resourceSpans": [{"resource": {}, "scopeSpans": scopes}]}
                     file.write(json.dumps(line) + "\n")
-            begin = time.process_time()
-            with open_source(path) as source:
-                cases = sum(1 for _ in source)
-            taken = time.process_time() - begin
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            mega = path.stat().st_size / 1e6
-            print(
-                f"{size:,} spans ({mega:,.0f} MB), {cases:,} cases: {taken:.1f} s of processor, "
-                f"{size / taken:,.0f} spans/s, peak {memory:.0f} MB"
-            )
+            measured(path)
 
 
 if __name__ == "__main__":
-    main([int(size) for size in sys.argv[1:]] or [50_000, 200_000, 1_000_000])
+    if sys.argv[1:2] == ["--file"]:
+        measured(Path(sys.argv[2]))
+    else:
+        main([int(size) for size in sys.argv[1:]] or [50_000, 200_000, 1_000_000])

@@ -15,6 +15,7 @@ from ragbench_cli.options import (
     OUTPUT,
     EncodingOption,
     OnEngine,
+    Taken,
     argument,
     option,
 )
@@ -169,6 +170,7 @@ class Keeping:
 class EvalOptions:
     system: SystemChoice
     cases: SourceChoice
+    taken: Taken
     measuring: Measuring
     asking: Asking
     models: ModelChoice

@@ -13,6 +13,7 @@ from ragbench.core.metric import Metric
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError
 from ragbench.io.entries import EntrySource, SourceInfo
+from ragbench.io.only import Only
 from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import run_name
@@ -118,7 +119,7 @@ def _opened(options: EvalOptions) -> Generator[_Parts]:
         metrics = _metrics(measuring.spelled)
         watch = stack.enter_context(Watch())
         stopped = stack.enter_context(console.stop_on_signal())
-        source = stack.enter_context(_opened_source(cases, system))
+        source = stack.enter_context(_opened_source(cases, system, options.taken.only))
         models = stack.enter_context(models_in_use(options.models, metrics))
         chosen = chosen_system(
             rag=system.rag,
@@ -188,7 +189,9 @@ _ANSWERS = "answers."
 
 
 @contextmanager
-def _opened_source(choice: SourceChoice, system: SystemChoice) -> Generator[EntrySource]:
+def _opened_source(
+    choice: SourceChoice, system: SystemChoice, only: Only
+) -> Generator[EntrySource]:
     from ragbench.io.joined import join_answers
     from ragbench.io.sources import open_source
 
@@ -209,6 +212,7 @@ def _opened_source(choice: SourceChoice, system: SystemChoice) -> Generator[Entr
             queries=choice.queries,
             qrels=choice.qrels,
             encoding=choice.encoding,
+            only=only,
         )
         stack.enter_context(source)
         if choice.answers is not None:
@@ -300,6 +304,7 @@ def _run_name(options: EvalOptions, parts: _Parts) -> str:
     of_source = (
         *(source.format, sorted(fields.items()), source.split, *paths),
         *(source.answers, source.answers_format, source.ask_again),
+        options.taken.only.described,
     )
     given = tuple(value for value in of_source if value)
     identity = (

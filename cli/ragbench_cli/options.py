@@ -28,6 +28,7 @@ import typer
 from typer.models import OptionInfo
 
 if TYPE_CHECKING:
+    from ragbench.io.only import Only
     from ragbench.views.document import Document
 
 CASES = "What is evaluated"
@@ -246,6 +247,34 @@ EngineOption = Annotated[
     str, option("ENGINE", complete=("local", "processes", "ray", "ray://"), panel=ENGINE)
 ]
 RunArgument = Annotated[Path, argument("RUN", help="Folder of a run.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taken:
+    """Which records of a source are taken."""
+
+    PANEL: ClassVar = CASES
+
+    since: Annotated[str | None, option("TIME", rare=True)] = None
+    """Take only records from this date or time on (UTC, unless it names a zone), such as traces of
+    production: 2026-09-21 or 2026-09-21T10:00."""
+    until: Annotated[str | None, option("TIME", rare=True)] = None
+    """Take only records up to this date, with all of it, or time."""
+    where: Annotated[list[str] | None, option("NAME=VALUE", rare=True)] = None
+    """Take only records with this value in a field, or in their metadata, such as user=ada or
+    feedback.thumbs=0 (dots lead into objects); repeatable."""
+
+    @property
+    def only(self) -> Only:
+        from ragbench.errors import ConfigError
+        from ragbench.io.only import Only
+
+        pairs = [each.partition("=") for each in self.where or ()]
+        where = {name: value for name, equals, value in pairs if name and equals}
+        if len(where) < len(pairs):
+            given = ", ".join(self.where or ())
+            raise ConfigError(f"--where {given}: expected NAME=VALUE, each name once: user=ada")
+        return Only(since=self.since, until=self.until, where=where)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,6 +19,7 @@ from ragbench_cli.options import (
     EncodingOption,
     EngineOption,
     OnEngine,
+    Taken,
     json_object,
     mapping,
     one_of,
@@ -157,6 +158,7 @@ class DumpChoice:
     """Part to read from a source with several: the sheet of a workbook, by default the first; a
     provider or prompt of promptfoo."""
     encoding: EncodingOption = None
+    taken: Taken = field(default_factory=Taken)
 
 
 class Judging(NamedTuple):
@@ -190,7 +192,7 @@ def judging(
         open_retrievals(
             path, format=read.format, overrides=mapping(read.map, "--map"), scores=kind,
             query=read.query, queries=read.queries, corpus=read.corpus, split=read.split,
-            encoding=read.encoding,
+            encoding=read.encoding, only=read.taken.only,
         ) as source,
         console.progress(shown=not quiet) as bars,
     ):  # fmt: skip

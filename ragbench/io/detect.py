@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -30,6 +31,7 @@ from ragbench.io.fields import (
     readers,
 )
 from ragbench.io.json_files import (
+    ASKED,
     array_key,
     head_elements,
     object_keys,
@@ -161,7 +163,7 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
     return by_suffix
 
 
-_QUERY_NAMES = frozenset({"query", "question", "user_input", "input"})
+_QUERY_NAMES = ASKED | {"input"}
 
 
 def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> str:
@@ -176,7 +178,7 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
         return "jsonl"
-    if not is_object(value):
+    if not is_object(value) or not ASKED.isdisjoint(value):
         return by_suffix or "jsonl"
     if any(is_list(item) and item and is_object(item[0]) for item in value.values()):
         return by_suffix or "json"
@@ -262,15 +264,17 @@ def _first_records(source: Source, container: str, text: str) -> list[Mapping[st
     if container == "json":
         head = text.encode("utf-8", "replace")
         key = array_key(head, ("cases", "data", "questions", "examples", "samples"))
-        return _elements(head, key) if key is not None or text.startswith("[") else []
+        is_array = key is not None or text.startswith("[")
+        return _elements(head, key) if is_array else _objects([text])
     header, _, rest = text.partition("\n")
     if header.strip('" \r').lower().startswith("sep="):
-        header = rest.partition("\n")[0]
+        header, _, rest = rest.partition("\n")
     header = header.rstrip("\r")
     separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
     try:
-        return [dict.fromkeys(names) for names in csv.reader([header], delimiter=separator)]
-    except csv.Error:
+        names, *row = islice(csv.reader(StringIO(f"{header}\n{rest}"), delimiter=separator), 2)
+        return [dict.fromkeys(names), *(dict(zip(names, cells, strict=False)) for cells in row)]
+    except (csv.Error, ValueError):
         return []
 
 

@@ -70,6 +70,7 @@ EXPORTS = Registry(
     builtin={
         "ragas": "ragbench.prepare:write",
         "jsonl": "ragbench.io.export:write_lines",
+        "labels": "ragbench.io.feedback:write_labels",
         "trec": "ragbench.io.trec:write",
         "csv": "ragbench.io.tables:write",
         "parquet": "ragbench.io.arrow:write_parquet",

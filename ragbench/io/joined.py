@@ -238,7 +238,7 @@ def open_retrievals(
         with open_dump(where, format=format, **options) as dump:
             yield dump
         return
-    ours = {name: options.get(name) for name in _OF_SOURCES}
+    ours = {name: options[name] for name in _OF_SOURCES if name in options}
     with open_source(where, form=format, **cast("Any", ours)) as source:
         problems = Problems(most=KEPT)
         yield OpenDump(
@@ -250,7 +250,7 @@ def open_retrievals(
         )
 
 
-_OF_SOURCES = ("corpus", "split", "encoding")
+_OF_SOURCES = ("corpus", "split", "encoding", "only")
 """Options of dumps that other sources have, too."""
 _WHOLE_FORMS = frozenset(
     {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval", "traces"}

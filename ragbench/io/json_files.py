@@ -40,6 +40,8 @@ def _parse_constant(name: str) -> None:
         raise ValueError(f"{name} is not a JSON number")
 
 
+ASKED = frozenset({"query", "question", "user_input"})
+"""What an object is asked that is a record, and no envelope around some."""
 _ARRAY_KEYS: Mapping[Kind, tuple[str, ...]] = {
     "cases": ("cases", "data", "questions", "examples", "samples"),
     "documents": ("documents", "corpus", "passages", "data"),
@@ -215,6 +217,8 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
     items = value
     if is_object(value):
         items = next(filter(is_list, (getter(path)(value) for path in paths)), None)
+        if items is None and not ASKED.isdisjoint(value):
+            items = [value]  # it is a record itself
     if not is_list(items):
         if value is not None:
             keys = ", ".join(f"'{key}'" for key in paths)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
@@ -107,14 +108,7 @@ def _records(
         problems.raise_if_any()
 
 
-class Named(Protocol):
-    """A case, or a labelled claim."""
-
-    @property
-    def id(self) -> str: ...
-
-
-ItemT = TypeVar("ItemT", bound=Named)
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +130,9 @@ class Selection:
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
 
-    def apply(self, cases: Iterable[ItemT]) -> Iterator[ItemT]:
+    def apply(
+        self, cases: Iterable[ItemT], id_of: Callable[[ItemT], str] = attrgetter("id")
+    ) -> Iterator[ItemT]:
         """The chosen cases.
 
         A draw takes the n cases with the smallest hash of seed and id: the same cases in whatever
@@ -146,7 +142,7 @@ class Selection:
             return islice(cases, self.limit)
 
         def rank(entry: tuple[int, ItemT]) -> bytes:
-            text = f"{self.seed}:{entry[1].id}".encode("utf-8", "backslashreplace")
+            text = f"{self.seed}:{id_of(entry[1])}".encode("utf-8", "backslashreplace")
             return blake2b(text, digest_size=16).digest()
 
         drawn = heapq.nsmallest(self.sample, enumerate(cases), key=rank)

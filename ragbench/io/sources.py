@@ -42,6 +42,7 @@ from ragbench.io.fields import (
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
+from ragbench.io.only import NO_LIMIT, Only
 from ragbench.io.rankings import (
     Topics,
     corpus_texts,
@@ -74,6 +75,7 @@ def open_source(
     queries: str | Path | None = None,
     qrels: str | Path | None = None,
     encoding: str | None = None,
+    only: Only = NO_LIMIT,
     is_join: bool = False,
 ) -> EntrySource:
     """Opens a source: finds out its form, which field means what, and what is recorded.
@@ -93,6 +95,7 @@ def open_source(
         queries: the queries, for a TREC run.
         qrels: the judgements of a TREC run; by default those beside it, or of the corpus's folder.
         encoding: how text is encoded, when it is neither UTF-8 nor UTF-16 with a mark.
+        only: which of its records are taken.
         is_join: whether its outcomes are to be joined with other cases: it may then lack queries,
             and an id may come back.
 
@@ -112,12 +115,13 @@ def open_source(
             corpus=corpus,
             queries=queries,
             qrels=qrels,
+            only=only,
             is_join=is_join,
             stack=stack,
         )
         opened = opening.open(form)
         if place.path is not None and where != STDIN and opened.info.form in (*CONTAINERS, "beir"):
-            how = repr((opened.info, form, fields, split, encoding, is_join))
+            how = repr((opened.info, form, fields, split, encoding, only, is_join))
             opened.content = partial(_content, (place.path, corpus, queries, qrels), how)
         return opened
     except BaseException:
@@ -173,6 +177,7 @@ class _Opening:
     corpus: str | Path | None
     queries: str | Path | None
     qrels: str | Path | None
+    only: Only
     is_join: bool
     stack: ExitStack
 
@@ -199,6 +204,9 @@ class _Opening:
             file = TraceFile()
             self.stack.enter_context(closing(file.db))
             reader = held_traces(file)
+        if self.only:
+            reader = _only(self.only, reader)
+            self.place.notes[f"Only records {self.only.described} are taken"] = None
         sample = list(islice(self._quietly(reader), LOOK))
         if name in CONTAINERS and (dump := self._as_dump(sample, form, dump_form)) is not None:
             return dump
@@ -361,10 +369,11 @@ class _Opening:
             overrides=self._overrides(),
             queries=self.queries,
             corpus=self.corpus,
+            only=self.only,
         )
         try:
             with opening() as dump:
-                mapping = dump.mapping
+                mapping, notes = dump.mapping, dump.notes
                 known = [*islice(dump, LOOK)]
         except (DataError, ConfigError):
             if len(problems):  # it was not recognised as anything, and that says more
@@ -373,7 +382,7 @@ class _Opening:
         entry_of = partial(_dump_entry, has_ids=mapping.id is not None)
         named = ("query", "query_id", "chunks", "id", "text", "score")
         paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
-        info = SourceInfo(path=place.name, form=mapping.format, mapping=paths)
+        info = SourceInfo(path=place.name, form=mapping.format, mapping=paths, notes=notes)
 
         def entries() -> Iterator[Entry]:
             found, ids = Problems(), IdRegister()
@@ -390,6 +399,14 @@ class _Opening:
 
         looked = looked_at(info, [*map(entry_of, known)], is_whole=len(known) < LOOK)
         return EntrySource(info=looked, read=entries, held=self.stack)
+
+
+def _only(only: Only, reader: Reader) -> Reader:
+    def read(place: Source, *, problems: Problems) -> Iterator[Row]:
+        rows = reader(place, problems=problems)
+        return only.of(rows, lambda row: row.values, problems, place.name)
+
+    return read
 
 
 def _row_entries(

@@ -71,22 +71,31 @@ class SpanForm:
     inner: str
     is_json: bool
     attributes: str
-    paths: Mapping[str, tuple[Callable[[object], object], ...]]
+    paths: Mapping[str, tuple[tuple[str, Callable[[object], object] | None], ...]]
+    """Where each part may be: a field, or what leads to it."""
 
     def holds(self, record: Values) -> bool:
         keys = record.keys()
         for sign in self.signs:
             if sign <= keys and all(
-                type(record[name]) is kind for name, kind in self.types.items() if name in sign
+                _is_of(record[name], kind) for name, kind in self.types.items() if name in sign
             ):
                 return True
         return False
 
-    def first(self, name: str, record: object) -> object:
-        for find in self.paths.get(name, ()):
-            if (value := find(record)) is not None and value != "":
+    def first(self, name: str, record: Values) -> object:
+        for path, find in self.paths.get(name, ()):
+            value = record.get(path) if find is None else find(record)
+            if value is not None and value != "":
                 return value
         return None
+
+
+def _is_of(value: object, kind: type) -> bool:
+    """Whether a value is of a type, or the cell of a table that spells one."""
+    return type(value) is kind or (
+        type(value) is str and value.lstrip()[:1] == ("{" if kind is dict else "[")
+    )
 
 
 @cache
@@ -101,15 +110,21 @@ def span_forms() -> tuple[SpanForm, ...]:
             inner=row.pop("inner", ""),
             is_json=row.pop("is_json", False),
             attributes=row.pop("attributes"),
-            paths={part: tuple(map(_path, paths.split())) for part, paths in row.items()},
+            paths={
+                part: tuple([(path, _path(path)) for path in paths.split()])
+                for part, paths in row.items()
+            },
         )
         for name, row in ((n, dict(r)) for n, r in read_table("span_forms.toml")["form"].items())
     )
 
 
-def _path(path: str) -> Callable[[object], object]:
+_found = cache(getter)
+
+
+def _path(path: str) -> Callable[[object], object] | None:
     if not path.endswith(".-1"):
-        return getter(path)
+        return getter(path) if "." in path else None
     find = getter(path.removesuffix(".-1"))
     return lambda record: held[-1] if is_list(held := find(record)) and held else None
 
@@ -122,16 +137,33 @@ def _named(table: str) -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
-def _finders(name: str) -> tuple[tuple[str, Callable[[object], object]], ...]:
-    return tuple((path, getter(path)) for path in _named("attributes").get(name, ()))
+def _attributes_known() -> Mapping[str, tuple[str, int]]:
+    """Each attribute that says something, with what it says and how telling it is."""
+    named = _named("attributes").items()
+    return {path: (name, at) for name, paths in named for at, path in enumerate(paths)}
 
 
-def _attribute(attributes: Values, name: str, is_nested: bool) -> object:
-    for path, find in _finders(name):
-        value = find(attributes) if is_nested else attributes.get(path)
-        if value is not None and value != "":
-            return value
-    return None
+def said_in(attributes: Values) -> dict[str, object]:
+    """What attributes say, by its name."""
+    known, found = _attributes_known(), dict[str, tuple[int, object]]()
+    for key, value in attributes.items():
+        at = known.get(key)
+        if at is not None and value is not None and value != "":
+            name, rank = at
+            if name not in found or rank < found[name][0]:
+                found[name] = rank, value
+    return {name: value for name, (_, value) in found.items()}
+
+
+@cache
+def _finders() -> tuple[tuple[str, Callable[[object], object]], ...]:
+    return tuple((path, getter(path)) for path in _attributes_known() if "." in path)
+
+
+def _unnested(attributes: Values) -> Values:
+    """Attributes of which some are objects, with what these hold under its whole name."""
+    deep = {path: find(attributes) for path, find in _finders()}
+    return {**{path: value for path, value in deep.items() if value is not None}, **attributes}
 
 
 @cache
@@ -206,7 +238,7 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
     """The spans of a record, those that it holds within others too."""
     found: list[object] = [record]
     for level in form.spans:
-        held = [getter(name)(one) for one in found for name in level]
+        held = [opened_json(_found(name)(one)) for one in found for name in level]
         found = [one for many in held if is_list(many) for one in many]
     left = [(one, record, 0) for one in reversed(found)]
     while left:
@@ -222,11 +254,14 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
 def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Span:
     attributes = _attributes(form, record)
     is_nested = any(type(value) is dict for value in attributes.values())
+    known = said_in(_unnested(attributes) if is_nested else attributes)
 
     def find(name: str) -> Any:
         value = form.first(name, record) if name in form.paths else None
+        if value is None and not parent and outer is not record:
+            value = form.first(name, outer)  # what is said of the trace
         if value is None:
-            value = _attribute(attributes, name, is_nested)
+            value = known.get(name)
         return _spelled(value) if form.is_json else value
 
     id = str(form.first("id", record) or "")
@@ -245,7 +280,9 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         before = _listed(attributes, "before") or documents_of(find("input"))
     names = _TOKENS if kind == MODEL else ()
     if not parent or kind == RETRIEVER:
-        names = (*names, "session", "user", "tags", "feedback")
+        names = (*names, "session", "user", "tags", "metadata")
+    if "feedback" in form.paths:
+        names = (*names, "feedback")
     about = {n: value for n in names if (value := find(n)) not in (None, "", [], {})}
     status = str(form.first("status", record) or "").lower()
     is_error = status in _ERRORS or (not status and form.first("error", record) is not None)
@@ -273,7 +310,7 @@ def _attributes(form: SpanForm, record: Values) -> Values:
         flat = {n.removeprefix(prefix): v for n, v in record.items() if n.startswith(prefix)}
         held = record.get(prefix.rstrip("."))
         return {**held, **flat} if is_object(held) else flat
-    held = opened_json(getter(form.attributes)(record))
+    held = opened_json(_found(form.attributes)(record))
     if is_list(held):  # OTLP: keys with values that name their type
         return {str(one.get("key")): _otlp(one.get("value")) for one in held if is_object(one)}
     return held if is_object(held) else {}
@@ -303,7 +340,6 @@ def _spelled(value: object) -> object:
 
 # --- documents
 
-_LISTED = re.compile(r"(.+?)\.(\d+)\.(.+)")
 _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
 
 
@@ -312,11 +348,13 @@ def _listed(attributes: Values, name: str) -> list[dict[str, Any]] | None:
     for prefix in _named("attributes")[name]:
         found: dict[int, dict[str, object]] = {}
         for key, value in attributes.items():
-            if key.startswith(prefix) and (match := _LISTED.fullmatch(key)) and match[1] == prefix:
-                found.setdefault(int(match[2]), {})[match[3]] = value
+            if key.startswith(prefix):
+                number, _, field = key[len(prefix) + 1 :].partition(".")
+                if field and number.isdecimal():
+                    found.setdefault(int(number), {})[field] = value
         if found:
             return documents_of([found[number] for number in sorted(found)])
-        held = getter(prefix)(attributes)
+        held = _found(prefix)(attributes)
         if held is not None and (documents := documents_of(held)) is not None:
             return documents
     return None
@@ -378,7 +416,10 @@ def _constructed(value: Values) -> Values:
 
 
 def _first(value: Values, names: Sequence[str], plain: Callable[[Any], Any]) -> Any:
-    return next((found for n in names if (found := plain(value.get(n))) is not None), None)
+    for name in names:
+        if name in value and (found := plain(value[name])) is not None:
+            return found
+    return None
 
 
 def _plain_text(value: object) -> str | None:

@@ -15,22 +15,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import msgspec
 import orjson
+from msgspec import structs
 
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
+from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind, opened_json
 from ragbench.io.dumps.forms import forms
+from ragbench.io.feedback import feedback_of
 from ragbench.io.fields import readers
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import array_elements, line_value, parse_json
 from ragbench.io.lines import Line, read_bytes, read_lines
+from ragbench.io.only import seconds_of
 from ragbench.io.recorded import failed_outcome, recorded_outcome, retrieved
 from ragbench.io.source import Kind, Problems, Row, Source, noting_read_errors
 from ragbench.io.spans import (
@@ -43,6 +46,7 @@ from ragbench.io.spans import (
     keys_shown,
     refused_spans,
     said,
+    said_in,
     span_form,
     spans_of,
     trace_files,
@@ -80,14 +84,18 @@ class TraceFile:
         seen, encode = IdRegister(), msgspec.msgpack.Encoder().encode
         rows: list[tuple[int, bytes]] = []
         lengths: Counter[int] = Counter()
-        latest = 0
-        for number, span in enumerate(self._spans(source), start=1):
-            first = seen.add(span.trace, number) or number
+        latest = held = 0
+        groups = groupby(self._spans(source), key=lambda span: span.trace)
+        for number, (trace, spans) in enumerate(groups, start=1):
+            first = seen.add(trace, number) or number
             self.is_sorted = self.is_sorted and first >= latest
             latest = first
-            lengths.update(_lengths(span))
-            rows.append((first, encode(span)))
-            if len(rows) == _BATCH:
+            while some := [*islice(spans, _BATCH)]:
+                lengths.update(length for span in some for length in _lengths(span))
+                rows.append((first, encode(_needed(some))))
+                held += len(some)
+            if held >= _BATCH:
+                held = 0
                 self.db.executemany("INSERT INTO spans VALUES (?, ?)", rows)
                 rows.clear()
                 longest = max(lengths, default=0)
@@ -122,11 +130,11 @@ class TraceFile:
 
     def traces(self) -> Iterator[list[Span]]:
         """The spans of each trace, in the order of the first ones in the file."""
-        decode = msgspec.msgpack.Decoder(Span).decode
+        decode = msgspec.msgpack.Decoder(list[Span]).decode
         order = "rowid" if self.is_sorted else "first, rowid"
         rows = self.db.execute(f"SELECT first, body FROM spans ORDER BY {order}")
         for _, group in groupby(rows, key=lambda row: row[0]):
-            yield [decode(body) for _, body in group]
+            yield [span for _, body in group for span in decode(body)]
 
     def rows(self, problems: Problems) -> Iterator[Row]:
         """A row per trace that asks something, with what is recorded of it."""
@@ -139,8 +147,10 @@ class TraceFile:
         found = self.found
         for spans in self.traces():
             found["traces"] += 1
-            found["hops"] += (hops := len(_hops(spans)))
-            row = trace_row(source.name, spans)
+            tree = _Tree(spans=spans)
+            hops = tree.innermost(RETRIEVER)
+            found["hops"] += len(hops)
+            row = _trace_row(source.name, tree, hops)
             if row is None:
                 continue
             found["asked"] += 1
@@ -240,6 +250,25 @@ def _json_records(source: Source, text: str, problems: Problems) -> Iterator[Dum
         yield DumpRecord(source.name, line, {key: [value]} if key in OTLP else value)
 
 
+def _needed(spans: list[Span]) -> list[Span]:
+    """The spans, without texts that nobody asks for where the root says it all: most of a file."""
+    root = next((span for span in spans if span.parent is None), None)
+    is_said = (
+        root is not None
+        and root.kind not in (MODEL, RETRIEVER, RERANKER)
+        and said(root.input, "question") is not None
+        and said(root.output, "answer") is not None
+    )
+    if not is_said:
+        return spans
+    return [
+        structs.replace(span, input=span.input if span.kind == RETRIEVER else None, output=None)
+        if span.parent is not None and (span.input is not None or span.output is not None)
+        else span
+        for span in spans
+    ]
+
+
 def _lengths(span: Span) -> Iterator[int]:
     for value in (span.input, span.output):
         if isinstance(value, str):
@@ -276,9 +305,13 @@ _MAPPING = DumpMapping(
 @dataclass(kw_only=True, slots=True)
 class _Tree:
     spans: Sequence[Span]
+    """By when they began."""
+    line: int | None = field(init=False)
     by_id: Mapping[str, Span] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.line = self.spans[0].line
+        self.spans = sorted(self.spans, key=_start)
         self.by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
@@ -292,12 +325,11 @@ class _Tree:
 
     def outermost(self, kind: str, outside: Sequence[str] = ()) -> list[Span]:
         kinds = {kind, *outside}
-        found = [
+        return [
             span
             for span in self.spans
             if span.kind == kind and not any(one.kind in kinds for one in self.above(span))
         ]
-        return sorted(found, key=_start)
 
     def innermost(self, kind: str) -> list[Span]:
         outer = {
@@ -307,27 +339,31 @@ class _Tree:
             for one in self.above(span)
             if one.kind == kind
         }
-        found = (span for span in self.spans if span.kind == kind and span.id not in outer)
-        return sorted(found, key=_start)
+        return [span for span in self.spans if span.kind == kind and span.id not in outer]
 
 
-def _hops(spans: Sequence[Span]) -> list[Span]:
-    """The searches of a trace in order: a retriever that only calls another is none of its own."""
-    return _Tree(spans=spans).innermost(RETRIEVER)
+def _trace_row(path: str, tree: _Tree, hops: Sequence[Span]) -> Row | None:
+    """What a trace asks, with what is recorded of it; None where it asks nothing.
 
-
-def trace_row(path: str, spans: Sequence[Span]) -> Row | None:
-    """What a trace asks, with what is recorded of it; None where it asks nothing."""
-    tree = _Tree(spans=spans)
-    hops = tree.innermost(RETRIEVER)
-    order = sorted(spans, key=lambda span: (sum(1 for _ in tree.above(span)), _start(span)))
+    Args:
+        hops: the searches in order: a retriever that only calls another is none of its own.
+    """
+    spans = tree.spans
+    order = sorted(spans, key=lambda span: sum(1 for _ in tree.above(span)))
     top, query = _asked(order, hops)
     if query is None:
         return None
     about: dict[str, Any] = {}
     for span in order:
         about = {**span.about, **about}
-    metadata: dict[str, Any] = {name: about[name] for name in ("user", "feedback") if name in about}
+    held = opened_json(about.get("metadata"))
+    metadata: dict[str, Any] = {**held} if is_object(held) else {}
+    of_trace = said_in(metadata)
+    session, user = (about.get(one) or of_trace.get(one) for one in ("session", "user"))
+    metadata |= {} if user is None else {"user": user}
+    given = [one for span in order for one in feedback_of(span.about.get("feedback"))]
+    if given:
+        metadata["feedback"] = given
     started = seconds_of(order[0].start)
     if started is not None:
         metadata["started"] = datetime.fromtimestamp(started, UTC).isoformat()
@@ -335,7 +371,7 @@ def trace_row(path: str, spans: Sequence[Span]) -> Row | None:
     values: dict[str, object] = {
         "id": spans[0].trace,
         "query": query,
-        "cluster": None if about.get("session") is None else str(about["session"]),
+        "cluster": None if session is None else str(session),
         "tags": [str(tag) for tag in tags] if is_list(tags) else [],
         "metadata": metadata,
     }
@@ -343,7 +379,7 @@ def trace_row(path: str, spans: Sequence[Span]) -> Row | None:
     generation = _generation(tree, order, top)
     if generation is not None:
         recorded["generate"] = generation
-    return Row(path, spans[0].line, values, recorded=recorded)
+    return Row(path, tree.line, values, recorded=recorded)
 
 
 def _asked(order: Sequence[Span], hops: Sequence[Span]) -> tuple[Span, str | None]:
@@ -444,23 +480,6 @@ def _generation(tree: _Tree, order: Sequence[Span], top: Span) -> Outcome[Any] |
 
 
 # --- times
-
-_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
-"""From which number on a time counts in so many parts of a second."""
-
-
-def seconds_of(value: object) -> float | None:
-    """A point in time in seconds since 1970; numbers say their unit by their size."""
-    if isinstance(value, str) and not value.isdecimal():
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            return as_score(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    number = as_score(value)
-    if number is None or number < 0:
-        return None
-    return next(number / parts for least, parts in _UNITS if number >= least)
 
 
 def _start(span: Span) -> float:

@@ -136,6 +136,10 @@ def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
     others: Sequence[str] = case["alternative_references"] or ()
     if others and others[0] == case["reference"]:
         case["reference"] = None  # the table repeats the first of them there
+    grades: Values = case["grades"] or {}
+    graded = [name for name, grade in grades.items() if grade > 0]
+    if case["grades"] is not None and case["reference_context_ids"] == graded:
+        case["reference_context_ids"] = None  # the table names those that are graded so
     retrieved, contexts = None, known["retrieved_contexts"]
     if contexts is not None:
         given: Any = {name: known[column] for name, column in _RETRIEVAL_COLUMNS.items()}

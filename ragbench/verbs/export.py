@@ -16,7 +16,7 @@ from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.stage import RunCase
 from ragbench.verbs.report import open_traces
 
-_SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run"}
+_SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run", "labels": ".labels.jsonl"}
 
 
 def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Exported:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -43,6 +43,7 @@ from ragbench.io.atomic import written_whole
 from ragbench.io.dumps.form import ScoreKind
 from ragbench.io.dumps.pieces import SplitDump
 from ragbench.io.dumps.read import OpenDump, open_dump
+from ragbench.io.read import Selection
 from ragbench.ledger.codec import failed_verdict_object, validation_object
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import path_of
@@ -107,6 +108,8 @@ def validate_dump(
     workers: int | None = 1,
     threads: int = 1,
     limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
     strict: bool = False,
     fresh: bool = False,
     stopped: Callable[[], bool] = lambda: False,
@@ -132,6 +135,8 @@ def validate_dump(
         threads: concurrent calls in this process, for a validator that waits for an answer; only
             with one worker.
         limit: judge only so many queries.
+        sample: judge only so many, drawn at random.
+        seed: of the draw.
         strict: refuse a dump with a record that cannot be read.
         fresh: judge everything anew.
         stopped: asked between queries; once true, what is in flight is finished and stored.
@@ -181,9 +186,11 @@ def validate_dump(
                 _add(lines, judged.line)
             told(judged)
 
-        setting = fingerprint((identity, dump.name, asdict(dump.mapping), limit))
+        drawn = limit if sample is None else (sample, seed)
+        setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
         journal.runs.begin(bytes.fromhex(setting))
-        taken = islice(_strict(dump) if strict else dump, limit)
+        chosen = Selection(limit=limit, sample=sample, seed=seed)
+        taken = chosen.apply(_strict(dump) if strict else dump, attrgetter("query_id"))
         try:
             run_stages(stage.windows(taken, run), [stage], run, count)
         except InterruptedRunError:

@@ -216,6 +216,6 @@ def test_pair(
 def test_every_export_and_every_file_of_a_run_is_among_the_writers(written: Path) -> None:
     from ragbench.io.export import EXPORTS
 
-    assert len(EXPORTS.builtin) == 6
+    assert len(EXPORTS.builtin) == 7
     files = {path.name for path in (written / "run").iterdir()}
     assert files - {"report.md", ".lock", "journal.sqlite"} <= {Path(name).name for name in PAIRS}

@@ -22,7 +22,7 @@ def _names(typed: str) -> list[str]:
 class Asked:
     run: RunArgument
     to: Annotated[str, option("FORMAT", complete=_names)] = "ragas"
-    """Format: ragas, jsonl, trec, csv, parquet or hf. See: ragbench show exports."""
+    """Format: ragas, jsonl, trec, csv, parquet, hf or labels. See: ragbench show exports."""
     out: Annotated[Path | None, option("PATH", "--out", "-o")] = None
     """File or folder to write. By default in the run's folder."""
 

@@ -73,6 +73,10 @@ class Given:
     """Refuse a dump with a record that cannot be read."""
     limit: Annotated[int | None, option(min=1, panel=CASES)] = None
     """Judge only the first N queries."""
+    sample: Annotated[int | None, option(panel=CASES)] = None
+    """Draw N queries at random."""
+    seed: Annotated[int, option(panel=CASES, rare=True)] = 0
+    """Seed of the draw."""
     on: OnProcesses
     fresh: Annotated[bool, option(panel=MEASURED)] = False
     """Judge everything again: reuse no verdict of an earlier command."""
@@ -121,7 +125,8 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
             console.say(f"read by this command, not by the workers: {at.source.whole}")
         found = validate_dump(
             at.source, at.make, out=out, emit=emit, demands=demands, against=given.against,
-            engine=at.engine, workers=on.workers, limit=given.limit, strict=given.strict,
+            engine=at.engine, workers=on.workers, strict=given.strict,
+            limit=given.limit, sample=given.sample, seed=given.seed,
             threads=1 if at.may_be_many else on.workers or CALLS, fresh=given.fresh,
             stopped=at.stopped,
             advance=None if at.bars is None else _advance(at.bars, given, at.source),
@@ -197,8 +202,8 @@ def _advance(bars: StageAdvance, given: Given, dump: OpenDump) -> StageAdvance:
     from ragbench.io.dumps.pieces import count_lines
 
     total = count_lines(given.dump) if dump.mapping.layout is Layout.QUERIES else None
-    if total is not None and given.limit is not None:
-        total = min(given.limit, total)
+    if total is not None and (most := given.limit or given.sample) is not None:
+        total = min(most, total)
     return lambda event: bars(event._replace(cases=total))
 
 

@@ -186,11 +186,14 @@ def getter(path: str) -> Getter:
     if "." not in path:
         return lambda value: value.get(path) if is_object(value) else None
 
+    parts = path.split(".")
+
     def find(value: object) -> object:
         if is_object(value) and path in value:
             return value[path]
-        for part in path.split("."):
-            value = opened_json(value)
+        for part in parts:
+            if type(value) is not dict:
+                value = opened_json(value)
             if is_object(value):
                 value = value.get(part)
             elif is_list(value) and part.isdecimal() and int(part) < len(value):

@@ -32,6 +32,7 @@ from ragbench.io.dumps.pieces import (
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
 from ragbench.io.lines import decoded
+from ragbench.io.only import NO_LIMIT, Only
 from ragbench.io.rankings import (
     Queries,
     corpus_texts,
@@ -122,6 +123,7 @@ def open_dump(
     corpus: str | Path | None = None,
     split: str | None = None,
     encoding: str | None = None,
+    only: Only = NO_LIMIT,
 ) -> Generator[OpenDump, None, None]:
     """Opens a dump: finds out its form and which of its fields means what.
 
@@ -145,6 +147,7 @@ def open_dump(
         split: the sheet of a workbook; the first when not given.
         encoding: how text is encoded, that of ``queries`` too; where it is not UTF-8 it is guessed
             when not given, and `OpenDump.notes` says so.
+        only: which of its records are taken.
 
     Raises:
         ConfigError: no such form, field or encoding, or an option that the form needs is not given.
@@ -173,6 +176,9 @@ def open_dump(
             records = read_records(source, container, problems)
         else:
             records = _joined(joined, source, texts, known, corpus, problems)
+        if only:
+            source.notes[f"Only records {only.described} are taken"] = None
+            records = only.of(records, lambda record: record.value, problems, source.name)
         first, records = _read_ahead(records, problems)
         if not first:
             problems.raise_if_any()
@@ -189,7 +195,8 @@ def open_dump(
         ranges: SplitDump | None = None
         whole = ""
         if source.address is not None:
-            ranges, whole = _ranges(source, source.address, joined or container, decoder, known)
+            how = joined or container
+            ranges, whole = _ranges(source, source.address, how, decoder, known, only)
         yield OpenDump(
             name=source.name,
             mapping=mapping,
@@ -266,7 +273,12 @@ def _joined(
 
 
 def _ranges(
-    source: Source, address: str, container: str, decoder: Decoder, known: Queries | None
+    source: Source,
+    address: str,
+    container: str,
+    decoder: Decoder,
+    known: Queries | None,
+    only: Only,
 ) -> tuple[SplitDump | None, str]:
     """A dump with an address by ranges; or why it cannot be read by them."""
     mapping = decoder.mapping
@@ -276,6 +288,7 @@ def _ranges(
         (source.is_wide or source.encoding not in (None, "utf-8"), "it is not UTF-8"),
         (mapping.layout is Layout.ROWS, "several lines make one query"),
         (known is not None, "its queries come from elsewhere"),
+        (bool(only), "only some of its records are taken"),
     )
     why = next((reason for holds, reason in reasons if holds), None)
     if why is not None:

@@ -4,16 +4,20 @@ import csv
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
 from ragbench import open_source
-from ragbench.core.trace import Entry
-from ragbench.errors import DataError
+from ragbench.core.trace import STAGES, Entry, Trace
+from ragbench.errors import ConfigError, DataError
+from ragbench.io.dumps.read import open_dump
+from ragbench.io.export import Scores
+from ragbench.io.feedback import write_labels
 from ragbench.io.joined import open_retrievals
+from ragbench.io.only import Only
 from tests.unit.io.trace_forms import FORMS, Asked, Record
 
 ASKED = [
@@ -72,6 +76,112 @@ def test_validate_reads_what_the_model_was_given(form: str, tmp_path: Path) -> N
         found = [(one.query, [chunk.id for chunk in one.chunks]) for one in dump]
         assert dump.malformed == 0
     assert found == [("When does it open?", ["c", "a"]), ("Who runs it?", ["d"])]
+
+
+FEEDBACK: dict[str, tuple[str, list[Record]]] = {
+    "sdk": ("annotations", [
+        {"name": "thumbs", "annotator_kind": "HUMAN", "result": {"label": "thumbs_up"}},
+        {"name": "right", "annotator_kind": "LLM", "result": {"score": 0.2}}]),
+    "langfuse": ("scores", [
+        {"name": "thumbs", "value": 1, "source": "API", "comment": "yes!"},
+        {"name": "right", "value": 0.2, "source": "EVAL"}]),
+    "langsmith": ("feedback", [
+        {"key": "thumbs", "score": True}, {"key": "right", "score": 0.2,
+         "feedback_source": {"type": "model"}}]),
+    "mlflow": ("assessments", [
+        {"assessment_name": "thumbs", "feedback": {"value": True}, "source": {"source_id": "ada"}},
+        {"assessment_name": "expected", "expectation": {"value": "9"}},
+        {"assessment_name": "right", "feedback": {"value": 0.2},
+         "source": {"source_type": "LLM_JUDGE"}}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FEEDBACK)
+def test_feedback_is_kept_and_that_of_people_becomes_labels(form: str, tmp_path: Path) -> None:
+    field, given_by = FEEDBACK[form]
+    rows = FORMS[form](ASKED[0])
+    last = rows[-1]["info"] if form == "mlflow" else rows[-1]
+    last[field] = given_by
+    entry, other = entries_of(written(tmp_path / "t.jsonl", [*rows, *FORMS[form](ASKED[1])]))
+    assert [one["name"] for one in entry.case.metadata["feedback"]] == ["thumbs", "right"]
+    assert "feedback" not in other.case.metadata
+    done = write_labels(map(traced, (entry, other)), tmp_path / "labels.jsonl", scores=Scores())
+    (label,) = map(json.loads, (tmp_path / "labels.jsonl").read_text("utf-8").splitlines())
+    by = "ada" if form == "mlflow" else None
+    assert label == {
+        "case": "t-1", "question": "When does it open?", "contexts": ["Ask.", "At nine."],
+        "answer": "9", "metric": "thumbs", "value": 1.0, "by": by,
+    }  # fmt: skip
+    assert (done.written, done.left_out) == (
+        1,
+        {"the feedback is a model's": 1, "nobody gave feedback": 1},
+    )
+
+
+def traced(entry: Entry) -> Trace:
+    held = {STAGES[stage]: outcome for stage, outcome in entry.recorded.items()}
+    return Trace(case=entry.case, **cast("Any", held))
+
+
+@pytest.mark.parametrize(
+    ("only", "ids"),
+    [
+        ({"since": "2026-09-21T00:00:20"}, ["t-2"]),
+        ({"until": "2026-09-21T00:00:19.5Z"}, ["t-1"]),
+        ({"since": "2026-09-21", "until": "2026-09-21"}, ["t-1", "t-2"]),
+        ({"where": {"cluster": "s-2"}}, ["t-2"]),
+        ({"where": {"env": "prod", "build.number": "7"}}, ["t-1"]),
+    ],
+)
+def test_traces_are_taken_by_time_and_value(
+    only: dict[str, Any], ids: list[str], tmp_path: Path
+) -> None:
+    first, second = map(FORMS["sdk"], ASKED)
+    first[-1]["attributes"]["metadata"] = '{"env": "prod", "build": {"number": 7}}'
+    path = written(tmp_path / "traces.jsonl", [*first, *second])
+    with open_source(path, only=Only(**only)) as source:
+        assert [entry.case.id for entry in source] == ids
+        assert source.info.cases == len(ids)
+        assert f"Only records {Only(**only).described} are taken" in source.info.notes
+    with open_retrievals(path, only=Only(**only)) as dump:
+        assert [one.query_id for one in dump] == ids
+
+
+DATED = [
+    {"query": "a?", "created_at": "2026-01-01", "contexts": [{"text": "x", "score": 1}], "n": 1},
+    {"query": "b?", "created_at": "2026-02-01", "contexts": [{"text": "y", "score": 1}], "n": 2},
+    {"query": "c?", "contexts": [{"text": "z", "score": 1}], "n": 2.0},
+]
+
+
+@pytest.mark.parametrize("opened", [open_source, open_dump])
+def test_other_sources_are_taken_by_the_same_rules(opened: Any, tmp_path: Path) -> None:
+    path = written(tmp_path / "dump.jsonl", DATED)
+
+    def queries(**only: Any) -> list[str]:
+        with opened(path, only=Only(**only)) as source:
+            found = [*source]
+            assert not getattr(source, "malformed", 0), source.problems.items
+        return [getattr(one, "case", one).query for one in found]
+
+    assert queries(where={"n": "2"}) == ["b?", "c?"]
+    none = r"none of 3 records is taken \(where n=9\): 'n' is "
+    with pytest.raises(DataError, match=none):
+        queries(where={"n": "9"})
+    with pytest.raises((DataError, AssertionError), match="says no time: --since and --until"):
+        queries(since="2026-01-15")
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ({"since": "gestern"}, "--since gestern: expected a date"),
+        ({"since": "2026-02-01", "until": "2026-01-01"}, "--since 2026-02-01 is after"),
+    ],
+)
+def test_times_that_cannot_be_are_refused(only: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Only(**only)
 
 
 def test_spans_of_a_trace_may_stand_anywhere(tmp_path: Path) -> None:

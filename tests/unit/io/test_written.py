@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import gzip
+import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +19,22 @@ from ragbench import (
     Evidence,
     GenerationResult,
     RetrievalResult,
+    evaluate,
     open_source,
     read_cases,
+    report_of,
     write_cases,
 )
 from ragbench.core.outcome import Known
 from ragbench.core.trace import Entry, Trace
 from ragbench.errors import DataError, InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
+from ragbench.io.dumps.read import dump_row, write_retrieval_dump
 from ragbench.io.export import export
+from ragbench.io.joined import open_retrievals
 from ragbench.io.json_text import json_bytes
-from tests.unit.io.traces import ALL, SCORES, lines, measured, skipped, trace_of
+from ragbench.verbs.cases import select_cases, write_dataset
+from tests.unit.io.traces import ALL, SCORES, failed, lines, measured, skipped, trace_of
 
 # Blank text means "not known" in a file, and NUL is refused: neither is part of a sound record.
 characters = st.characters(codec="utf-8", exclude_characters="\x00")
@@ -47,6 +54,12 @@ def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(items, max_size=3).map(tuple)
 
 
+def _relevant(case: Case) -> tuple[str, ...]:
+    """What the grades say: a case that says it twice comes back from a table with the grades."""
+    grades = {"no id": 1} if case.grades is None else case.grades
+    return tuple([id for id, grade in grades.items() if grade > 0])
+
+
 places = st.lists(st.integers(0, 200), min_size=2, max_size=2).map(sorted)
 evidence = st.builds(
     lambda text, document, at: Evidence(text=text, document_id=document, start=at[0], end=at[1]),
@@ -58,21 +71,7 @@ cases = st.builds(
     reference_context_ids=st.none() | tuples(texts), evidence=tuples(evidence), tags=tuples(texts),
     grades=st.none() | st.dictionaries(texts, st.integers(-2, 4), max_size=3),
     answerable=st.none() | st.booleans(), cluster=st.none() | visible, language=st.none() | visible,
-)  # fmt: skip
-
-
-def unique(records: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
-    return st.lists(records, min_size=1, max_size=4, unique_by=lambda record: record.id)
-
-
-@settings(max_examples=30)
-@given(unique(cases))
-def test_cases_come_back_from_a_file(
-    tmp_path_factory: pytest.TempPathFactory, written: list[Case]
-) -> None:
-    folder = tmp_path_factory.mktemp("write")
-    assert write_cases(written, folder / "cases.jsonl") == len(written)
-    assert list(read_cases(folder / "cases.jsonl")) == written
+).filter(lambda case: _relevant(case) != case.reference_context_ids)  # fmt: skip
 
 
 def test_the_same_cases_give_the_same_bytes_without_what_is_not_known(tmp_path: Path) -> None:
@@ -202,26 +201,76 @@ def test_a_trec_run_comes_back_with_its_qrels(tmp_path: Path) -> None:
         list(source)
 
 
-TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 
-@settings(max_examples=30)
-@given(
-    TEXTS, st.lists(TEXTS, max_size=3), st.floats(allow_nan=False), st.dictionaries(TEXTS, TEXTS)
-)
-def test_texts_scores_and_metadata_survive(
-    tmp_path_factory: Any, response: str, contexts: list[str], score: float, noted: dict[str, str]
-) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    scores = [score] * len(contexts)
-    trace = Trace(
-        case=Case(id="1", query="q", metadata=noted),
-        retrieval=measured(RetrievalResult(contexts, scores=scores, metadata=noted or None)),
-        generation=measured(GenerationResult(response)),
+@st.composite
+def traces(draw: Any) -> Trace:
+    """A case with a retrieval and an answer, as far as they are there."""
+    contexts = draw(st.lists(texts, max_size=3))
+    some = partial(st.lists, min_size=len(contexts), max_size=len(contexts))
+    ids = draw(st.none() | some(visible.map(str.strip), unique=True))
+    falling = some(numbers).map(lambda found: sorted(found, reverse=True))
+    given = {"context_ids": ids, "scores": draw(st.none() | falling)}
+    found: RetrievalResult[Any] = RetrievalResult(contexts, **given, metadata=draw(noted))
+    said: GenerationResult[Any] = GenerationResult(
+        f"It is {draw(texts)}.", confidence=draw(st.none() | st.floats(0, 1)), metadata=draw(noted)
     )
-    for form in ("jsonl", "csv"):
-        export(form, [trace], folder / f"o.{form}")
-        assert read(folder / f"o.{form}", "export") == [expected(trace)]
+    ended = st.sampled_from([measured(found), failed("retrieve"), skipped("no retrieval")])
+    answered = st.sampled_from([measured(said), failed("generate"), skipped("no generation")])
+    return Trace(case=draw(cases), retrieval=draw(ended), generation=draw(answered))
+
+
+noted = st.none() | st.dictionaries(texts, values, min_size=1, max_size=2)
+WRITTEN = ("cases", "jsonl", "csv", "parquet", "hf", "run", "run as cases", "dump")
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+@settings(max_examples=15, deadline=None)
+@given(drawn=st.lists(traces(), min_size=1, max_size=3, unique_by=lambda trace: trace.case.id))
+def test_whatever_is_written_comes_back_with_nothing_lost(
+    tmp_path_factory: pytest.TempPathFactory, form: str, drawn: list[Trace]
+) -> None:
+    """Gold, references, tags, cluster, history, metadata; and what was recorded where it is."""
+    if form in ("parquet", "hf"):
+        pytest.importorskip("pyarrow")
+    folder = tmp_path_factory.mktemp("written")
+    wanted, at = [*map(expected, drawn)], folder / "o"
+    if form == "dump":
+        held = [(one.case, one.retrieval.value) for one in drawn if one.retrieval.value is not None]
+        chunks = [(case, found.to_chunks()) for case, found in held]
+        rows = [dump_row(case.id, case.query, found) for case, found in chunks]
+        write_retrieval_dump(at, rows)
+        if rows:
+            with open_retrievals(at) as dump:
+                assert [(one.query_id, one.query, [*one.chunks]) for one in dump] == [
+                    (case.id, case.query, found) for case, found in chunks
+                ]
+        return
+    if form == "cases":
+        write_cases([one.case for one in drawn], at)
+    elif form in ("jsonl", "csv", "parquet", "hf"):
+        export(form, drawn, at)
+    else:  # a reference that declines says of a case that it cannot be answered, where nothing does
+        clear = [replace(one.case, answerable=bool(one.case.answerable)) for one in wanted]
+        wanted = [replace(one, case=case) for one, case in zip(wanted, clear, strict=True)]
+        evaluate(wanted, None, out=at, metrics=[])
+    if form == "run as cases":
+        write_dataset(at, select_cases(report_of(at), limit=None)[1], folder / "new")
+        at = folder / "new"
+    with open_source(at) as source:
+        found = [*source]
+    if "cases" in form:
+        assert [strip(one.case) for one in found] == [one.case for one in wanted]
+    else:
+        plain = [[json.loads(json_bytes(one)) for one in many] for many in (found, wanted)]
+        assert plain[0] == plain[1]
+
+
+def strip(case: Case) -> Case:
+    """Without what says which labels a case needs."""
+    needed = {name: value for name, value in case.metadata.items() if name != "needs"}
+    return replace(case, metadata=needed)
 
 
 def test_a_file_of_another_version_is_a_problem_and_no_crash(tmp_path: Path) -> None:

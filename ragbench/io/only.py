@@ -1,0 +1,181 @@
+"""Which records of a source are taken: those of a time, and those with some values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
+from typing import TypeVar
+
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.dumps.form import DumpRecord, getter
+from ragbench.io.source import Problems, Row
+from ragbench.io.values import as_score, is_list, is_object
+from ragbench.safe_text import counted, shown_line
+
+Values = Mapping[str, object]
+RecordT = TypeVar("RecordT", Row, DumpRecord)
+_TIMES = (
+    *("started", "timestamp", "created_at", "createdAt", "start_time", "startTime", "created"),
+    *("time", "datetime", "date", "ts"),
+)
+"""Where a record, or its metadata, says when it was."""
+_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0.0, 1.0))
+"""From which number on a time counts in so many parts of a second."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Only:
+    """Of a source the records from a time on, up to one, and with these values.
+
+    Example:
+        >>> Only(since="2026-09-01", where={"user": "ada"}).described
+        'since 2026-09-01, where user=ada'
+
+    Raises:
+        ConfigError: a time that cannot be read.
+    """
+
+    since: str | None = None
+    """A date or a time, in UTC where it names no zone."""
+    until: str | None = None
+    """With it; a date stands for the whole day."""
+    where: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Field, of the record or its metadata (dots lead into objects), to its value."""
+
+    def __post_init__(self) -> None:
+        begin, end = self.span
+        if begin > end:
+            raise ConfigError(f"--since {self.since} is after --until {self.until}")
+
+    def __bool__(self) -> bool:
+        return bool(self.since or self.until or self.where)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        begin = -float("inf") if self.since is None else _moment(self.since, "--since", time.min)
+        end = float("inf") if self.until is None else _moment(self.until, "--until", time.max)
+        return begin, end
+
+    @property
+    def described(self) -> str:
+        times = (("since", self.since), ("until", self.until))
+        wheres = (("where", f"{name}={value}") for name, value in self.where.items())
+        return ", ".join(f"{word} {said}" for word, said in (*times, *wheres) if said is not None)
+
+    def of(
+        self,
+        records: Iterator[RecordT],
+        values_of: Callable[[RecordT], object],
+        problems: Problems,
+        name: str,
+    ) -> Iterator[RecordT]:
+        """Those that are meant; one that says no time is a problem where a time is asked for.
+
+        Raises:
+            DataError: there are records, and none is meant; says which there are.
+        """
+        begin, end = self.span
+        is_timed = self.since is not None or self.until is not None
+        finders = [(where, value, getter(where)) for where, value in self.where.items()]
+        others: dict[str, Counter[str]] = {where: Counter() for where in self.where}
+        seen = taken = untimed = 0
+        first, last = float("inf"), -float("inf")
+        for record in records:
+            values = values_of(record)
+            seen += 1
+            said = time_of(values) if is_timed else begin
+            if said is None:
+                untimed += 1
+                message = f"says no time{{more}}: --since and --until need one ({_named(_TIMES)})"
+                problems.add_kind("no time", message, path=record.path, line=record.line)
+                continue
+            is_meant = begin <= said <= end
+            first, last = min(first, said), max(last, said)
+            for where, value, find in finders:
+                held = [*_texts(_found(values, where, find))]
+                if value not in held:
+                    is_meant = False
+                    others[where].update(held if len(others[where]) < 10 * _SHOWN else ())
+            if is_meant:
+                taken += 1
+                yield record
+        if seen and not taken and not untimed:
+            problems.raise_if_any()
+            known = [
+                f"'{where}' is {_named([shown_line(one) for one, _ in held.most_common()])}"
+                if held
+                else f"none has '{where}'"
+                for where, held in others.items()
+            ]
+            if is_timed:
+                known.append(f"they are from {_written(first)} to {_written(last)}")
+            message = f"none of {counted(seen, 'record')} is taken ({self.described})"
+            raise DataError([Problem(message=f"{message}: {'; '.join(known)}", path=name)])
+
+
+NO_LIMIT = Only()
+
+
+def _named(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+
+
+def _moment(text: str, option: str, at: time) -> float:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ConfigError(
+            f"{option} {text}: expected a date or a time, such as 2026-09-21 or 2026-09-21T10:00Z"
+        ) from None
+    if len(text.strip()) <= len("2026-09-21"):
+        moment = datetime.combine(moment, at)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _written(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def _found(values: object, path: str, find: Callable[[object], object]) -> object:
+    """What a record holds at a path, or else its metadata; feedback is found by its name."""
+    metadata = values.get("metadata") if is_object(values) else None
+    named, _, what = path.partition(".")
+    if is_object(metadata) and named == "feedback" and is_list(held := metadata.get(named)):
+        return [one.get("value") for one in held if is_object(one) and one.get("name") == what]
+    found = find(values)
+    return find(metadata) if found is None else found
+
+
+def time_of(values: object) -> float | None:
+    places = (values, values.get("metadata")) if is_object(values) else ()
+    held = (place.get(name) for name in _TIMES for place in places if is_object(place))
+    return next((said for one in held if (said := seconds_of(one)) is not None), None)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, bool):
+        yield str(value).lower()
+    elif isinstance(value, float) and value.is_integer():
+        yield from (str(int(value)), str(value))
+    elif isinstance(value, (str, int, float)):
+        yield str(value)
+    elif is_list(value):
+        for one in value:
+            yield from _texts(one)
+
+
+def seconds_of(value: object) -> float | None:
+    """A point in time in seconds since 1970; numbers say their unit by their size."""
+    if isinstance(value, str) and not value.isdecimal():
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return as_score(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    number = as_score(value)
+    if number is None or number < 0:
+        return None
+    return next(number / parts for least, parts in _UNITS if number >= least)
