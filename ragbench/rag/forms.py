@@ -174,6 +174,8 @@ def _mentioned(function: Callable[..., Any]) -> set[str]:
     return names
 
 
+HISTORY = frozenset({"history", "histories", "chat_history", "conversation_history"})
+"""Parameters that take what was said before a query; of a batch, one such list a query."""
 _NAMES = ("top_k", "k", "limit", "n_results", "num_results", "top_n", "n")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -200,6 +202,9 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str 
         return BY_POSITION
     if any(p.name == "top_k" and p.kind is not p.POSITIONAL_ONLY for p in parameters):
         return "top_k"
+    others = [p.name for p in parameters if p.kind in _POSITIONAL and p.name not in HISTORY]
+    if len(others) < len(parameters) and not HISTORY.isdisjoint(p.name for p in parameters):
+        return next(iter(others[1 + skipped :]), None)  # by name: a history may stand before it
     if _takes(parameters, 2 + skipped):
         return BY_POSITION
     return "top_k" if any(p.kind is p.VAR_KEYWORD for p in parameters) else None
@@ -232,6 +237,15 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
     return next((name for name in _NAMES if name in names), None)
 
 
+def history_keyword(function: Callable[..., Any]) -> str | None:
+    """The parameter by which a function takes what was said before; None where none does."""
+    adapted: str | None = getattr(function, "history_keyword", None)
+    if adapted is not None:
+        return adapted
+    names = [p.name for p in _parameters(function) or () if p.kind is not p.POSITIONAL_ONLY]
+    return next((name for name in names if name in HISTORY), None)
+
+
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
     """Names of a function's parameters; none when it has no signature."""
     return frozenset(parameter.name for parameter in _parameters(function) or ())
@@ -239,7 +253,7 @@ def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
 
 def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
     """Whether so many arguments can be given by position."""
-    kinds = [parameter.kind for parameter in parameters]
+    kinds = [parameter.kind for parameter in parameters if parameter.name not in HISTORY]
     positional = sum(kind in _POSITIONAL for kind in kinds)
     return inspect.Parameter.VAR_POSITIONAL in kinds or positional >= count
 
