@@ -348,7 +348,7 @@ _EXPECTED = (
 def as_turns(value: object) -> tuple[Turn, ...]:
     """What was said, the oldest first."""
     if not is_list(value):
-        said = f"found {describe(value)}. --field history= leaves it out"
+        said = f"found {describe(value)}. --field history= keeps it as metadata"
         raise ValueProblem(f"{_EXPECTED}; {said}")
     return tuple(map(_turn, value))
 
