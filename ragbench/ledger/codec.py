@@ -94,6 +94,7 @@ def decode_case(case_id: str, body: bytes) -> Case:
     return msgspec.convert({"id": case_id, **raw}, Case)
 
 
+_RIGHT = tuple(name for name in _CASE if name not in ("query", "cluster", "tags", "language"))
 TAGS = f"$[{_CASE.index('tags')}]"
 """Where a stored case has its tags."""
 
@@ -104,6 +105,8 @@ class CaseFacts(NamedTuple):
     fingerprint: str
     """Of what is asked and of the right answer: all that a score can rest on. The id and the labels
     are left out (tags, language, cluster): a case under another one is the same."""
+    right: str
+    """Of the right answer alone."""
     query: str
     cluster: str | None
     tags: tuple[str, ...]
@@ -114,8 +117,10 @@ class CaseFacts(NamedTuple):
 def case_facts(body: bytes) -> CaseFacts:
     raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
     asked = jsonable([*{**raw, "cluster": None, "tags": (), "language": None}.values()])
+    right = jsonable([raw[name] for name in _RIGHT])
     return CaseFacts(
         fingerprint=digest((asked,)).hex(),
+        right=digest((right,)).hex(),
         query=raw["query"],
         cluster=raw["cluster"],
         tags=tuple(raw["tags"]),
