@@ -88,6 +88,17 @@ class Case:
         return [{"role": turn.role, "content": turn.text} for turn in said]
 
     @property
+    def told(self) -> tuple[str, ...]:
+        """What an answer may rest on besides its chunks: the user's words, and earlier chunks.
+
+        Earlier answers prove nothing themselves.
+        """
+        found: list[str] = []
+        for turn in self.history:
+            found += [turn.text] if turn.role == "user" else turn.contexts or ()
+        return tuple(found)
+
+    @property
     def conversation(self) -> str:
         """The question below what was said before it, a speaker a line; alone without a history."""
         if not self.history:

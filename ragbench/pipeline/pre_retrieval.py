@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, cast, runtime_ch
 import msgspec
 from msgspec import Meta
 
+from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.outcome import Failure
@@ -33,7 +34,6 @@ from ragbench.llm.schema import ask_structure, field_schema
 from ragbench.plugins import Registry
 from ragbench.post.operator import AboveZero, Checked
 from ragbench.post.stage import record_of
-from ragbench.rag.forms import history_keyword
 
 QueryKind = Literal["query", "passage"]
 

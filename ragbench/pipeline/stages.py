@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, cast
 
+from ragbench.core.calling import history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chunk import Chunk
 from ragbench.core.config import RAGConfig
@@ -36,7 +37,6 @@ from ragbench.plugins import Registry
 from ragbench.post.operator import Checked, Positive
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, written_text
 from ragbench.rag.fallback import settled
-from ragbench.rag.forms import history_keyword
 from ragbench.rag.interface import RAGInterface
 
 

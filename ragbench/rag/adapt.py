@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+from ragbench.core.calling import history_keyword
 from ragbench.errors import InterfaceError
 from ragbench.plugins import load_attribute
 from ragbench.rag.fallback import to_batch
@@ -15,7 +16,6 @@ from ragbench.rag.forms import (
     FORMS,
     RETRIEVAL,
     accepts_second_argument,
-    history_keyword,
     keyword_for_top_k,
     pass_top_k,
     top_k_of_function,

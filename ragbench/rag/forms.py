@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from ragbench.core.calling import HISTORY, parameters_of
 from ragbench.errors import InterfaceError, warn
 
 
@@ -174,8 +175,6 @@ def _mentioned(function: Callable[..., Any]) -> set[str]:
     return names
 
 
-HISTORY = frozenset({"history", "histories", "chat_history", "conversation_history"})
-"""Parameters that take what was said before a query; of a batch, one such list a query."""
 _NAMES = ("top_k", "k", "limit", "n_results", "num_results", "top_n", "n")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -197,7 +196,7 @@ def top_k_of_method(cls: type, name: str) -> str | None:
 
 def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str | None:
     """How a function whose first argument is the query, or the queries, takes ``top_k``."""
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     if parameters is None:
         return BY_POSITION
     if any(p.name == "top_k" and p.kind is not p.POSITIONAL_ONLY for p in parameters):
@@ -226,29 +225,20 @@ def pass_top_k(
 
 def accepts_second_argument(function: Callable[..., Any]) -> bool:
     """Whether a function takes two positional arguments; one without a signature is taken to."""
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     return parameters is None or _takes(parameters, 2)
 
 
 def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
     """The parameter by which a foreign function takes how many contexts are wanted, or None."""
-    parameters = _parameters(function) or []
+    parameters = parameters_of(function) or []
     names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
     return next((name for name in _NAMES if name in names), None)
 
 
-def history_keyword(function: Callable[..., Any]) -> str | None:
-    """The parameter by which a function takes what was said before; None where none does."""
-    adapted: str | None = getattr(function, "history_keyword", None)
-    if adapted is not None:
-        return adapted
-    names = [p.name for p in _parameters(function) or () if p.kind is not p.POSITIONAL_ONLY]
-    return next((name for name in names if name in HISTORY), None)
-
-
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
     """Names of a function's parameters; none when it has no signature."""
-    return frozenset(parameter.name for parameter in _parameters(function) or ())
+    return frozenset(parameter.name for parameter in parameters_of(function) or ())
 
 
 def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
@@ -256,10 +246,3 @@ def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
     kinds = [parameter.kind for parameter in parameters if parameter.name not in HISTORY]
     positional = sum(kind in _POSITIONAL for kind in kinds)
     return inspect.Parameter.VAR_POSITIONAL in kinds or positional >= count
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some callables written in C have no signature
-        return None

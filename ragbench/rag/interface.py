@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
+from ragbench.core.calling import history_keyword
 from ragbench.core.config import OwnConfig, RAGConfig
 from ragbench.core.result import GenerationResult, MetaT, RetrievalResult
 from ragbench.errors import InterfaceError
@@ -16,7 +17,6 @@ from ragbench.rag.fallback import Route, derived, derived_async, routes_of
 from ragbench.rag.forms import (
     FAMILIES,
     check_complete,
-    history_keyword,
     is_abstract,
     known_families,
     warn_of_hidden,

@@ -64,15 +64,26 @@ def post_retrieve_stage(
     )
 
 
-def reads_chunks(*stages: str) -> Callable[[RunCase], Given[PostRetrieveInput] | StageOutcome]:
-    """What a stage is given that works on a query and the chunks of the last of these stages."""
+def reads_chunks(
+    *stages: str, in_conversation: bool = False
+) -> Callable[[RunCase], Given[Any] | StageOutcome]:
+    """What a stage is given that works on a query and the chunks of the last of these stages.
 
-    def reads(row: RunCase) -> Given[PostRetrieveInput] | StageOutcome:
+    Args:
+        in_conversation: whether what was said before is given, too, where anything was.
+    """
+
+    def reads(row: RunCase) -> Given[Any] | StageOutcome:
         before = next(row.settled[stage] for stage in reversed(stages) if stage in row.settled)
         if before.outcome.value is None:
             return passed_on(before)
         query = row.case.query
-        return Given((query, before.outcome.value), before.digest + query.encode())
+        digest = before.digest + query.encode()
+        if in_conversation and row.case.history:
+            said = row.case.messages
+            digest = b"%b %b" % (digest, orjson.dumps(said))
+            return Given((query, before.outcome.value, said), digest)
+        return Given((query, before.outcome.value), digest)
 
     return reads
 

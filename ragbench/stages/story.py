@@ -58,7 +58,7 @@ def story_of(
         else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
         notes=()
         if generated is None or shown is None or not _NOTED & {each.name for each in metrics}
-        else tuple(notes_of(case.query, generated, shown)),
+        else tuple(notes_of(case, generated, shown)),
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
