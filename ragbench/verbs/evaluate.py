@@ -236,7 +236,8 @@ def evaluate_entries(
         from ragbench.stages.on_workers import Workers
 
         _checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
-    chosen = default_metrics() if metrics is None else parse_metrics(metrics)
+    has_hops = isinstance(cases, EntrySource) and cases.info.has_hops
+    chosen = default_metrics(has_hops=has_hops) if metrics is None else parse_metrics(metrics)
     # A metric that cannot be computed is reported before anything runs.
     Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
     judge, anew = None, ""
