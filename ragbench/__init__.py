@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragbench.core.case import Case, Evidence
+    from ragbench.core.case import Case, Evidence, Turn
     from ragbench.core.chunk import Chunk, Document, Node
     from ragbench.core.config import RAGConfig
     from ragbench.core.metric import Skip
@@ -101,6 +101,7 @@ __all__ = [
     "Status",
     "Trace",
     "Transformed",
+    "Turn",
     "Workers",
     "ablate",
     "as_rag",
@@ -141,7 +142,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "core.case": ("Case", "Evidence"),
+    "core.case": ("Case", "Evidence", "Turn"),
     "core.chunk": ("Chunk", "Document", "Node"),
     "core.config": ("RAGConfig",),
     "core.metric": ("Skip",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from ragbench_cli.models import ModelChoice
 from ragbench_cli.options import (
@@ -132,6 +132,9 @@ class Asking:
 
     top_k: Annotated[int | None, option("K", min=1)] = None
     """How many contexts to ask for. By default the RAG decides."""
+    turns: Annotated[Literal["recorded", "own"], option(rare=True)] = "recorded"
+    """Earlier answers that a RAG is told in a conversation: those of the dataset, or its own, turn
+    after turn."""
     concurrency: Annotated[int | None, option(min=1)] = None
     """Concurrent calls. By default 1, or what the pipeline sets; more than 1 needs a RAG that
     allows it."""

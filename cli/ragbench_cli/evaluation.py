@@ -312,6 +312,7 @@ def _run_name(options: EvalOptions, parts: _Parts) -> str:
         parts.selection,
         options.asking.top_k,
         *([given] if given else []),
+        *([options.asking.turns] if options.asking.turns != "recorded" else []),
         *([str(choice.operators)] if choice.operators is not None else []),
     )
     digest = fingerprint((source.dataset, identity))
@@ -334,6 +335,7 @@ def _run(parts: _Parts, options: EvalOptions, folder: Path, collect: Collect | N
         rag_name=system.name,
         rag_description=system.description,
         top_k=asking.top_k,
+        turns=asking.turns,
         selection=parts.selection,
         limits=CallSettings(
             batch_size=asking.batch_size,

@@ -1,8 +1,9 @@
-"""A time limit on a call, plain and async; an event loop in a thread; the directory kept."""
+"""Calls of users' code: a time limit, an event loop in a thread, what a function takes."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import queue
 import threading
@@ -71,6 +72,27 @@ def accounted() -> Generator[None]:
 def is_accounted() -> bool:
     """Whether this happens inside of `accounted`."""
     return _accounted.get()
+
+
+HISTORY = frozenset({"history", "histories", "chat_history", "conversation_history"})
+"""Parameters that take what was said before a query; of a batch, one such list a query."""
+
+
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """A function's parameters; None where it has no signature, as some that are written in C."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def history_keyword(function: Callable[..., Any]) -> str | None:
+    """The parameter by which a function takes what was said before; None where none does."""
+    adapted: str | None = getattr(function, "history_keyword", None)
+    if adapted is not None:
+        return adapted
+    names = [p.name for p in parameters_of(function) or () if p.kind is not p.POSITIONAL_ONLY]
+    return next((name for name in names if name in HISTORY), None)
 
 
 def with_deadline(

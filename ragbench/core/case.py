@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+Said: TypeAlias = Sequence[Mapping[str, str]]
+"""What was said before a query, as messages with a role and a content."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +25,17 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """What somebody said in a conversation, before the question that a case asks."""
+
+    role: str
+    """``"user"``, ``"assistant"``, or another one's name."""
+    text: str
+    contexts: tuple[str, ...] | None = None
+    """What was retrieved for it, where that is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
     """One question with everything that is known about its right answer.
 
@@ -33,6 +47,9 @@ class Case:
     """Unique within its dataset."""
     query: str
     """What the RAG is asked."""
+    history: tuple[Turn, ...] = ()
+    """What was said before, the oldest first: a question such as "and on Sunday?" is read with
+    it."""
     reference: str | None = None
     """The right answer."""
     alternative_references: tuple[str, ...] = ()
@@ -63,6 +80,31 @@ class Case:
         if self.reference is None:
             return self.alternative_references
         return (self.reference, *self.alternative_references)
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """What a RAG is told of what was said before: the user's and the assistant's messages."""
+        said = (turn for turn in self.history if turn.role in ("user", "assistant"))
+        return [{"role": turn.role, "content": turn.text} for turn in said]
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What an answer may rest on besides its chunks: the user's words, and earlier chunks.
+
+        Earlier answers prove nothing themselves.
+        """
+        found: list[str] = []
+        for turn in self.history:
+            found += [turn.text] if turn.role == "user" else turn.contexts or ()
+        return tuple(found)
+
+    @property
+    def conversation(self) -> str:
+        """The question below what was said before it, a speaker a line; alone without a history."""
+        if not self.history:
+            return self.query
+        said = [f"{turn.role}: {turn.text}" for turn in self.history]
+        return "\n".join([*said, f"user: {self.query}"])
 
     @property
     def judgements(self) -> Mapping[str, int] | None:

@@ -85,6 +85,8 @@ class ScoredCase:
     relevance ..."""
     scores: Mapping[str, Cell]
     """By metric name. Why a cell failed stands in its ``reason``; its failure is not kept."""
+    right: str = ""
+    """Changes with what is known of the right answer alone; empty in a baseline file."""
     cluster: str | None = None
     tags: tuple[str, ...] = ()
     language: str | None = None

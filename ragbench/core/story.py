@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ragbench.core.case import Turn
 from ragbench.core.outcome import Known, Status
 
 
@@ -99,6 +100,20 @@ class AnswerNote:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SearchStory:
+    """One of several searches for an answer."""
+
+    query: str | None
+    ids: tuple[str, ...]
+    """Of the chunks that it found."""
+    new: int
+    """How many of those no search before it found."""
+    has_gold: bool
+    """Whether it is the first that found a relevant chunk."""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseStory:
     """One case, from its question to its answer."""
 
@@ -123,6 +138,10 @@ class CaseStory:
     notes: tuple[AnswerNote, ...] = ()
     """Numbers of the answer that stand in no chunk, and citations that point nowhere or elsewhere;
     empty where no such metric was measured."""
+    history: tuple[Turn, ...] = ()
+    """What was said before the question."""
+    searches: tuple[SearchStory, ...] = ()
+    """Where retrieval says that it searched several times."""
     confidence: float | None = None
     """How sure the system was of its answer, in [0, 1]; None when it did not say."""
     metadata: tuple[tuple[str, Any], ...] = ()

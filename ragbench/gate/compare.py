@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.comparison import (
@@ -14,6 +16,7 @@ from ragbench.core.comparison import (
     Comparison,
     MetricComparison,
 )
+from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
@@ -26,6 +29,7 @@ from ragbench.gate.cases import (
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
 from ragbench.gate.runs import read_run
 from ragbench.gate.system_change import system_change
+from ragbench.safe_text import counted
 
 
 def common_cases(
@@ -51,12 +55,37 @@ def common_cases(
     if not only_common_cases:
         raise RunMismatchError(
             f"the runs {sources} are of different cases: {len(same):,} are the same, {differing}. "
-            "Compare those that are the same with --only-common-cases"
+            "Compare those that are the same with --only-common-cases, or the same asked in two "
+            "ways with --same id"
         )
     if not same:
         raise RunMismatchError(f"the runs {sources} have no case in common: {differing}")
     cut = tuple(run.on(same) for run in runs)
     return cut, f"Compared on the {len(same):,} cases that are the same in all runs: {differing}."
+
+
+def cases_of_id(
+    runs: Sequence[RunScores], *, only_common_cases: bool
+) -> tuple[tuple[RunScores, ...], str]:
+    """The runs with the cases whose ids all of them have, however each asks them."""
+    ids = [set(run.fingerprints_of_cases()) for run in runs]
+    shared, anywhere = set.intersection(*ids), set.union(*ids)
+    sources, left = ", ".join(run.source for run in runs), len(anywhere) - len(shared)
+    if not shared or (left and not only_common_cases):
+        raise RunMismatchError(
+            f"the runs {sources} share {counted(len(shared), 'id')}, and {left:,} are not in every "
+            "run" + (". Leave those out with --only-common-cases" if shared else "")
+        )
+    cut = tuple(run.on(shared) for run in runs) if left else tuple(runs)
+    asked = len(shared) - len(unchanged(*cut))
+    right = [{case.id: case.right for case in run.cases} for run in cut]
+    other = sum(len({known[id] for known in right} - {""}) > 1 for id in shared)
+    note = f"Joined by id: {asked:,} of {counted(len(shared), 'case')} are asked in another way."
+    if left:
+        note += f" {left:,} are not in every run: left out."
+    if other:
+        note += f" {other:,} have another reference or relevance, which changes scores by itself."
+    return cut, note
 
 
 _EXAMPLES = 5
@@ -70,6 +99,7 @@ def compare(
     metrics: Sequence[str] | None = None,
     main: Sequence[str] | None = None,
     only_common_cases: bool = False,
+    same: Literal["content", "id"] = "content",
 ) -> Comparison:
     """Compares runs, metric by metric and case by case.
 
@@ -83,6 +113,8 @@ def compare(
         main: names of the metrics that say whether a case passes; see
             `ragbench.gate.cases.main_metrics`.
         only_common_cases: leave out cases that are not the same in all runs, instead of refusing.
+        same: what makes two cases the same: all that is known of them, or their id alone, which
+            joins ways to ask the same thing (a last turn and its rewrite).
 
     Raises:
         RunMismatchError: the runs are of different cases.
@@ -91,8 +123,10 @@ def compare(
     if not 2 <= len(runs) <= len(MARKS):
         raise ConfigError(f"{len(runs)} runs: a comparison is of 2 to {len(MARKS)}")
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
-    scores = [scores[0], *(under_ids_of(scores[0], run)[0] for run in scores[1:])]
-    cut, note = common_cases(scores, only_common_cases=only_common_cases)
+    if same == "content":
+        scores = [scores[0], *(under_ids_of(scores[0], run)[0] for run in scores[1:])]
+    joined = common_cases if same == "content" else cases_of_id
+    cut, note = joined(scores, only_common_cases=only_common_cases)
     marked = list(zip(MARKS, cut, strict=False))
     every: dict[str, MetricColumn] = {}
     for column in (column for run in cut for column in run.metrics):
@@ -101,7 +135,8 @@ def compare(
     shared = [c for c in every.values() if all(c.identity in known for known in identities)]
     deciding = main_metrics(shared, main)
     columns = [*every.values()] if metrics is None else find_columns([*every.values()], metrics)
-    compared, family = metric_comparisons(marked, columns, restricted=bool(note))
+    is_cut = any(len(one.cases) < len(run.cases) for one, run in zip(cut, scores, strict=True))
+    compared, family = metric_comparisons(marked, columns, restricted=is_cut)
     found = [case_changes(cut[0], run, (MARKS[0], mark), deciding) for mark, run in marked[1:]]
     return Comparison(
         runs=tuple(_described(mark, run) for mark, run in marked),
@@ -110,11 +145,20 @@ def compare(
         main=tuple(column.name for column in deciding),
         pairs=tuple(pair for pair, _ in found),
         changed=tuple(case for _, changed in found for case in changed),
-        systems=tuple(system_change(cut[0], run, texts=True) for run in cut[1:]),
+        systems=tuple(_system_change(cut[0], run) for run in cut[1:]),
         flows=tuple(flow for other in marked[1:] for flow in cause_flows(marked[0], other)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
     )
+
+
+def _system_change(first: RunScores, run: RunScores) -> SystemChange:
+    """What differs between two runs, how their cases are asked included."""
+    found = system_change(first, run, texts=True)
+    if other := len(first.cases) - len(unchanged(first, run)):
+        asked = f"how {counted(other, 'case')} {'is' if other == 1 else 'are'} asked"
+        return replace(found, changes=(asked, *found.changes))
+    return found
 
 
 def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:

@@ -234,6 +234,7 @@ def _cases(
             ScoredCase(
                 id=intern(row.id),
                 fingerprint=intern(facts.fingerprint),
+                right=intern(facts.right),
                 scores=shared.setdefault(mine, dict(zip(shown, mine, strict=True))),
                 cluster=facts.cluster,
                 tags=facts.tags,

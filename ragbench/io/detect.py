@@ -35,12 +35,13 @@ from ragbench.io.json_files import (
     array_key,
     head_elements,
     object_keys,
+    parse_json,
     read_json_arrays,
 )
 from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
 from ragbench.io.spans import is_traces, trace_files
-from ragbench.io.values import is_list, is_object
+from ragbench.io.values import ValueProblem, is_list, is_object
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
@@ -190,13 +191,14 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
 
 
 class _Sign(NamedTuple):
-    """What the records of a form have: all of some fields, some of others, values of a type."""
+    """What records of a form have: all of some fields, some of others, types, beginnings."""
 
     form: str
     all: frozenset[str]
     some: frozenset[str]
     least: int
     types: Mapping[str, tuple[type, ...]]
+    starts: tuple[tuple[str, str], ...]
 
 
 _TYPES = {"object": (dict,), "object or null": (dict, type(None)), "list": (list,)}
@@ -211,6 +213,7 @@ def _signs() -> list[_Sign]:
             some=frozenset(row.get("some", "").split()),
             least=row.get("least", 0),
             types={name: _TYPES[kind] for name, kind in row.get("types", {}).items()},
+            starts=tuple(row.get("starts", {}).items()),
         )
         for row in read_table("signs.toml")["sign"]
     ]
@@ -223,6 +226,7 @@ def special_form(record: Mapping[str, object]) -> str | None:
             sign.all <= record.keys()
             and len(sign.some & record.keys()) >= sign.least
             and all(isinstance(record[name], kinds) for name, kinds in sign.types.items())
+            and all(str(record[name]).startswith(text) for name, text in sign.starts)
         ):
             return sign.form
     return None
@@ -241,7 +245,7 @@ def _envelope(source: Source, head: bytes, problems: Problems) -> str | None:
     if "schema_version" in keys and not has_cases and not {"query", "question"} & keys.keys():
         problems.add("it is a result that ragbench wrote, without questions", path=source.name)
         return "json"
-    if "testRunData" in keys or array_key(head, ("testCases",)) is not None:
+    if "testRunData" in keys or array_key(head, ("testCases", "conversationalTestCases")):
         return "deepeval"
     if "results" in keys and head[keys["results"] :].lstrip(b" \t\r\n:")[:1] == b"{":
         marks = {"evalId", "config", "shareableUrl"} & keys.keys()
@@ -290,7 +294,10 @@ def _objects(texts: Sequence[str]) -> list[Mapping[str, object]]:
         try:
             value: object = orjson.loads(text)
         except (orjson.JSONDecodeError, UnicodeEncodeError):
-            continue
+            try:
+                value = parse_json(text.encode("utf-8", "replace"))  # NaN, as pandas writes it
+            except ValueProblem:
+                continue
         if type(value) is dict:
             found.append(cast("dict[str, object]", value))
     return found

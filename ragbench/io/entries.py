@@ -39,6 +39,8 @@ class SourceInfo:
     """Of those looked at, how many have a failure recorded."""
     timed: int = 0
     """Of those looked at, how many say how long it took."""
+    has_hops: bool = False
+    """Whether one of those looked at records several searches for an answer."""
     uses_corpus: bool = False
     """Whether texts of what was retrieved were looked up in the corpus."""
     answers: SourceInfo | None = None
@@ -80,14 +82,19 @@ class SourceInfo:
 
 def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> SourceInfo:
     counts: Counter[str] = Counter()
+    has_hops = False
     for entry in entries:
         counts.update(entry.recorded.keys())
+        found = entry.recorded.get("retrieve")
+        if found is not None and found.value is not None and found.value.metadata:
+            has_hops = has_hops or "hops" in found.value.metadata
     known = [[*entry.recorded.values()] for entry in entries]
     return replace(
         info,
         looked=len(entries),
         cases=len(entries) if is_whole else None,
         recorded=in_stage_order(counts) if counts else {},
+        has_hops=has_hops,
         failed=sum(any(o.status is Status.FAILED for o in found) for found in known),
         timed=sum(any(o.seconds is not None for o in found) for found in known),
     )

@@ -25,27 +25,23 @@ from typing import TypeVar
 from ragbench.io.detect import container_rows
 from ragbench.io.fields import FieldMap, case_fields, outcome_fields
 from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.turns import conversation_of, conversation_rows
 from ragbench.io.values import as_list, is_list, is_missing, is_object
 
 Values = Mapping[str, object]
 
 
 def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a sample; a test set's ``eval_sample`` is unpacked.
-
-    Several turns (``user_input`` as a list) are a problem: a case asks one question.
-    """
+    """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
     del kind
     for row in container_rows(source, problems, ("samples", "data", "cases", "examples")):
         values = {**_object(row.values.get("eval_sample")), **row.values}
         if is_object(values.get("eval_sample")):
             del values["eval_sample"]
-        if isinstance(values.get("user_input"), list):
-            message = "expected one question as text, found a conversation of several turns"
-            problems.add(message, path=row.path, line=row.line, field="user_input")
-            continue
         # RAGAS writes every field of every sample, null where it has none.
-        yield row._replace(values={n: value for n, value in values.items() if value is not None})
+        row = row._replace(values={n: value for n, value in values.items() if value is not None})
+        is_several = isinstance(values.get("user_input"), list)
+        yield from conversation_rows(row, "user_input", problems) if is_several else (row,)
 
 
 # --- DeepEval and RAGChecker: a table of names
@@ -64,6 +60,10 @@ _DEEPEVAL = {
     "comments": "comments",
 }
 """What is taken of a test case beside the fields of a case, by its name in snake case."""
+_DEEPEVAL_ARRAYS = (
+    *("testRunData.testCases", "testCases"),
+    *("testRunData.conversationalTestCases", "conversationalTestCases"),
+)
 _RAGCHECKER = {
     "query_id": "id",
     "query": "query",
@@ -78,7 +78,11 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     del kind
     taken = {name: name for names in case_fields().values() for name in names} | _DEEPEVAL
-    for row in container_rows(source, problems, ("testRunData.testCases", "testCases")):
+    for row in container_rows(source, problems, _DEEPEVAL_ARRAYS):
+        if conversation_of(row.values.get("turns")):
+            own = {_CAPITAL.sub("_", n).lower(): v for n, v in row.values.items() if v is not None}
+            yield from conversation_rows(row._replace(values=own), "turns", problems)
+            continue
         values: dict[str, object] = {}
         for name, value in row.values.items():
             target = taken.get(_CAPITAL.sub("_", name).lower())

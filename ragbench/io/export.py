@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from ragbench.core.case import Case, Evidence
+from ragbench.core.case import Case, Evidence, Turn
 from ragbench.core.outcome import Cell, Outcome, Status
 from ragbench.core.trace import Trace, sample_row
 from ragbench.errors import DataError, Problem
@@ -117,7 +117,7 @@ TABLE_COLUMNS: Mapping[str, ColumnKind] = _columns("""
     reference_context_ids:texts response:text multi_responses:texts reference:text rubrics_json:text
     persona_name:text query_style:text query_length:text
     alternative_references:texts answerable:flag language:text cluster:text tags:texts grades:json
-    evidence:json metadata:json
+    history:json evidence:json metadata:json
     retrieval_status:text retrieval_reason:text retrieval_seconds:number retrieved_scores:numbers
     context_metadata:json retrieval_metadata:json
     post_retrieval_status:text post_retrieval_reason:text post_retrieval_seconds:number
@@ -194,20 +194,25 @@ def _outcome(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
 # --- JSON Lines
 
 _CASE_FIELDS = tuple(Case.__dataclass_fields__)
+_TURN_FIELDS = tuple(Turn.__dataclass_fields__)
 _EVIDENCE_FIELDS = tuple(Evidence.__dataclass_fields__)
-_KNOWN_NONE = frozenset({"reference_contexts", "reference_context_ids", "grades", "text"})
+_KNOWN_NONE = frozenset(
+    {"reference_contexts", "reference_context_ids", "grades", "text", "contexts"}
+)
 """Fields of which an empty one says something: that it is known to be none."""
 
 
 def encode_case(case: Case) -> dict[str, Any]:
     """A case as a JSON object: fields in a fixed order, those that say nothing left out."""
     values = _said(case, _CASE_FIELDS)
+    if case.history:
+        values["history"] = [_said(turn, _TURN_FIELDS) for turn in case.history]
     if case.evidence:
         values["evidence"] = [_said(span, _EVIDENCE_FIELDS) for span in case.evidence]
     return values
 
 
-def _said(record: Case | Evidence, names: Iterable[str]) -> dict[str, Any]:
+def _said(record: Case | Evidence | Turn, names: Iterable[str]) -> dict[str, Any]:
     values = {name: getattr(record, name) for name in names}
     return {
         name: dict(value) if is_object(value) else value

@@ -209,14 +209,15 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
-    """As `read_json`, with the array at the first of these paths that has one."""
+    """As `read_json`, with the first array at one of these paths that is not empty."""
     known = len(problems)
     value = load(source, problems)
     if value is None and len(problems) > known:
         return
     items = value
     if is_object(value):
-        items = next(filter(is_list, (getter(path)(value) for path in paths)), None)
+        lists = [*filter(is_list, (getter(path)(value) for path in paths))]
+        items = next(filter(None, lists), lists[0] if lists else None)
         if items is None and not ASKED.isdisjoint(value):
             items = [value]  # it is a record itself
     if not is_list(items):

@@ -1,9 +1,4 @@
-"""Published sets with forms of their own: SQuAD 1.1 and 2.0, and MTRAG.
-
-MTRAG (IBM/mt-rag-benchmark) has two forms: a line a task with ``history``, ``contexts`` and
-``targets``, and JSON with ``tasks`` and ``documents``. In both, contexts are the passages that
-people marked as relevant.
-"""
+"""SQuAD 1.1 and 2.0."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
 from ragbench.io.ids import derived_id
-from ragbench.io.json_files import load, read_json_lines
+from ragbench.io.json_files import load
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import as_list, is_list, is_object
 
@@ -164,93 +159,3 @@ def flatten_squad_row(values: Values) -> Values:
         return row | _NO_GOLD | {"context": context}
     pairs = zip(as_list(texts), as_list(starts), strict=False)
     return row | _gold(context, [(text, start) for text, start in pairs if isinstance(text, str)])
-
-
-_ANSWERABLE = {"ANSWERABLE": True, "PARTIAL": True, "UNANSWERABLE": False}
-"""Of questions that are underspecified, or no questions, it is unknown what is right."""
-_TAKEN = {"task_id", "history", "input", "contexts", "targets", "annotations", "task_type"}
-_HISTORY_NOTE = (
-    "MTRAG: the last question of each conversation is asked alone; what was said before is in the "
-    "metadata as 'history'"
-)
-
-
-def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a task: the last turn of a conversation is the case."""
-    if source.suffix != ".json":
-        for row in read_json_lines(source, kind=kind, problems=problems):
-            yield from _mtrag_task(row, {}, source, problems)
-        return
-    value = load(source, problems)
-    whole: Values = value if is_object(value) else {}
-    documents = [one for one in as_list(whole.get("documents")) if is_object(one)]
-    texts = {str(one.get("document_id")): one.get("text") for one in documents}
-    known = len(problems)
-    answers = _mtrag_answers(whole, source, problems)
-    if len(problems) > known:
-        return
-    for number, task in enumerate(as_list(whole.get("tasks")), start=1):
-        if is_object(task):
-            for row in _mtrag_task(Row(source.name, number, task), texts, source, problems):
-                answer = answers.get(task.get("task_id"))
-                yield (
-                    row
-                    if answer is None
-                    else row._replace(values={**row.values, "response": answer})
-                )
-
-
-def _mtrag_answers(whole: Values, source: Source, problems: Problems) -> dict[object, object]:
-    """The answers of one model, by task; of none unless it is named."""
-    given = [one for one in as_list(whole.get("evaluations")) if is_object(one)]
-    models = [*dict.fromkeys(str(one.get("model_id")) for one in given)]
-    if source.split is None:
-        if models:
-            note = f"MTRAG: it holds {len(given):,} answers of {', '.join(models)}"
-            source.notes[f"{note}; --split MODEL scores those of one"] = None
-        return {}
-    if source.chosen(models, problems, what="model") is None:
-        return {}
-    own = (one for one in given if str(one.get("model_id")) == source.split)
-    return {one.get("task_id"): one.get("model_response") for one in own}
-
-
-def _mtrag_task(row: Row, texts: Values, source: Source, problems: Problems) -> Iterator[Row]:
-    task = row.values
-    turns = [_turn(one) for one in as_list(task.get("history", task.get("input")))]
-    contexts = [one for one in as_list(task.get("contexts")) if is_object(one)]
-    ids = [one.get("document_id", one.get("pid")) for one in contexts]
-    if not turns or turns[-1]["speaker"] != "user":
-        message = "expected turns of a conversation that end with the user's question"
-        problems.add(message, path=row.path, line=row.line)
-        return
-    if len(turns) > 1:
-        source.notes[_HISTORY_NOTE] = None
-    labels = {name.casefold(): value for name, value in task.items()}
-    kinds = [str(one) for one in as_list(labels.get("answerability"))]
-    given = zip(contexts, ids, strict=True)
-    gold = [text for one, id in given if (text := one.get("text", texts.get(str(id))))]
-    rest = {name: value for name, value in task.items() if name not in _TAKEN}
-    yield row._replace(
-        values={
-            "id": task.get("task_id"),
-            "query": turns[-1]["text"],
-            "reference": [_turn(one)["text"] for one in as_list(task.get("targets"))],
-            "reference_contexts": gold or None,
-            "reference_context_ids": ids or None,
-            "answerable": _ANSWERABLE.get(kinds[0]) if len(kinds) == 1 else None,
-            "cluster": str(task.get("task_id")).partition("<::>")[0],
-            "tags": [*kinds, *map(str, as_list(labels.get("multiturn", labels.get("multi-turn"))))],
-            "metadata": {"history": turns[:-1], **rest},
-        }
-    )
-
-
-def _turn(value: object) -> dict[str, object]:
-    """A turn: an object with speaker and text, both in a list, or the text alone."""
-    if is_object(value):
-        return {"speaker": value.get("speaker"), "text": value.get("text")}
-    items = as_list(value)
-    if len(items) == 2:
-        return {"speaker": items[0], "text": items[1]}
-    return {"speaker": None, "text": value}

@@ -22,6 +22,7 @@ import msgspec
 import orjson
 from msgspec import structs
 
+from ragbench.core.case import Turn
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
 from ragbench.io.detect import detect_container
@@ -51,7 +52,8 @@ from ragbench.io.spans import (
     spans_of,
     trace_files,
 )
-from ragbench.io.values import ValueProblem, as_score, is_list, is_object
+from ragbench.io.turns import in_turn
+from ragbench.io.values import ASSISTANT, USER, ValueProblem, as_score, is_list, is_object
 from ragbench.safe_text import counted
 
 _LIMIT = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"
@@ -59,7 +61,7 @@ _SHORTEST_LIMIT = 64
 _TABLE = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
 CREATE TABLE spans (first INTEGER, body BLOB);
-CREATE TABLE cases (body BLOB);
+CREATE TABLE cases (body BLOB, session TEXT, started TEXT, query TEXT, answer TEXT);
 """
 _BATCH = 1000
 
@@ -104,8 +106,12 @@ class TraceFile:
         if not self.is_sorted:
             self.db.execute("CREATE INDEX by_trace ON spans (first)")
         self.found["cut"], self.found["limit"] = _cut(lengths)
-        rows_of = (pickle.dumps((*row[:4], dict(row.recorded)), 5) for row in self._rows(source))
-        self.db.executemany("INSERT INTO cases VALUES (?)", ((body,) for body in rows_of))
+        rows_of = (
+            (pickle.dumps((*row[:4], dict(row.recorded)), 5), *_in_session(row))
+            for row in self._rows(source)
+        )
+        self.db.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?)", rows_of)
+        self.db.execute(_SESSIONS)
         self.db.execute("DROP TABLE spans")
         for note in self._notes():
             source.notes[note] = None
@@ -138,8 +144,15 @@ class TraceFile:
 
     def rows(self, problems: Problems) -> Iterator[Row]:
         """A row per trace that asks something, with what is recorded of it."""
-        for (body,) in self.db.execute("SELECT body FROM cases ORDER BY rowid"):
-            yield Row(*pickle.loads(body))  # written below, where no one else can write
+        query = "SELECT body, session, started, rowid FROM cases ORDER BY rowid"
+        for body, session, started, number in self.db.execute(query):
+            row = Row(*pickle.loads(body))  # written below, where no one else can write
+            if session is not None:
+                said = self.db.execute(_BEFORE, (session, started, number)).fetchall()
+                history = [turn for pair in said for turn in _turns(*pair)]
+                place = in_turn(history, session, row.values["tags"])
+                row = row._replace(values={**row.values, **place})
+            yield row
         problems.note(*self.problems)
 
     def _rows(self, source: Source) -> Iterator[Row]:
@@ -185,6 +198,30 @@ class TraceFile:
                 f"{counted(found['cut'], 'text')} cut at {found['limit']:,} characters, the limit "
                 f"of an attribute: raise {_LIMIT} where the traces are made"
             )
+
+
+_SESSIONS = "CREATE INDEX by_session ON cases (session, started) WHERE session IS NOT NULL"
+_BEFORE = (
+    "SELECT query, answer FROM cases WHERE session = ?1 AND (started, rowid) < (?2, ?3) "
+    "ORDER BY started, rowid"
+)
+"""What was asked and answered in a session before a trace."""
+
+
+def _in_session(row: Row) -> tuple[object, ...]:
+    """What a trace is to those that follow it in its session; nothing of one without."""
+    session, outcome = row.values["cluster"], row.recorded.get("generate")
+    if session is None:
+        return (None,) * 4
+    metadata: Any = row.values["metadata"]
+    answer = None if outcome is None or outcome.value is None else outcome.value.response
+    return session, metadata.get("started", ""), row.values["query"], answer
+
+
+def _turns(query: str, answer: str | None) -> Iterator[Turn]:
+    yield Turn(role=USER, text=query)
+    if answer:
+        yield Turn(role=ASSISTANT, text=answer)
 
 
 def read_traces(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -252,7 +252,7 @@ def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
         yield from read_json_lines(file, kind=kind, problems=problems)
     elif (qrels := pick_qrels(source, problems)) is not None:
         rows = read_json_lines(file, kind=kind, problems=problems)
-        yield from _judged(map(_with_query, rows), qrels, problems)
+        yield from judged_queries(map(_with_query, rows), qrels, problems)
 
 
 def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -264,7 +264,7 @@ def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
     elif kind == "documents":
         yield from _lines_with_ids(file, "text", problems)
     elif qrels := source.first_child(_QRELS_FILES) or pick_qrels(source, problems):
-        yield from _judged(_lines_with_ids(file, "query", problems), qrels, problems)
+        yield from judged_queries(_lines_with_ids(file, "query", problems), qrels, problems)
 
 
 def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[Row]:
@@ -302,7 +302,7 @@ def judged_fields(grades: Mapping[str, int]) -> dict[str, object]:
 _IDS = ("_id", "id", "qid", "query_id")
 
 
-def _judged(queries: Iterator[Row], qrels: Source, problems: Problems) -> Iterator[Row]:
+def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) -> Iterator[Row]:
     """The queries that are judged, with their judgements.
 
     A query without a judgement belongs to another split and is left out. A judgement of a query

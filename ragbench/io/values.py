@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, TypeVar, cast
 
 import orjson
 
-from ragbench.core.case import Evidence
+from ragbench.core.case import Evidence, Turn
 
 MAX_DEPTH = 200
 """How deep lists and objects may be nested; the JSON writer's own limit is 254."""
@@ -327,6 +327,68 @@ def check_depth(value: object) -> None:
     raise ValueProblem(f"nested more than {MAX_DEPTH} levels deep")
 
 
+# --- what was said
+
+USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
+ROLE = ("role", "speaker", "type", "author", "from")
+_TEXT = ("content", "text", "message", "value")
+_CONTEXTS = ("contexts", "retrieval_context", "retrieved_contexts", "retrievalContext")
+_ROLES = {
+    **{name: name for name in (USER, ASSISTANT, SYSTEM)},
+    **dict.fromkeys(("human", "customer"), USER),
+    **dict.fromkeys(("ai", "agent", "bot", "model", "gpt", "chatbot"), ASSISTANT),
+    "developer": SYSTEM,
+}
+_EXPECTED = (
+    "expected turns of a conversation, each with who said it and what, such as "
+    '{"role": "user", "content": "..."}'
+)
+
+
+def as_turns(value: object) -> tuple[Turn, ...]:
+    """What was said, the oldest first."""
+    if not is_list(value):
+        said = f"found {describe(value)}. --field history= keeps it as metadata"
+        raise ValueProblem(f"{_EXPECTED}; {said}")
+    return tuple(map(_turn, value))
+
+
+def _turn(value: object) -> Turn:
+    contexts: object = None
+    role: object = None
+    said: object = None
+    if is_object(value):
+        role = next((value[name] for name in ROLE if isinstance(value.get(name), str)), None)
+        said = next((value[name] for name in _TEXT if name in value), None)
+        contexts = next((value[n] for n in _CONTEXTS if value.get(n) is not None), None)
+    elif len(as_list(value)) == 2:
+        role, said = as_list(value)
+    if not isinstance(role, str) or not role.strip():
+        raise ValueProblem(f"{_EXPECTED}; found {describe(value)} in it")
+    found = None if contexts is None else _context_texts(contexts)
+    name = _ROLES.get(role.strip().casefold(), role)
+    return Turn(role=name, text=_said(said), contexts=found)
+
+
+def _said(content: object) -> str:
+    """A content as text: of a list of parts those that are text."""
+    if not is_list(content):
+        return "" if content is None else as_text(content)
+    parts = (part.get("text") if is_object(part) else part for part in content)
+    return "\n".join(as_text(part) for part in parts if part is not None)
+
+
+def _context_texts(contexts: object) -> tuple[str, ...]:
+    """Contexts as texts, those of objects too."""
+    held = (
+        next((one[name] for name in ("text", *_TEXT, "context", "page_content") if name in one), "")
+        if is_object(one)
+        else one
+        for one in as_list(contexts)
+    )
+    return tuple(text for text in held if isinstance(text, str))
+
+
 CONVERTERS: Mapping[str, Callable[[object], Any]] = {
     **dict.fromkeys(("query", "language", "text", "title"), as_text),
     **dict.fromkeys(("id", "cluster"), as_id),
@@ -341,6 +403,7 @@ CONVERTERS: Mapping[str, Callable[[object], Any]] = {
     **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), as_number),
     "grades": as_grades,
     "evidence": as_evidence,
+    "history": as_turns,
     "response": as_response,
     "retrieved_contexts": as_contexts,
     "retrieved_scores": as_numbers,
@@ -367,11 +430,12 @@ def parse_cell(target: str, cell: str) -> object:
     """
     text, convert = cell.strip(), CONVERTERS[target]
     in_brackets = text.startswith("[") and text.endswith("]")
-    if convert in (as_grades, as_metadata):
+    if convert in (as_grades, as_metadata, as_turns):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise ValueProblem(f"expected a JSON object: {error.msg}") from error
+            what = "list" if convert is as_turns else "object"
+            raise ValueProblem(f"expected a JSON {what}: {error.msg}") from error
     if convert is as_ids:
         return _parse_list(text) if in_brackets else _split_ids(target, text)
     if convert not in _LISTS or not in_brackets:

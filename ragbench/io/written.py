@@ -161,7 +161,7 @@ def _table_row(values: Values, is_text: bool) -> tuple[Values, Recorded]:
 _CASE_COLUMNS = (
     *("id", "user_input", "reference", "alternative_references", "reference_contexts"),
     *("reference_context_ids", "grades", "evidence", "answerable", "cluster", "tags"),
-    *("language", "metadata"),
+    *("language", "metadata", "history"),
 )
 
 

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from ragbench.core.attribution import Attribution
-from ragbench.core.case import Case, Evidence
+from ragbench.core.case import Case, Evidence, Turn
 from ragbench.core.matched import GoldSearch, Matched
 from ragbench.core.outcome import Failure, Judgement, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
@@ -64,28 +64,37 @@ def failed_verdict_object(
     }
 
 
-_CASE = tuple(one.name for one in fields(Case) if one.name not in ("id", "metadata"))
+_CASE = tuple(one.name for one in fields(Case) if one.name not in ("id", "metadata", "history"))
 _SPAN = tuple(one.name for one in fields(Evidence))
+_TURN = tuple(one.name for one in fields(Turn))
 
 
 def encode_case(case: Case) -> bytes:
-    """A case without its id. Fingerprints of datasets are made of it: the form stays."""
+    """A case without its id; a history stands at the end, where there is one.
+
+    Fingerprints of datasets are made of it: the form stays.
+    """
     known = {name: getattr(case, name) for name in _CASE}
     known["evidence"] = [[getattr(span, name) for name in _SPAN] for span in case.evidence]
+    said: list[object] = []
+    if case.history:
+        said = [[[getattr(turn, name) for name in _TURN] for turn in case.history]]
     try:
-        return hidden_bytes(jsonable([*known.values(), case.metadata]))
+        return hidden_bytes(jsonable([*known.values(), case.metadata, *said]))
     except TypeError:
-        _check_texts(known.values())
-        return hidden_bytes(jsonable([*known.values(), readable(case.metadata)]))
+        _check_texts([*known.values(), *said])
+        return hidden_bytes(jsonable([*known.values(), readable(case.metadata), *said]))
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
-    *known, metadata = orjson.loads(body)
-    raw = dict(zip(_CASE, known, strict=True))
+    raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
     raw["evidence"] = [dict(zip(_SPAN, span, strict=True)) for span in raw["evidence"]]
-    return msgspec.convert({"id": case_id, **raw, "metadata": metadata}, Case)
+    if "history" in raw:
+        raw["history"] = [dict(zip(_TURN, turn, strict=True)) for turn in raw["history"]]
+    return msgspec.convert({"id": case_id, **raw}, Case)
 
 
+_RIGHT = tuple(name for name in _CASE if name not in ("query", "cluster", "tags", "language"))
 TAGS = f"$[{_CASE.index('tags')}]"
 """Where a stored case has its tags."""
 
@@ -96,6 +105,8 @@ class CaseFacts(NamedTuple):
     fingerprint: str
     """Of what is asked and of the right answer: all that a score can rest on. The id and the labels
     are left out (tags, language, cluster): a case under another one is the same."""
+    right: str
+    """Of the right answer alone."""
     query: str
     cluster: str | None
     tags: tuple[str, ...]
@@ -104,12 +115,12 @@ class CaseFacts(NamedTuple):
 
 
 def case_facts(body: bytes) -> CaseFacts:
-    *known, metadata = orjson.loads(body)
-    raw = dict(zip(_CASE, known, strict=True))
-    plain = {**raw, "cluster": None, "tags": (), "language": None}
-    asked = jsonable([*plain.values(), metadata])
+    raw = dict(zip((*_CASE, "metadata", "history"), orjson.loads(body), strict=False))
+    asked = jsonable([*{**raw, "cluster": None, "tags": (), "language": None}.values()])
+    right = jsonable([raw[name] for name in _RIGHT])
     return CaseFacts(
         fingerprint=digest((asked,)).hex(),
+        right=digest((right,)).hex(),
         query=raw["query"],
         cluster=raw["cluster"],
         tags=tuple(raw["tags"]),

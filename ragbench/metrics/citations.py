@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.story import AnswerNote
@@ -205,23 +206,23 @@ def _better(one: Cited, contexts: Sequence[str]) -> str | None:
 
 
 @metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md")
-def numbers_supported(query: str, response: str, contexts: Sequence[str]) -> float | Skip:
-    """Share of the answer's numbers and dates that stand in a chunk or in the question."""
+def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> float | Skip:
+    """Share of the answer's numbers and dates that stand in a chunk or in what the user said."""
     response = response[:LONGEST]
     found = [numbers_of(response[span.start : span.end]) for span in sentences_of(response)]
     count = sum(len(one.amounts) + len(one.dates) for one in found)
     if not count:
         return Skip("the answer names no number")
-    held = all_numbers([query, *contexts])
+    held = all_numbers([case.query, *(case.told if case.history else ()), *contexts])
     return 1 - sum(len(one.lacking(held)) for one in found) / count
 
 
 def notes_of(
-    query: str, generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
+    case: Case, generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
 ) -> Iterator[AnswerNote]:
     """Numbers that stand nowhere, citations that point nowhere, and those that point elsewhere."""
     contexts = retrieval.contexts
-    held = all_numbers([query, *contexts])
+    held = all_numbers([case.query, *case.told, *contexts])
     looked = f"{len(contexts)} shown chunks" if len(contexts) != 1 else "the shown chunk"
     for one in _sentences(generation, retrieval):
         if missing := numbers_of(one.text).lacking(held):

@@ -94,7 +94,7 @@ class RagasJudge:
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         known = CATALOGUE[metric.definition.name]
-        row = sample_row(trace).as_mapping()
+        row = _row(trace, known)
         found = _unaskable(metric, known, row)
         if found is not None:
             return Judgement(cell=found)
@@ -182,6 +182,20 @@ def _prompts(judge: object) -> Iterator[Any]:
             ]
         elif isinstance(value, (str, int, float)):
             yield [name, value]
+
+
+def _row(trace: Trace, known: RagasMetric) -> Mapping[str, Any]:
+    """A case as RAGAS is given it: the question with what was said before."""
+    row, case = sample_row(trace).as_mapping(), trace.case
+    if case.history:
+        row["user_input"] = case.conversation
+        if known.name in _GROUNDED and row["retrieved_contexts"] is not None:
+            row["retrieved_contexts"] = [*row["retrieved_contexts"], *case.told]
+    return row
+
+
+_GROUNDED = frozenset({"faithfulness", "response_groundedness"})
+"""Metrics by which an answer rests on what the user said, too."""
 
 
 def _unaskable(metric: Metric, known: RagasMetric, row: Mapping[str, Any]) -> Cell | None:

@@ -30,6 +30,7 @@ from ragbench.metrics import (
     candidates,
     citations,
     correct,
+    hops,
     operational,
     ragas,
     rank,
@@ -48,7 +49,7 @@ that with its parameters and cutoff."""
 _BUILT_IN: tuple[MetricDefinition, ...] = (
     *(
         definition
-        for module in (rank, correct, answer, citations, candidates, abstention, operational)
+        for module in (rank, correct, answer, citations, candidates, abstention, operational, hops)
         for definition in definitions_in(vars(module))
     ),
     *ragas.DEFINITIONS,
@@ -149,9 +150,13 @@ def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
 
 
 @cache
-def default_metrics() -> tuple[Metric, ...]:
-    """What a run measures when nothing else is asked for: free, and no extra needed."""
-    return parse_metrics(_DEFAULT)
+def default_metrics(*, has_hops: bool = False) -> tuple[Metric, ...]:
+    """What a run measures when nothing else is asked for: free, and no extra needed.
+
+    Args:
+        has_hops: whether answers are known to rest on several searches.
+    """
+    return parse_metrics(f"{_DEFAULT}, {hops.HOP_METRICS}" if has_hops else _DEFAULT)
 
 
 def computable(metric: Metric) -> Metric:

@@ -79,17 +79,19 @@ class SupportJudge:
         result, answer = trace.context.value, trace.generation.value
         contexts = () if result is None else result.contexts
         texts = {place: text for place, text in enumerate(contexts) if text.strip()}
+        asked = trace.case.conversation
         sentences = [] if answer is None else answer_sentences(answer.response)
         if not texts:
             return Judgement(cell=Cell.skipped("there are no contexts to judge the answer by"))
         if not sentences:
             return Judgement(cell=Cell.skipped("the answer says nothing"))
+        texts.update(enumerate(trace.case.told, start=len(contexts)))
         steps: list[JudgeStep] = []
         for first in range(0, len(sentences), _MOST):
             part = sentences[first : first + _MOST]
             try:
                 reply = await panel.chat.ask(
-                    _messages(part, texts, trace.case.query),
+                    _messages(part, texts, asked),
                     schema=replace(self._schema, check=self._checked(len(part))),
                     purpose=metric.name,
                     version=str(metric.definition.version),
@@ -101,7 +103,7 @@ class SupportJudge:
                 failure = Failure(type=type(error).__name__, message=str(error), stage="score")
                 return Judgement(cell=Cell.failed(failure), steps=tuple(steps))
             held = [
-                _Held.of(text, verdict, _Texts(texts, trace.case.query))
+                _Held.of(text, verdict, _Texts(texts, asked))
                 for text, verdict in zip(part, reply.value.verdicts, strict=True)
             ]
             said = [one.as_json(first + at) for at, one in enumerate(held, 1)]

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
+from ragbench.core.calling import history_keyword
+from ragbench.core.case import Said
 from ragbench.core.chunk import Chunk
 from ragbench.core.config import RAGConfig
 from ragbench.core.fusion import reciprocal_rank_fusion
@@ -204,12 +206,18 @@ class Searching:
         transforms = self.pre_retrieval.transforms
         return self.retriever.takes_batches and all(isinstance(t, Normalise) for t in transforms)
 
-    def results(self, questions: Sequence[str], top_k: int) -> list[RetrievalResult | Exception]:
-        """For each question its chunks, or what its pre-retrieval raised."""
+    def results(
+        self, questions: Sequence[str], top_k: int, said: Said = ()
+    ) -> list[RetrievalResult | Exception]:
+        """For each question its chunks, or what its pre-retrieval raised.
+
+        Args:
+            said: what was said before them.
+        """
         asked: list[PreRetrieved | Exception] = []
         for question in questions:
             try:
-                asked.append(self.pre_retrieval.run(question))
+                asked.append(self.pre_retrieval.run(question, said))
             except LLMStoppedError:
                 raise  # no other question would fare better
             except Exception as error:  # noqa: BLE001  # it is that question's outcome
@@ -284,6 +292,16 @@ class PipelineRAG(RAGInterface):
             raise ConfigError(f"top_k must be at least 1, not {stages.top_k}")
         super().__init__(RAGConfig(top_k=stages.top_k))
         self.stages = stages
+        transforms = stages.searching.pre_retrieval.transforms
+        steps: dict[str, Sequence[Any]] = {
+            "retrieve_with_metadata": [one.transform for one in transforms],
+            "generate_with_metadata": [stages.generator.generate],
+        }
+        self.histories = {
+            name: keyword
+            for name, keyword in type(self).histories.items()
+            if name not in steps or any(map(history_keyword, steps[name]))
+        }
 
     @property
     def post_retrieval(self) -> PostRetrieval | None:
@@ -306,12 +324,15 @@ class PipelineRAG(RAGInterface):
             identity[POST_RETRIEVE] = self.stages.post_retrieval.identity
         return {**identity, "top_k": self.stages.top_k, **self.stages.searching.identity}
 
-    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+    def retrieve_with_metadata(
+        self, query: str, top_k: int | None = None, history: Said = ()
+    ) -> RetrievalResult:
         """See `RAGInterface.retrieve_with_metadata`.
 
         Args:
             query: the question.
             top_k: how many chunks are retrieved before post-retrieval; None for the setting.
+            history: what was said before: pre-retrieval reads the question with it.
 
         Returns:
             The contexts. ``metadata`` holds under ``pre_retrieve`` what was searched for when that
@@ -319,21 +340,26 @@ class PipelineRAG(RAGInterface):
             what each operator did.
         """
         found: list[RetrievalResult] = settled(
-            self._retrieved([query], top_k), "PipelineRAG.retrieve_with_metadata"
+            self._retrieved([query], top_k, history), "PipelineRAG.retrieve_with_metadata"
         )
         return found[0]
 
-    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
-        """See `RAGInterface.generate_with_metadata`."""
-        return self.stages.generator.generate(query, contexts)
+    def generate_with_metadata(
+        self, query: str, contexts: list[str], history: Said = ()
+    ) -> GenerationResult:
+        """See `RAGInterface.generate_with_metadata`; a generator that takes a history has it."""
+        generate: Any = self.stages.generator.generate
+        keyword = history_keyword(generate) if history else None
+        found = generate(query, contexts, **({} if keyword is None else {keyword: history}))
+        return cast("GenerationResult", found)
 
     def _retrieved(
-        self, queries: Sequence[str], top_k: int | None
+        self, queries: Sequence[str], top_k: int | None, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
         k = self.stages.top_k if top_k is None else top_k
         if k < 1:
             raise ConfigError(f"top_k must be at least 1, not {k}")
-        found = self.stages.searching.results(queries, k)
+        found = self.stages.searching.results(queries, k, said)
         post = self.stages.post_retrieval
         if post is None:
             return found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+from ragbench.core.calling import history_keyword
 from ragbench.errors import InterfaceError
 from ragbench.plugins import load_attribute
 from ragbench.rag.fallback import to_batch
@@ -22,7 +23,7 @@ from ragbench.rag.forms import (
 from ragbench.rag.frameworks import shapes_of
 from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
 from ragbench.rag.one_call import parts_of_one_call
-from ragbench.rag.parts import Parts, compose, is_coroutine_function
+from ragbench.rag.parts import Parts, compose, is_coroutine_function, taking_history
 from ragbench.rag.shapes import read_generation, read_retrieval
 
 AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
@@ -201,8 +202,13 @@ def _of_function(function: Callable[..., Any]) -> Parts:
         returned = None
     if returned is str or returned == "str":  # it gives nothing but the answer
         return _generator(function)
-    keyword = keyword_for_top_k(function)
-    return parts_of_one_call(function, function, name_of(function), keyword=keyword)
+    return parts_of_one_call(
+        function,
+        function,
+        name_of(function),
+        keyword=keyword_for_top_k(function),
+        history=history_keyword(function),
+    )
 
 
 def _retriever(function: Callable[..., Any]) -> Parts:
@@ -216,8 +222,8 @@ def _retriever(function: Callable[..., Any]) -> Parts:
 def _generator(function: Callable[..., Any]) -> Parts:
     """``function(query, contexts)``, or ``function(query)`` for one that finds its own contexts."""
 
-    def ask(query: str, contexts: list[str]) -> Any:
-        return function(query, contexts) if takes_contexts else function(query)
+    def ask(query: str, contexts: list[str], **said: Any) -> Any:
+        return function(query, contexts, **said) if takes_contexts else function(query, **said)
 
     takes_contexts = accepts_second_argument(function)
     method = _method("generate_with_metadata", function, name_of(function), ask)
@@ -245,9 +251,9 @@ def _of_interface(obj: object, found: tuple[str, ...]) -> Parts:
 
 
 def _with_top_k(function: Callable[..., Any], way: str | None, where: str) -> Callable[..., Any]:
-    def ask(query: Any, top_k: int | None = None) -> Any:
+    def ask(query: Any, top_k: int | None = None, **said: Any) -> Any:
         extra, options = pass_top_k(way, top_k, where)
-        return function(query, *extra, **options)
+        return function(query, *extra, **options, **said)
 
     return ask
 
@@ -276,4 +282,5 @@ def _method(
         size = len(query)
         return result(await ask(query, *more, **options), size)
 
-    return acall if is_coroutine_function(function) else call
+    made = acall if is_coroutine_function(function) else call
+    return taking_history(made, history_keyword(function))

@@ -153,10 +153,36 @@ def takes_batches(rag: Any, name: str) -> bool:
     return name in rag.implemented or (route is not None and route.source.batch)
 
 
+def with_history(
+    rag: Any, name: str, top_k: int | None = None
+) -> Callable[[Sequence[Sequence[Any]], Sequence[Any]], Any] | None:
+    """What calls a batch method with columns, and what was said before each query.
+
+    None where neither the method nor the one that stands in for it takes that.
+    """
+    route = None if name in rag.implemented else rag._routes.get(name)
+    keyword = rag.histories.get(name if route is None else route.source.name)
+    if keyword is None:
+        return None
+    if route is not None:
+        call = derived_async if rag.is_async else derived
+        return lambda columns, said: call(rag, name, *columns, top_k=top_k, said=said)
+    method, way = getattr(rag, name), None
+    if top_k is not None:
+        way = top_k_of_method(type(rag), name)
+    extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
+    return lambda columns, said: method(*columns, *extra, **{**options, keyword: said})
+
+
 def _derive(
-    rag: object, route: Route | None, target: str, columns: tuple[Sequence[Any], ...], top_k: Any
+    rag: Any,
+    route: Route | None,
+    target: str,
+    columns: tuple[Sequence[Any], ...],
+    top_k: Any,
+    said: Sequence[Any] | None,
 ) -> Generator[Any, Any, Any]:
-    """Derives one call from an implemented form.
+    """Derives one call from an implemented form; ``said`` is what was said before each query.
 
     Yields what a call returned (a value or an awaitable), is sent the value, returns the result.
     """
@@ -167,18 +193,25 @@ def _derive(
             f"write one of {', '.join(known.name for known in family.forms)}"
         )
     where, method = route.where, getattr(rag, route.source.name)
-    extra, options = ((), {}) if top_k is None else pass_top_k(route.top_k, top_k, where)
+    extra: tuple[int, ...] = ()
+    options: dict[str, Any] = {}
+    if top_k is not None:
+        extra, options = pass_top_k(route.top_k, top_k, where)
     if len(columns) == 2 and len(columns[0]) != len(columns[1]):
         raise InterfaceError(
             f"{target} was given {len(columns[0])} queries and {len(columns[1])} lists of contexts"
         )
     size = len(columns[0])  # counted first: a method may empty what it is given
     values: Sequence[Any] = []
+    keyword = None if said is None else rag.histories.get(route.source.name)
     if route.source.batch:
+        options = options if keyword is None else {**options, keyword: said}
         values = to_batch((yield method(*columns, *extra, **options)), size, where)
     else:
         collected: list[Any] = []
-        for arguments in zip(*columns, strict=True):
+        for at, arguments in enumerate(zip(*columns, strict=True)):
+            if said is not None and keyword is not None:
+                options = {**options, keyword: said[at]}
             collected.append((yield method(*arguments, *extra, **options)))
         values = collected
     convert = _CONVERTERS[family is RETRIEVAL, form.rich]
@@ -193,9 +226,15 @@ _CONVERTERS: dict[tuple[bool, bool], Callable[[object, str], Any]] = {
 }
 
 
-def derived(rag: Any, target: str, *columns: Sequence[Any], top_k: int | None = None) -> Any:
+def derived(
+    rag: Any,
+    target: str,
+    *columns: Sequence[Any],
+    top_k: int | None = None,
+    said: Sequence[Any] | None = None,
+) -> Any:
     """What a method gives that the user did not write, by plain ones that he did."""
-    derivation = _derive(rag, rag._routes.get(target), target, columns, top_k)
+    derivation = _derive(rag, rag._routes.get(target), target, columns, top_k, said)
     try:
         value = next(derivation)
         while True:
@@ -205,10 +244,14 @@ def derived(rag: Any, target: str, *columns: Sequence[Any], top_k: int | None = 
 
 
 async def derived_async(
-    rag: Any, target: str, *columns: Sequence[Any], top_k: int | None = None
+    rag: Any,
+    target: str,
+    *columns: Sequence[Any],
+    top_k: int | None = None,
+    said: Sequence[Any] | None = None,
 ) -> Any:
     """The same by coroutine methods, one call at a time."""
-    derivation = _derive(rag, rag._routes.get(target), target, columns, top_k)
+    derivation = _derive(rag, rag._routes.get(target), target, columns, top_k, said)
     try:
         pending = next(derivation)
         while True:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from ragbench.core.calling import HISTORY, parameters_of
 from ragbench.errors import InterfaceError, warn
 
 
@@ -195,11 +196,14 @@ def top_k_of_method(cls: type, name: str) -> str | None:
 
 def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str | None:
     """How a function whose first argument is the query, or the queries, takes ``top_k``."""
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     if parameters is None:
         return BY_POSITION
     if any(p.name == "top_k" and p.kind is not p.POSITIONAL_ONLY for p in parameters):
         return "top_k"
+    others = [p.name for p in parameters if p.kind in _POSITIONAL and p.name not in HISTORY]
+    if len(others) < len(parameters) and not HISTORY.isdisjoint(p.name for p in parameters):
+        return next(iter(others[1 + skipped :]), None)  # by name: a history may stand before it
     if _takes(parameters, 2 + skipped):
         return BY_POSITION
     return "top_k" if any(p.kind is p.VAR_KEYWORD for p in parameters) else None
@@ -221,31 +225,24 @@ def pass_top_k(
 
 def accepts_second_argument(function: Callable[..., Any]) -> bool:
     """Whether a function takes two positional arguments; one without a signature is taken to."""
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     return parameters is None or _takes(parameters, 2)
 
 
 def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
     """The parameter by which a foreign function takes how many contexts are wanted, or None."""
-    parameters = _parameters(function) or []
+    parameters = parameters_of(function) or []
     names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
     return next((name for name in _NAMES if name in names), None)
 
 
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
     """Names of a function's parameters; none when it has no signature."""
-    return frozenset(parameter.name for parameter in _parameters(function) or ())
+    return frozenset(parameter.name for parameter in parameters_of(function) or ())
 
 
 def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
     """Whether so many arguments can be given by position."""
-    kinds = [parameter.kind for parameter in parameters]
+    kinds = [parameter.kind for parameter in parameters if parameter.name not in HISTORY]
     positional = sum(kind in _POSITIONAL for kind in kinds)
     return inspect.Parameter.VAR_POSITIONAL in kinds or positional >= count
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some callables written in C have no signature
-        return None

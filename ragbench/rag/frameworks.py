@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from ragbench.core.case import Said
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.rag.forms import keyword_for_top_k, parameter_names
@@ -94,15 +95,17 @@ def _langchain_chain(obj: Any) -> Parts:
     wrap = _query_input(obj, where)
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
         return _generating(obj, where, lambda query, contexts: wrap(query))
+    history = _HISTORY if _HISTORY in _input_names(obj) else None
 
-    def ask(query: str) -> Any:
-        return obj.invoke(wrap(query))
+    def ask(query: str, chat_history: Said = ()) -> Any:
+        return obj.invoke(wrap(query, chat_history))
 
-    def ask_batch(queries: list[str]) -> list[Any]:
-        return list(obj.batch([wrap(query) for query in queries], return_exceptions=True))
+    def ask_batch(queries: list[str], chat_history: Sequence[Said] = ()) -> list[Any]:
+        said = chat_history or [()] * len(queries)
+        return list(obj.batch([*map(wrap, queries, said)], return_exceptions=True))
 
     batch = ask_batch if _has(obj, "batch") else None
-    return parts_of_one_call(obj, ask, where, ask_batch=batch)
+    return parts_of_one_call(obj, ask, where, ask_batch=batch, history=history)
 
 
 def _langchain_generator(obj: Any) -> Parts:
@@ -125,21 +128,25 @@ def _generating(obj: Any, where: str, wrap: Callable[[str, Sequence[str]], Any])
 _QUERY_NAMES = ("query", "question", "input", "user_input", "text")
 
 
-def _query_input(obj: object, where: str) -> Callable[[str], Any]:
-    """How a chain wants the query: as it is, or in a mapping."""
+_HISTORY = "chat_history"
+
+
+def _query_input(obj: object, where: str) -> Callable[..., Any]:
+    """How a chain wants the query: as it is, or in a mapping; with what was said before."""
     names = _input_names(obj)
     if not names:
-        return lambda query: query
+        return lambda query, said=(): query
     name = next((name for name in _QUERY_NAMES if name in names), None)
     if name is None and len(names) == 1:
         name = names[0]
-    if name is None or {*names} - {name, "chat_history"}:
+    if name is None or {*names} - {name, _HISTORY}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
             "takes the query alone; for one that takes contexts too, say as_rag(generate=...)"
         )
-    history: dict[str, Any] = {"chat_history": []} if "chat_history" in names else {}
-    return lambda query: {name: query, **history}
+    if _HISTORY in names:
+        return lambda query, said=(): {name: query, _HISTORY: list(said)}
+    return lambda query, said=(): {name: query}
 
 
 _CONTEXT_NAMES = ("context", "contexts", "documents", "docs", "input_documents")

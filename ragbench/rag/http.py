@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from ragbench.core.case import Said
 from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
@@ -89,8 +90,10 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
 
 
 def _retrieving(endpoint: RagEndpoint) -> Parts:
-    def retrieve(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Metadata]]:
-        payload = {"queries": queries, "top_k": top_k}
+    def retrieve(
+        queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
+    ) -> list[RetrievalResult[Metadata]]:
+        payload = {"queries": queries, "top_k": top_k, **_said(history)}
         found = endpoint.results("/retrieve", payload, RetrievalResult.from_mapping)
         return settled(found, f"{endpoint.url}/retrieve")
 
@@ -99,9 +102,10 @@ def _retrieving(endpoint: RagEndpoint) -> Parts:
 
 def _generating(endpoint: RagEndpoint) -> Parts:
     def generate(
-        queries: list[str], contexts_list: list[list[str]]
+        queries: list[str], contexts_list: list[list[str]], history: Sequence[Said] = ()
     ) -> list[GenerationResult[Metadata]]:
-        payload = {"queries": queries, "contexts": [list(given) for given in contexts_list]}
+        contexts = [list(given) for given in contexts_list]
+        payload = {"queries": queries, "contexts": contexts, **_said(history)}
         found = endpoint.results("/generate", payload, GenerationResult.from_mapping)
         return settled(found, f"{endpoint.url}/generate")
 
@@ -111,11 +115,21 @@ def _generating(endpoint: RagEndpoint) -> Parts:
 def _answering(endpoint: RagEndpoint) -> Parts:
     where = f"{endpoint.url}/answer"
 
-    def ask_batch(queries: list[str], top_k: int | None = None) -> list[Any]:
+    def ask_batch(
+        queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
+    ) -> list[Any]:
         # Read by `parts_of_one_call`.
-        return endpoint.results("/answer", {"queries": queries, "top_k": top_k}, dict)
+        payload = {"queries": queries, "top_k": top_k, **_said(history)}
+        return endpoint.results("/answer", payload, dict)
 
-    def ask(query: str, top_k: int | None = None) -> Any:
-        return settled(ask_batch([query], top_k), where)[0]
+    def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
+        return settled(ask_batch([query], top_k, [history]), where)[0]
 
-    return parts_of_one_call(endpoint, ask, where, ask_batch=ask_batch, keyword="top_k")
+    return parts_of_one_call(
+        endpoint, ask, where, ask_batch=ask_batch, keyword="top_k", history="history"
+    )
+
+
+def _said(history: Sequence[Said]) -> dict[str, Any]:
+    """What was said before each query; nothing where nothing was."""
+    return {"history": [list(said) for said in history]} if any(history) else {}

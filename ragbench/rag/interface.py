@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
+from ragbench.core.calling import history_keyword
 from ragbench.core.config import OwnConfig, RAGConfig
 from ragbench.core.result import GenerationResult, MetaT, RetrievalResult
 from ragbench.errors import InterfaceError
@@ -30,6 +31,8 @@ class RAGBase(Generic[MetaT]):
     """What the class can do: ``"retrieval"``, ``"generation"`` or both."""
     implemented: ClassVar[frozenset[str]] = frozenset()
     """Names of the interface's methods that the class, or a class it inherits from, wrote."""
+    histories: Mapping[str, str] = {}
+    """Those that take what was said before a query, each with its parameter for that."""
     is_async: ClassVar[bool] = False
     """Whether the methods are coroutines."""
     _routes: ClassVar[Mapping[str, Route]] = {}
@@ -53,6 +56,8 @@ class RAGBase(Generic[MetaT]):
             cls.families = known_families(cls, families)
         cls.implemented = written(cls)
         cls._routes = routes_of(cls, cls.implemented)
+        asked = {name: history_keyword(getattr(cls, name)) for name in cls.implemented}
+        cls.histories = {name: keyword for name, keyword in asked.items() if keyword is not None}
         for name in () if cls.is_async else sorted(cls.implemented):
             if inspect.iscoroutinefunction(getattr(cls, name)):
                 raise InterfaceError(

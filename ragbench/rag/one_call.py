@@ -19,11 +19,12 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
+from ragbench.core.case import Said
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import NoContextsError, warn
 from ragbench.rag.fallback import settled, to_batch
 from ragbench.rag.forms import pass_top_k
-from ragbench.rag.parts import Parts, is_coroutine_function
+from ragbench.rag.parts import Parts, is_coroutine_function, taking_history
 from ragbench.rag.shapes import as_mapping, read_answer
 
 _REMEMBERED = 4096
@@ -42,22 +43,26 @@ class OneCall:
         self._lock = threading.Lock()
         self._warned = False
 
-    def known(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any] | None:
+    def known(
+        self, query: str, contexts: Sequence[str], said: Said = ()
+    ) -> GenerationResult[Any] | None:
         """The answer that was given with just these contexts, if it is still there."""
-        return self._answers.get(_key(query, contexts))
+        return self._answers.get(_key(query, contexts, said))
 
-    def _remember(self, query: str, contexts: Sequence[str], answer: GenerationResult[Any]) -> None:
-        key = _key(query, contexts)
+    def _remember(
+        self, query: str, contexts: Sequence[str], answer: GenerationResult[Any], said: Said
+    ) -> None:
+        key = _key(query, contexts, said)
         with self._lock:
             self._answers[key] = answer
             self._answers.move_to_end(key)
             if len(self._answers) > _REMEMBERED:
                 self._answers.popitem(last=False)
 
-    def retrieval(self, query: str, value: object) -> RetrievalResult[Any]:
+    def retrieval(self, query: str, value: object, said: Said = ()) -> RetrievalResult[Any]:
         """Reads what the system returned, keeps its answer and returns its retrieval."""
         retrieval, answer = read_answer(value, self.where)
-        self._remember(query, () if retrieval is None else retrieval.contexts, answer)
+        self._remember(query, () if retrieval is None else retrieval.contexts, answer, said)
         if retrieval is None:
             if not self._warned:
                 self._warned = True
@@ -70,11 +75,11 @@ class OneCall:
             retrieval, metadata={**_fields(retrieval.metadata), ANSWER_KEY: answer.to_dict()}
         )
 
-    def restore(self, query: str, result: RetrievalResult[Any]) -> None:
+    def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes an answer back from the metadata of a stored retrieval, if it is there."""
         answer = as_mapping((as_mapping(result.metadata) or {}).get(ANSWER_KEY))
         if answer is not None:
-            self._remember(query, result.contexts, GenerationResult.from_mapping(answer))
+            self._remember(query, result.contexts, GenerationResult.from_mapping(answer), said)
 
     def again(self, contexts: Sequence[str], value: object) -> GenerationResult[Any]:
         """Reads the answer of a second call and says that it is one."""
@@ -85,9 +90,10 @@ class OneCall:
         return replace(answer, metadata=metadata)
 
 
-def _key(query: str, contexts: Sequence[str]) -> bytes:
+def _key(query: str, contexts: Sequence[str], said: Said) -> bytes:
     # Escaped: lone surrogates occur in scraped text and cannot be encoded otherwise.
-    return blake2b(json.dumps([query, *contexts]).encode(), digest_size=16).digest()
+    parts = json.dumps([query, *contexts, *([list(said)] if said else [])])
+    return blake2b(parts.encode(), digest_size=16).digest()
 
 
 def _fields(metadata: object) -> dict[str, Any]:
@@ -104,27 +110,40 @@ def parts_of_one_call(
     *,
     ask_batch: Callable[..., Any] | None = None,
     keyword: str | None = None,
+    history: str | None = None,
 ) -> Parts:
-    """Both halves of what is asked once a query; ``keyword`` takes how many contexts to find."""
+    """Both halves of what is asked once a query.
+
+    Args:
+        keyword: takes how many contexts to find.
+        history: takes what was said before; of a batch, before each query.
+    """
     call = OneCall(where)
 
-    def asked(query: str, top_k: int | None = None) -> Any:
+    def asked(query: str, top_k: int | None, said: Said) -> Any:
         _, options = pass_top_k(keyword, top_k, where)
-        return ask(query, **options)
+        return ask(query, **options, **({} if history is None else {history: said}))
 
-    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        return call.retrieval(query, asked(query, top_k))
+    def retrieve(query: str, top_k: int | None = None, said: Said = ()) -> RetrievalResult[Any]:
+        return call.retrieval(query, asked(query, top_k, said), said)
 
-    async def aretrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
-        return call.retrieval(query, await asked(query, top_k))
+    async def aretrieve(
+        query: str, top_k: int | None = None, said: Said = ()
+    ) -> RetrievalResult[Any]:
+        return call.retrieval(query, await asked(query, top_k, said), said)
 
-    def generate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        known = call.known(query, contexts)
-        return call.again(contexts, asked(query)) if known is None else known
+    def generate(query: str, contexts: Sequence[str], said: Said = ()) -> GenerationResult[Any]:
+        known = call.known(query, contexts, said)
+        return call.again(contexts, asked(query, None, said)) if known is None else known
 
-    async def agenerate(query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        known = call.known(query, contexts)
-        return call.again(contexts, await asked(query)) if known is None else known
+    async def agenerate(
+        query: str, contexts: Sequence[str], said: Said = ()
+    ) -> GenerationResult[Any]:
+        known = call.known(query, contexts, said)
+        return call.again(contexts, await asked(query, None, said)) if known is None else known
+
+    def restore(query: str, result: RetrievalResult[Any], said: Said) -> None:
+        call.restore(query, result, () if history is None else said)
 
     awaited = is_coroutine_function(ask)
     methods: dict[str, Callable[..., Any]] = {
@@ -132,30 +151,40 @@ def parts_of_one_call(
         "generate_with_metadata": agenerate if awaited else generate,
     }
     if ask_batch is not None:
-        methods |= _batch_methods(call, ask_batch, keyword)
-    return Parts(source=source, methods=methods, restore=call.restore)
+        methods |= _batch_methods(call, ask_batch, keyword, history)
+    if history is not None:
+        methods = {name: taking_history(made, "said") for name, made in methods.items()}
+    return Parts(source=source, methods=methods, restore=restore)
 
 
 def _batch_methods(
-    call: OneCall, ask_batch: Callable[..., Any], keyword: str | None
+    call: OneCall, ask_batch: Callable[..., Any], keyword: str | None, history: str | None
 ) -> dict[str, Callable[..., Any]]:
-    def asked(queries: list[str], top_k: int | None = None) -> Sequence[Any]:
+    def asked(queries: list[str], top_k: int | None, said: Sequence[Said]) -> Sequence[Any]:
         _, options = pass_top_k(keyword, top_k, call.where)
-        return to_batch(ask_batch(queries, **options), len(queries), call.where)
+        before = {} if history is None else {history: list(said)}
+        return to_batch(ask_batch(queries, **options, **before), len(queries), call.where)
 
-    def retrieve(queries: list[str], top_k: int | None = None) -> list[RetrievalResult[Any]]:
-        pairs = zip(queries, asked(queries, top_k), strict=True)
-        found = [a if isinstance(a, Exception) else call.retrieval(q, a) for q, a in pairs]
+    def retrieve(
+        queries: list[str], top_k: int | None = None, said: Sequence[Said] | None = None
+    ) -> list[RetrievalResult[Any]]:
+        before = said or [()] * len(queries)
+        rows = zip(queries, asked(queries, top_k, before), before, strict=True)
+        found = [a if isinstance(a, Exception) else call.retrieval(q, a, h) for q, a, h in rows]
         return settled(found, call.where)
 
-    def generate(queries: list[str], contexts_list: list[list[str]]) -> list[GenerationResult[Any]]:
-        pairs = zip(queries, contexts_list, strict=True)
-        found: list[Any] = [call.known(query, contexts) for query, contexts in pairs]
-        missing = [position for position, answer in enumerate(found) if answer is None]
-        answers = asked([queries[position] for position in missing]) if missing else ()
-        for position, answer in zip(missing, answers, strict=True):
+    def generate(
+        queries: list[str], contexts_list: list[list[str]], said: Sequence[Said] | None = None
+    ) -> list[GenerationResult[Any]]:
+        before = said or [()] * len(queries)
+        rows = zip(queries, contexts_list, before, strict=True)
+        found: list[Any] = [call.known(*row) for row in rows]
+        missing = [at for at, answer in enumerate(found) if answer is None]
+        left = [queries[at] for at in missing], None, [before[at] for at in missing]
+        answers = asked(*left) if missing else ()
+        for at, answer in zip(missing, answers, strict=True):
             failed = isinstance(answer, Exception)
-            found[position] = answer if failed else call.again(contexts_list[position], answer)
+            found[at] = answer if failed else call.again(contexts_list[at], answer)
         return settled(found, call.where)
 
     return {"batch_retrieve_with_metadata": retrieve, "batch_generate_with_metadata": generate}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, SupportsIndex, cast
 
+from ragbench.core.case import Said
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.rag.forms import FORMS, RETRIEVAL
@@ -35,7 +36,7 @@ def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]
     return replace(result, **{name: v[:top_k] for name, v in found.items() if v is not None})
 
 
-Restore = Callable[[str, RetrievalResult[Any]], None]
+Restore = Callable[[str, RetrievalResult[Any], Said], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +91,7 @@ class AdaptedRAG:
         """Whether the answer comes with the retrieval: nothing can be put in between."""
         return bool(self._restores)
 
-    def restore(self, query: str, result: RetrievalResult[Any]) -> None:
+    def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes back a retrieval that an earlier process stored.
 
         A system that retrieves and generates in one call keeps its answer with the retrieval.
@@ -98,7 +99,7 @@ class AdaptedRAG:
         is not asked a second time.
         """
         for restore in self._restores:
-            restore(query, result)
+            restore(query, result, said)
 
     def stage_identity(self, stage: str) -> object:
         """What the adapted objects say of themselves; None when none of them says anything."""
@@ -129,6 +130,7 @@ def compose(
         function = made
         if awaited and not is_coroutine_function(made):
             function = functools.partial(asyncio.to_thread, made)
+            vars(function).update(vars(made))
         if top_k is not None and FORMS[method][0] is RETRIEVAL:
             function = _with_default(function, top_k)
         namespace[method] = staticmethod(function)
@@ -145,6 +147,13 @@ def compose(
     return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
 
 
+def taking_history(method: Callable[..., Any], keyword: str | None) -> Callable[..., Any]:
+    """A method that an adapter made, marked as one that takes what was said before."""
+    if keyword is not None:
+        cast("Any", method).history_keyword = keyword
+    return method
+
+
 def is_coroutine_function(function: object) -> bool:
     """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -154,7 +163,7 @@ def is_coroutine_function(function: object) -> bool:
 
 def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:
     @functools.wraps(function)
-    def call(queries: Any, top_k: int | None = None) -> Any:
-        return function(queries, default if top_k is None else top_k)
+    def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
+        return function(queries, default if top_k is None else top_k, **said)
 
     return call

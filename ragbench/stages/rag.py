@@ -24,6 +24,7 @@ from ragbench.rag.fallback import (
     to_batch,
     to_generation_result,
     to_retrieval_result,
+    with_history,
 )
 from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, top_k_of_method
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
@@ -63,15 +64,26 @@ def post_retrieve_stage(
     )
 
 
-def reads_chunks(*stages: str) -> Callable[[RunCase], Given[PostRetrieveInput] | StageOutcome]:
-    """What a stage is given that works on a query and the chunks of the last of these stages."""
+def reads_chunks(
+    *stages: str, in_conversation: bool = False
+) -> Callable[[RunCase], Given[Any] | StageOutcome]:
+    """What a stage is given that works on a query and the chunks of the last of these stages.
 
-    def reads(row: RunCase) -> Given[PostRetrieveInput] | StageOutcome:
+    Args:
+        in_conversation: whether what was said before is given, too, where anything was.
+    """
+
+    def reads(row: RunCase) -> Given[Any] | StageOutcome:
         before = next(row.settled[stage] for stage in reversed(stages) if stage in row.settled)
         if before.outcome.value is None:
             return passed_on(before)
         query = row.case.query
-        return Given((query, before.outcome.value), before.digest + query.encode())
+        digest = before.digest + query.encode()
+        if in_conversation and row.case.history:
+            said = row.case.messages
+            digest = b"%b %b" % (digest, orjson.dumps(said))
+            return Given((query, before.outcome.value, said), digest)
+        return Given((query, before.outcome.value), digest)
 
     return reads
 
@@ -100,13 +112,15 @@ def _recovered(body: bytes, failures: Callable[[RetrievalResult[Any]], object]) 
 
 
 RAG = RAGInterface[Any] | AsyncRAGInterface[Any]
-GenerateInput = tuple[str, Sequence[str]]
-"""A query and its contexts."""
+GenerateInput = tuple[str, Sequence[str]] | tuple[str, Sequence[str], list[dict[str, str]]]
+"""A query and its contexts; of a RAG that takes it, what was said before."""
+RetrieveInput = str | tuple[str, list[dict[str, str]]]
+"""A query; of a RAG that takes it, with what was said before."""
 
 
 def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
-) -> CallStage[str, RetrievalResult[Any]]:
+) -> CallStage[RetrieveInput, RetrievalResult[Any]]:
     """The stage that calls ``batch_retrieve_with_metadata``."""
     name = RETRIEVAL.rich_batch.name
     extra: tuple[int, ...] = ()
@@ -114,37 +128,50 @@ def retrieve_stage(
     if top_k is not None:
         way = top_k_of_method(type(cast("object", rag)), name)
         extra, options = pass_top_k(way, top_k, f"{type(rag).__name__}.{name}")
+
+    def ask(queries: Sequence[Any]) -> object:
+        if rag.histories and (told := with_history(rag, name, top_k)) is not None:
+            pairs = [(one, []) if isinstance(one, str) else one for one in queries]
+            return told([[query for query, _ in pairs]], [said for _, said in pairs])
+        return rag.batch_retrieve_with_metadata([*queries], *extra, **options)
+
     return CallStage(
         name="retrieve",
         identity=identity,
-        reads=lambda row: Given(row.case.query, row.case.query.encode()),
-        is_incomplete=lambda body: _recovered(body, _pre_retrieval_failures),
-        **_calls(
-            rag,
-            RETRIEVAL,
-            lambda queries: rag.batch_retrieve_with_metadata([*queries], *extra, **options),
-            to_retrieval_result,
+        reads=lambda row: (
+            _in_conversation(row.case)
+            if rag.histories
+            else Given(row.case.query, row.case.query.encode())
         ),
+        is_incomplete=lambda body: _recovered(body, _pre_retrieval_failures),
+        **_calls(rag, RETRIEVAL, ask, to_retrieval_result),
     )
+
+
+def _in_conversation(case: Case) -> Given[RetrieveInput]:
+    said, query = case.messages, case.query.encode()
+    digest = b"%d %b %b" % (len(query), query, orjson.dumps(said)) if said else query
+    return Given((case.query, said), digest)
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
     """The stage that calls ``batch_generate_with_metadata``."""
+    name = GENERATION.rich_batch.name
+
+    def ask(inputs: Sequence[GenerateInput]) -> object:
+        # Lists of their own: a RAG that sorts or cuts what it is given must not change what is
+        # scored.
+        columns = [one[0] for one in inputs], [[*one[1]] for one in inputs]
+        if rag.histories and (told := with_history(rag, name)) is not None:
+            return told(columns, [one[2] if len(one) > 2 else [] for one in inputs])
+        return rag.batch_generate_with_metadata(*columns)
+
     return CallStage(
         name="generate",
         identity=identity,
         reads=lambda row: _given(rag, row),
         status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
-        **_calls(
-            rag,
-            GENERATION,
-            # Lists of their own: a RAG that sorts or cuts what it is given must not change what
-            # is scored.
-            lambda inputs: rag.batch_generate_with_metadata(
-                [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
-            ),
-            to_generation_result,
-        ),
+        **_calls(rag, GENERATION, ask, to_generation_result),
     )
 
 
@@ -197,6 +224,7 @@ def _checked(
 def _given(rag: RAG, row: RunCase) -> Given[GenerateInput] | StageOutcome:
     """The query and the texts that generation is given for it."""
     query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
+    said = row.case.messages if rag.histories and row.case.history else []
     contexts: Sequence[str]
     if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
         contexts = row.case.reference_contexts or ()
@@ -208,14 +236,17 @@ def _given(rag: RAG, row: RunCase) -> Given[GenerateInput] | StageOutcome:
     else:
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
         if first.value is not None and isinstance(rag, AdaptedRAG):
-            rag.restore(query, first.value)
+            rag.restore(query, first.value, said)
         if "post_retrieve" in row.settled:
             contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
         else:
             contexts, digests = before.outcome.value.contexts, before.texts
     # Where the query ends must be known: any text may follow.
     asked = query.encode()
-    return Given((query, contexts), b"%d %b" % (len(asked), asked) + digests)
+    digest = b"%d %b" % (len(asked), asked) + digests
+    if not said:
+        return Given((query, contexts), digest)
+    return Given((query, contexts, said), b"%b %b" % (digest, orjson.dumps(said)))
 
 
 def chunk_service(rag: RAG) -> ChunkSearch | None:

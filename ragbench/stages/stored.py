@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ragbench.stages.stage import (
     restored,
     skipped,
 )
+from ragbench.stages.turns import OWN, TURNS, OwnTurns
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
@@ -74,11 +76,19 @@ class StoredTraces:
         known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in stages}
         if self.with_texts:
             self.journal.load_texts(one for found in known.values() for one in found.values())
-        rows = [RunCase(stored.number, stored.case, stored.digest) for stored in window]
+        if self.manifest.settings.get(TURNS) == OWN:
+            rows = [*map(self._own.row, window)]
+        else:
+            rows = [RunCase(stored.number, stored.case, stored.digest) for stored in window]
         for row in rows:
             for stage in stages:
                 row.settled[stage] = self._settled(stage, row, known[stage].get(row.number))
         return rows
+
+    @cached_property
+    def _own(self) -> OwnTurns:
+        """The answers that each question was asked with, where they are the system's own."""
+        return OwnTurns.stored(self.journal)
 
     def _settled(self, stage: str, row: RunCase, stored: StoredOutcome | None) -> StageOutcome:
         if stored is not None:
@@ -106,15 +116,19 @@ def entries(path: Path) -> Iterator[Entry]:
     not recorded here either.
     """
     folder = RunFolder(path=path)
-    stages = read_manifest(folder.manifest).rag.stages
+    manifest = read_manifest(folder.manifest)
+    stages = manifest.rag.stages
     with Journal(folder.journal) as journal:
+        is_own = manifest.settings.get(TURNS) == OWN
+        own = OwnTurns.stored(journal) if is_own else None
         for window in journal.cases():
             numbers = [stored.number for stored in window]
             known = {stage: journal.valid_outcomes(stage, numbers) for stage in CODECS}
             journal.load_texts(one for found in known.values() for one in found.values())
             for case in window:
                 given = {stage: found.get(case.number) for stage, found in known.items()}
-                yield Entry(case=case.case, recorded=dict(_recorded(given, stages, journal)))
+                asked = case.case if own is None else own.row(case).case
+                yield Entry(case=asked, recorded=dict(_recorded(given, stages, journal)))
 
 
 def _recorded(

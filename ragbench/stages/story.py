@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
+from ragbench.core.case import Case
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, JudgeStep
 from ragbench.core.result import RetrievalResult
@@ -18,9 +19,11 @@ from ragbench.core.story import (
     JudgedClaim,
     JudgedSentence,
     Mark,
+    SearchStory,
 )
 from ragbench.core.trace import Trace
 from ragbench.metrics.citations import notes_of
+from ragbench.metrics.hops import gold_hop, searches_of
 from ragbench.metrics.window import Compared
 from ragbench.post.stage import Step, steps_of, written_text
 from ragbench.stages.attribution import FoundGold
@@ -58,7 +61,9 @@ def story_of(
         else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
         notes=()
         if generated is None or shown is None or not _NOTED & {each.name for each in metrics}
-        else tuple(notes_of(case.query, generated, shown)),
+        else tuple(notes_of(case, generated, shown)),
+        history=case.history,
+        searches=tuple(_searches(case, retrieved)) if retrieved is not None else (),
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
@@ -68,6 +73,19 @@ def _sent(retrieved: RetrievalResult[Any]) -> tuple[str, ...]:
     from ragbench.pipeline.pre_retrieval import pre_retrieved  # of pipelines
 
     return tuple(f"{one.kind}: {one.text}" for one in pre_retrieved(retrieved).queries)
+
+
+def _searches(case: Case, retrieved: RetrievalResult[Any]) -> Iterator[SearchStory]:
+    found = searches_of(retrieved)
+    gold, ids = gold_hop(case, retrieved) if found else 0, _ids(retrieved)
+    for number, one in enumerate(found, start=1):
+        yield SearchStory(
+            query=one.query,
+            ids=tuple(ids[at] for at in one.places),
+            new=one.new,
+            has_gold=number == gold,
+            seconds=one.seconds,
+        )
 
 
 def _hops(trace: Trace) -> Iterator[Hop]:

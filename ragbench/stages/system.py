@@ -22,6 +22,7 @@ from ragbench.stages.rag import (
     retrieve_stage,
 )
 from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, Stage
+from ragbench.stages.turns import OWN, TURNS
 from ragbench.validators.validator import Validator
 
 
@@ -50,8 +51,16 @@ def system_of(
     validator: Validator | None,
     locator: Locator | None = None,
     version: str | None = None,
+    turns: str = "recorded",
 ) -> EvaluatedSystem:
     settings: dict[str, Any] = {"top_k": top_k}
+    if turns == OWN:
+        if rag is None or not rag.histories:
+            raise ConfigError(
+                "own turns are for a RAG that takes what was said before: add a parameter history "
+                "to its methods"
+            )
+        settings[TURNS] = OWN
     stages: dict[str, str] = {}
     shown, found = name or "recorded", description or {"spec": "recorded"}
     if rag is not None:

@@ -130,7 +130,7 @@ class Trial:
         if self.answering is not None:
             answer = _NOTHING_LEFT
             if left.value is not None:
-                answer = self.answering.answer(query, left.value)
+                answer = self.answering.answer(query, left.value, trace.case.messages)
         return replace(trace, post_retrieval=left, generation=answer)
 
     def _run(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
@@ -263,14 +263,16 @@ class Answering:
     def __exit__(self, *_: object) -> None:
         self._loop.stop()
 
-    def answer(self, query: str, left: RetrievalResult[Any]) -> Outcome[GenerationResult[Any]]:
+    def answer(
+        self, query: str, left: RetrievalResult[Any], said: list[dict[str, str]]
+    ) -> Outcome[GenerationResult[Any]]:
         texts, _ = contexts_for_generation(left, b"")
-        key = (query, *texts)
+        key = (query, *texts, *(f"{one['role']}: {one['content']}" for one in said))
         with self._lock:
             known = self._known.get(key)
         if known is not None:
             return known
-        outcome = self._stage.ask_once((query, texts), self._loop.run)
+        outcome = self._stage.ask_once((query, texts, said), self._loop.run)
         if outcome.value is not None:
             outcome = replace(outcome, status=self._stage.status(outcome.value))
         with self._lock:

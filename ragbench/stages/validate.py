@@ -14,7 +14,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, cast
 
-from ragbench.core.case import Case
+from ragbench.core.calling import history_keyword
+from ragbench.core.case import Case, Said
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
@@ -45,7 +46,7 @@ from ragbench.workers.pool import Task, WorkerPool
 
 VALIDATE = "validate"
 
-ValidateInput = tuple[str, RetrievalResult[Any]]
+ValidateInput = tuple[str, RetrievalResult[Any]] | tuple[str, RetrievalResult[Any], Said]
 """A query and what generation is given for it."""
 
 
@@ -68,12 +69,18 @@ def _rules() -> str:
     return whole.hexdigest()
 
 
-def validate_query(validator: Validator, dump: RetrievalDump) -> Verdict:
+def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:
     """The verdict on what was retrieved for a query, with everything that is to be warned of.
 
     Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called.
+
+    Args:
+        history: what was said before; a validator that takes it reads the query with it.
     """
-    verdict = validator.validate(dump.query, dump.chunks)
+    validate: Callable[..., Verdict] = validator.validate
+    keyword = history_keyword(validate) if history else None
+    told = {} if keyword is None else {keyword: history}
+    verdict = validate(dump.query, dump.chunks, **told)
     found = verdict.inspection
     if found is None:
         found = inspect_chunks(dump.query, dump.chunks).found
@@ -87,16 +94,17 @@ def validate_query(validator: Validator, dump: RetrievalDump) -> Verdict:
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateInput, Verdict]:
     def call(inputs: Sequence[ValidateInput]) -> Sequence[Verdict]:
-        dumps = (
-            RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks()))
-            for query, result in inputs
-        )
-        return [validate_query(validator, dump) for dump in dumps]
+        verdicts: list[Verdict] = []
+        for one in inputs:
+            chunks = tuple(one[1].to_chunks())
+            dump = RetrievalDump(query_id="", query=one[0], chunks=chunks)
+            verdicts.append(validate_query(validator, dump, one[2] if len(one) > 2 else ()))
+        return verdicts
 
     return CallStage(
         name=VALIDATE,
         identity=identity,
-        reads=reads_chunks("retrieve", "post_retrieve"),
+        reads=reads_chunks("retrieve", "post_retrieve", in_conversation=True),
         call=call,
         call_async=None,
         takes_batches=False,

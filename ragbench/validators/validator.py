@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
+from ragbench.core.calling import history_keyword
+from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
@@ -19,7 +21,8 @@ from ragbench.plugins import Registry
 class Validator(Protocol):
     """Says which chunks answer a query, and where. It never ranks for others and never answers.
 
-    The same input gives the same verdict.
+    The same input gives the same verdict. One whose ``validate`` has a parameter ``history`` is
+    given what was said before, as messages with a role and a content.
     """
 
     @property
@@ -67,11 +70,17 @@ class CascadeValidator:
     def identity(self) -> str:
         return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
 
-    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+    def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
         """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
-        cheap = self.first.validate(query, chunks)
+
+        def ask(validator: Validator) -> Verdict:
+            validate: Callable[..., Verdict] = validator.validate
+            keyword = history_keyword(validate) if history else None
+            return validate(query, chunks, **({} if keyword is None else {keyword: history}))
+
+        cheap = ask(self.first)
         unsure = self.low <= cheap.answer_probability < self.high
-        verdict = self.second.validate(query, chunks) if unsure and chunks else cheap
+        verdict = ask(self.second) if unsure and chunks else cheap
         escalated = verdict is not cheap
         decided = (
             f"{self.first.name} was unsure ({cheap.answer_probability:.2f}): "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
@@ -48,6 +48,7 @@ from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
 from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, RunCase, Running, Stage
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.system import system_of
+from ragbench.stages.turns import OWN, TURNS, OwnTurns, unasked_turns
 from ragbench.validators.validator import Validator, build_validator
 from ragbench.verbs.report import ReportBuilder, RunCases, report_of
 
@@ -94,6 +95,9 @@ class EvalSettings:
     """What distinguishes the system; derived from it when not given."""
     top_k: int | None = None
     """Handed to retrieval; None leaves it to the system."""
+    turns: Literal["recorded", "own"] = "recorded"
+    """What a RAG that takes a history is told of earlier answers in a conversation: those that the
+    dataset holds, or its own."""
     selection: Selection | None = None
     """Which of the cases to take; all when not given."""
     limits: CallSettings | None = None
@@ -239,7 +243,8 @@ def evaluate_entries(
         from ragbench.stages.on_workers import Workers
 
         _checked("evaluate", workers=(workers, Workers), judging=(judging, Judging))
-    chosen = default_metrics() if metrics is None else parse_metrics(metrics)
+    has_hops = isinstance(cases, EntrySource) and cases.info.has_hops
+    chosen = default_metrics(has_hops=has_hops) if metrics is None else parse_metrics(metrics)
     # A metric that cannot be computed is reported before anything runs.
     Plan([metric for metric in chosen if not metric.is_judged], matching=settings.matching)
     judge, anew = None, ""
@@ -253,7 +258,7 @@ def evaluate_entries(
     system = system_of(
         rag, name=settings.rag_name, description=settings.rag_description, top_k=settings.top_k,
         validator=validator, locator=settings.locator, version=version,
-        post_retrieval=post_retrieval and dated(post_retrieval, earlier),
+        post_retrieval=post_retrieval and dated(post_retrieval, earlier), turns=settings.turns,
     )  # fmt: skip
     asked = Evaluation(system=system, metrics=chosen, matching=settings.matching, judge=judge)
     if watch is None:
@@ -369,12 +374,16 @@ def _counted(
     thought before, they are scored and counted again.
     """
     journal, table = running.journal, score.table
-    builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
-    causes = journal.scores
-    windows = (
+    windows: Iterable[Sequence[RunCase]] = (
         [RunCase(stored.number, stored.case, stored.digest) for stored in window]
         for window in journal.cases()
     )
+    if known.manifest.settings.get(TURNS) == OWN:
+        windows, collect = OwnTurns(journal=journal).windows(), None  # in another order
+        if left := unasked_turns(journal):
+            known.decide(table.matching, [_RECORDED_STAND.format(left)])
+    builder = ReportBuilder(cases, None if collect is None else collect(cases.metrics))
+    causes = journal.scores
     try:
         run_stages(
             windows,
@@ -399,6 +408,12 @@ def _counted(
     for row in score.rematch(map(stored.rows, journal.cases()), verdict.matching):
         causes.record_cause(row.number, again.add(row, verdict.matching))
     return again
+
+
+_RECORDED_STAND = (
+    "{:,} earlier questions of conversations are no cases: their recorded answers stand in the "
+    "history of those that follow"
+)
 
 
 def _staffed(

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, Known, Status
 from ragbench.core.report import CaseRow
-from ragbench.core.story import CaseStory, ChunkStory, Hop
+from ragbench.core.story import CaseStory, ChunkStory, Hop, SearchStory
 from ragbench.ledger.codec import judgement_object
 from ragbench.safe_text import shown_line
 from ragbench.views.report import case_object, shown_columns
@@ -22,12 +22,13 @@ _CHUNK = 160
 _STEPS = 6
 """Answers of a judge that are shown for a metric."""
 _CHUNKS = 6
+_TURNS = 20
 
 
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[str, str]]:
     """A case from its question to its answer: a label and a line each."""
     story = row.story
-    yield from _asked(row, longest=_LONGEST)
+    yield from _asked(row, story, longest=_LONGEST, turns=_TURNS)
     if story is None:
         return
     for hop in story.hops:
@@ -56,7 +57,7 @@ def short_story_lines(
 ) -> Iterator[tuple[str, str]]:
     """The same on one screen: what lost the answer, the gold, and each chunk on a line."""
     story, longest = row.story, max(40, 2 * width - 10)
-    yield from _asked(row, longest=longest)
+    yield from _asked(row, story, longest=longest, turns=2)
     if story is None:
         return
     for hop in story.hops:
@@ -88,14 +89,31 @@ def short_story_lines(
         yield "scores", shown_line(", ".join(measured), longest=3 * longest)
 
 
-def _asked(row: CaseRow, *, longest: int) -> Iterator[tuple[str, str]]:
-    """The question, what became of it, and how retrieval was asked it."""
+def _asked(
+    row: CaseRow, story: CaseStory | None, *, longest: int, turns: int
+) -> Iterator[tuple[str, str]]:
+    """The question behind the last turns, what became of it, and how retrieval was asked it."""
+    for turn in () if story is None else story.history[-turns:]:
+        yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
     if row.attribution is not None:
         cause = f"{row.attribution.cause.label}: {row.attribution.detail}"
         yield "cause", shown_line(cause, longest=longest)
-    for sent in () if row.story is None else row.story.sent:
+    if story is None:
+        return
+    for sent in story.sent:
         yield "sent", shown_line(sent, longest=longest)
+    for number, search in enumerate(story.searches, start=1):
+        yield f"hop {number}", shown_line(search_text(search), longest=longest)
+
+
+def search_text(search: SearchStory) -> str:
+    """One of several searches, in a line."""
+    gold = ", the first with gold" if search.has_gold else ""
+    took = "" if search.seconds is None else f", {search.seconds * 1e3:,.1f} ms"
+    found = f"{len(search.ids)} found, {search.new} new{gold}{took}"
+    shown = ", ".join(search.ids[:_CHUNKS]) + (" ..." if len(search.ids) > _CHUNKS else "")
+    return f"{search.query or '-'}: {found}{f' ({shown})' if shown else ''}"
 
 
 def _line(text: str) -> str:

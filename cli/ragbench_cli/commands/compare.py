@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from ragbench.errors import ConfigError
 from ragbench_cli.options import Output, argument, option, takes_records
@@ -22,6 +22,9 @@ class Asked:
     recall, answer_correct, abstention_accuracy."""
     only_common_cases: Annotated[bool, option(rare=True)] = False
     """If the datasets differ, compare only the cases that are the same."""
+    same: Annotated[Literal["content", "id"], option(rare=True)] = "content"
+    """What makes two cases the same: all that is known of them, or their id, which compares two
+    ways to ask the same: a last turn and its rewrite."""
     cases: Annotated[int | None, option(min=0)] = None
     """How many cases of each kind are spelled out; by default none on the screen and 20 in
     Markdown."""
@@ -62,6 +65,7 @@ def command(asked: Asked, shown: Shown) -> None:
         metrics=None if asked.metrics is None else split_metrics(asked.metrics),
         main=None if asked.main is None else split_metrics(asked.main),
         only_common_cases=asked.only_common_cases,
+        same=asked.same,
     )
     named, cases = asked.metrics is not None, asked.cases
     shown.show(

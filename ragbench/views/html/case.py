@@ -17,7 +17,7 @@ from ragbench.core.story import CaseStory
 from ragbench.core.validation import Verdict
 from ragbench.ledger.codec import judgement_object
 from ragbench.views.document import ids_text
-from ragbench.views.explain import hop_text
+from ragbench.views.explain import hop_text, search_text
 from ragbench.views.html.chunks import LONGEST, Chunks, compared_texts, cut, safe
 from ragbench.views.html.page import render
 
@@ -54,7 +54,10 @@ class CaseBlocks:
 
     def _told(self, story: CaseStory | None, response: str | None) -> dict[str, Any]:
         if story is None:
-            nothing = ("others", "supported", "notes", "sent", "candidates", "chunks", "gold_texts")
+            nothing = (
+                *("others", "supported", "notes", "sent", "candidates", "chunks", "gold_texts"),
+                *("history", "searches"),
+            )
             return {**dict.fromkeys(nothing, ""), "gold": "", "written": None, "hops": ""}
         held = any(mark.kind == "gold" for chunk in story.chunks for mark in chunk.marks)
         marked = {chunk.id for chunk in story.chunks if chunk.is_gold}
@@ -64,6 +67,8 @@ class CaseBlocks:
             "supported": story.supported,
             "notes": story.notes,
             "sent": story.sent,
+            "history": [(turn.role, cut(turn.text, LONGEST)) for turn in story.history],
+            "searches": [*map(search_text, story.searches)],
             "candidates": [text for text in story.candidates if text != response],
             "chunks": self.chunks.rows(story.chunks),
             # The ids, where the table of chunks does not show them all.

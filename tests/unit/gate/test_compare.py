@@ -126,6 +126,25 @@ def test_different_cases_are_refused_unless_the_common_ones_are_asked_for() -> N
         compare([before, recall(case("q9", 1.0))], only_common_cases=True)
 
 
+def test_the_same_asked_in_two_ways_is_joined_by_id() -> None:
+    """q1 stays, q2 rises by 1, q3 by 0.5: together 0.5 of 3 more."""
+    before = recall(case("q1", 1.0), case("q2", 0.0, right="x"), case("q3", 0.0))
+    ways = {"fingerprint": "rewrite"}
+    again = case("q2", 1.0, right="x", **ways), case("q3", 0.5, **ways)
+    found = compare([before, recall(case("q1", 1.0), *again)], same="id")
+    assert only(found, "recall@5").difference == pytest.approx(0.5)
+    assert found.notes == ("Joined by id: 2 of 3 cases are asked in another way.",)
+    assert found.systems[0].changes[0] == "how 2 cases are asked"
+    other = recall(replace(again[0], right="y"), case("q4", 1.0))
+    with pytest.raises(RunMismatchError, match=r"share 1 id, and 3 are not in every run"):
+        compare([before, other], same="id")
+    (note,) = compare([before, other], same="id", only_common_cases=True).notes
+    assert note.endswith("3 are not in every run: left out. 1 have another reference or relevance, "
+                         "which changes scores by itself.")  # fmt: skip
+    with pytest.raises(RunMismatchError, match="share 0 ids"):
+        compare([before, recall(case("q9", 1.0))], same="id", only_common_cases=True)
+
+
 def test_main_metrics_are_one_a_group_and_have_a_better_side() -> None:
     groups = {"exact_match": "generator", "token_f1": "generator", "answer_rate": "overall"}
     names = ["MRR@10", "recall@5", "abstention_accuracy"]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import Case, Evidence, GenerationResult, RetrievalResult
+from ragbench import Case, Evidence, GenerationResult, RetrievalResult, Turn
 from ragbench.core.validation import (
     Conflict,
     DumpWarning,
@@ -70,6 +70,7 @@ def made(cls: Any, **other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 made(Evidence, end=st.none())
+made(Turn)
 made(EvidenceQuote)
 made(DumpWarning, count=st.integers(1, 9))
 made(Conflict)

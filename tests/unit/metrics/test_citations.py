@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.core.case import Case
 from ragbench.core.metric import Skip
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.metrics.citations import (
@@ -79,7 +80,7 @@ def test_the_figures_by_hand() -> None:
     assert citation_validity(*answer) == pytest.approx(2 / 3)
     assert citation_coverage(*answer) == pytest.approx(3 / 4)  # the question states nothing
     assert citation_attribution(*answer) == pytest.approx(1 / 2)  # dogs stand in chunk 3
-    assert [note.problem for note in notes_of("q", *answer)] == [
+    assert [note.problem for note in notes_of(Case(id="q", query="q"), *answer)] == [
         "cites 2: chunk 3 shares more of it than what it cites",
         "cites 8: not among 3 shown chunks",
     ]
@@ -112,11 +113,13 @@ def test_what_cites_nothing_has_no_score() -> None:
     ],
 )
 def test_numbers_stand_in_a_chunk_or_in_the_question(response: str, value: float | Skip) -> None:
-    assert numbers_supported("What of case 77?", response, CHUNKS) == value
+    assert numbers_supported(Case(id="q", query="What of case 77?"), response, CHUNKS) == value
 
 
 def test_a_number_that_stands_nowhere_is_named_with_its_sentence_and_the_place_looked_at() -> None:
-    [note] = notes_of("q", *both("Dogs are welcome. It has 12,500 seats since May 1999."))
+    [note] = notes_of(
+        Case(id="q", query="q"), *both("Dogs are welcome. It has 12,500 seats since May 1999.")
+    )
     assert note.sentence == "It has 12,500 seats since May 1999."
     assert note.problem == "12,500, May 1999: not in 3 shown chunks, nor in the question"
 
@@ -130,5 +133,5 @@ def test_no_answer_breaks_it_and_shares_are_shares(response: str, chunks: int) -
         assert isinstance(value, Skip) or 0 <= value <= 1
     for one in cited(*answer):
         assert all(place is None or 0 <= place < chunks for place in one.chunks)
-    value = numbers_supported("", response, CHUNKS[:chunks])
+    value = numbers_supported(Case(id="q", query=""), response, CHUNKS[:chunks])
     assert isinstance(value, Skip) or 0 <= value <= 1

@@ -40,7 +40,7 @@ def answers_of(*prepared: Outcome[Any], price: Price | None = None) -> VariantAn
         )
         for at in range(len(prepared))
     ]
-    answering: Any = SimpleNamespace(answer=lambda query, left: prepared[int(query)])
+    answering: Any = SimpleNamespace(answer=lambda query, left, said: prepared[int(query)])
     trial = Trial(
         variant=Variant(name="v", stage=PostRetrieval(operators=(TopK(k=1),))),
         counter=counter_for_model(""),
