@@ -36,19 +36,24 @@ _WORDS = 5
 
 def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
     """The weight of a collection's vectors in hybrid searches; None where nothing can be said."""
+    ids = _around(sorted(store.digests()))
+    if len(ids) < _FEWEST or not embedder.hybrid_weight:
+        return None
+    return weight_of([*store.get(ids).values()], [*store.vectors(ids).values()], embedder)
+
+
+def weight_of(
+    chunks: Sequence[Chunk], rows: Sequence[NDArray[np.float32]], embedder: Embedder
+) -> float | None:
+    """The same of chunks and their vectors."""
     import numpy as np
 
     most: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)
-    ids = _around(sorted(store.digests()))
-    if len(ids) < _FEWEST or not most:
-        return None
-    chunks = [*store.get(ids).values()]
     scores = Bm25Scores.build([tokenise(one.text) for one in chunks], k1=1.2, b=0.75)
     places, asked = _questions(chunks, scores)
     if len(asked) < _FEWEST // 2:
         return None
-    vectors = np.stack([*store.vectors(ids).values()])
-    cosines = embedder.embed_queries(asked) @ vectors.T
+    cosines = embedder.embed_queries(asked) @ np.stack(rows).T
     by_words = [found for text in asked if (found := scores.scores(tokenise(text))) is not None]
     words = _mean_rank(by_words, places)
     agreement = min(1.0, _mean_rank([*cosines], places) / words) if words else 0.0
@@ -74,12 +79,20 @@ def _questions(chunks: Sequence[Chunk], scores: Bm25Scores) -> tuple[list[int], 
         sentences = [text[span.start : span.end] for span in split_sentences(text)]
         sentences = [one for one in sentences if len(tokenise(one)) >= _WORDS]
         if sentences:
-            words = random.choice(sentences).split()
+            words = _words(random.choice(sentences))
             worth = {word: max(map(scores.idf, tokenise(word)), default=0.0) for word in words}
             rare = set(sorted(worth, key=lambda word: (-worth[word], word))[:_WORDS])
             places.append(at)
             asked.append(readable_text(" ".join(word for word in words if word in rare)))
     return places, asked
+
+
+def _words(sentence: str) -> list[str]:
+    """Its words; where they are written without spaces, pairs of characters."""
+    words = sentence.split()
+    if len(words) >= _WORDS:
+        return words
+    return [sentence[at : at + 2] for at in range(0, len(sentence), 2)]
 
 
 def _mean_rank(rankings: Sequence[NDArray[np.float32]], places: Sequence[int]) -> float:

@@ -72,10 +72,15 @@ def default_embedder(
             info = store.info()
         made = IndexIdentity.from_json(info.identity, collection=info.name)
         return made.embedder_name, made.embedder_settings
-    texts = [one.text for one in islice(read(), _SAMPLED) if one.text.strip()]
-    english = sum(recognised_language(text[:1000]) == "en" for text in texts)
-    is_english = bool(texts) and english >= _MOST * len(texts)
-    return ENGLISH_EMBEDDER if is_english else DEFAULT_EMBEDDER, {}
+    read_first = [one.text for one in islice(read(), _SAMPLED)]
+    return ENGLISH_EMBEDDER if are_english(read_first) else DEFAULT_EMBEDDER, {}
+
+
+def are_english(texts: Sequence[str]) -> bool:
+    """Whether most texts are, so that static vectors of English words serve them."""
+    said = [text[:1000] for text in texts if text.strip()]
+    english = sum(recognised_language(text) == "en" for text in said)
+    return bool(said) and english >= _MOST * len(said)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -92,6 +92,11 @@ class ForeignCollection(OpenCollection[Reader]):
         """The rows that were looked at to read it, as chunks without a meaning in their scores."""
         return self._reader.chunks(self._sample)
 
+    def rows(self, limit: int) -> list[Chunk]:
+        """So many of its rows, in the store's order, as `sampled`."""
+        with self.working() as engine:
+            return self._reader.chunks(engine.sample(limit))
+
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Those of zeros find nothing: they ask nobody."""
         queries = finite_rows(vectors, self.dimension, what="query vector")
