@@ -197,7 +197,8 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
         choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:
         console.say(f"read as: {collection.described()}")
-        for line in collection.guesses():
+        notes = [] if choice.strategy == "dense" else collection.words_notes()
+        for line in (*collection.guesses(), *notes):
             console.say(line)
         _show_filter_problem(collection, choice.filter)
         # What the scores of another program mean is not known: no threshold but the user's.

@@ -200,6 +200,7 @@ class StoreRetrieval(RetrievalStage):
                 opening=[
                     f"read as: {collection.described()}",
                     *collection.guesses(),
+                    *(() if self.strategy == "dense" else collection.words_notes()),
                     *(f"Warning: {problem}" for problem in problems if problem is not None),
                 ],
                 closing=stack.pop_all(),

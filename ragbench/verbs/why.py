@@ -150,7 +150,7 @@ def why(
         questions=len(asked),
         skipped=len(cases) - len(asked),
         recall=mean_interval(shares, clusters, bounds=(0.0, 1.0)),
-        lost=Counter(found[at].cause.value for at in lost),
+        lost=dict(Counter(found[at].cause.value for at in lost)),
         changes=tuple(one for one in changes if one.is_estimate or (one.gain.mean or 0.0) > 0),
         notes=() if bench.texts else (_NO_TEXTS,),
     )
