@@ -66,7 +66,7 @@ class ModelEmbedder:
 
     __slots__ = ()
     hybrid_weight: float = 1.0
-    agreeing_weight: float = 1.0
+    agreeing_weight: float = 2.0
     """`hybrid_weight` where vectors tell the passages of a collection apart as well as words do."""
     languages: tuple[str, ...] = ()
     """The only ones that it reads, by ISO 639-1; none where it reads several or it is not known."""

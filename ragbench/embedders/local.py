@@ -120,7 +120,7 @@ class MultilingualEmbedder(ModelEmbedder):
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     """How many threads multiply matrices."""
     hybrid_weight = HYBRID_WEIGHT
-    agreeing_weight = 0.2
+    agreeing_weight = 0.1
     named_by = ""
     dimension = DIMENSION
 
