@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from ragbench.core.case import Case
 from ragbench.core.matched import GoldSearch
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.pipeline.bm25 import Bm25Index
-from ragbench.pipeline.counterfactual import resized, usual_tokens
 from ragbench.pipeline.gold import Gold, golds_of
-from ragbench.pipeline.index import ENGLISH_EMBEDDER
 from ragbench.post.stage import PostRetrieval
 from ragbench.stats.mean import Interval, mean_interval
 from ragbench.stores.attached import ForeignCollection
 from ragbench.stores.base import Effort
 from ragbench.stores.collection import OwnCollection
-from ragbench.verbs.tune import SearchSetting, TunedCollection, settings_of
+from ragbench.verbs.tune import SearchSetting, TunedCollection
 from ragbench.verbs.why_bench import ESTIMATED, TEXTS, Bench, View, Way
+from ragbench.verbs.why_ways import sizes_of, ways_of
 
 _DEPTH = 100
 _FEWEST = 10
@@ -106,6 +104,44 @@ def why(
     Raises:
         DataError: no case says what should be found, or several do and fewer than ten.
     """
+    bench = _bench(collection, cases, k, post_retrieval or PostRetrieval(), advance)
+    operators = tuple(range(len(bench.stage.operators)))
+    now = Way(setting=collection.present, k=k, operators=operators)
+    shares = bench.shares(now)
+    clusters = [case.cluster for case in bench.cases]
+    trials = [*_trials(bench, now, command, shares)]
+    level = 1 - 0.05 / len(trials)
+    changes = [one.change(clusters, level) for one in trials]
+    lost = [at for at, share in enumerate(shares) if share < 1]
+    is_one = len(bench.cases) == 1
+    found = bench.located(now) if lost or is_one else []
+    shown = [
+        one for one in changes if (one.gain.mean or 0.0) > 0 or (one.is_estimate and not is_one)
+    ]
+    if not is_one:
+        shown.sort(key=lambda one: -(one.gain.mean or 0.0))
+    return Reasons(
+        k=k,
+        now=now.setting.name,
+        questions=len(bench.cases),
+        skipped=len(cases) - len(bench.cases),
+        recall=mean_interval(shares, clusters, bounds=(0.0, 1.0)),
+        lost=dict(Counter(found[at].cause.value for at in lost)),
+        changes=tuple(shown),
+        together=None if is_one else _together(bench, now, trials, clusters),
+        golds=found[0] if is_one else None,
+        ranks=tuple(_ranks(bench, now)) if is_one else (),
+        notes=() if bench.texts else (_NO_TEXTS,),
+    )
+
+
+def _bench(
+    collection: TunedCollection,
+    cases: Sequence[Case],
+    k: int,
+    stage: PostRetrieval,
+    advance: Callable[[str], None],
+) -> Bench:
     if k < 1:
         raise ConfigError(f"k must be at least 1, not {k}")
     asked = [case for case in cases if case.query.strip() and golds_of(case)]
@@ -113,8 +149,7 @@ def why(
         wanted = "one, or at least ten, are needed"
         message = f"{len(asked)} of {len(cases)} questions say what should be found: {wanted}"
         raise DataError([Problem(message=message)])
-    stage = post_retrieval or PostRetrieval()
-    bench = Bench(
+    return Bench(
         collection=collection,
         cases=asked,
         golds=[_placed(golds_of(case), collection.store) for case in asked],
@@ -122,46 +157,48 @@ def why(
         depth=max(_DEPTH, k),
         advance=advance,
     )
-    now = Way(setting=collection.present, k=k, operators=tuple(range(len(stage.operators))))
-    clusters = [case.cluster for case in asked]
-    shares = bench.shares(now)
-    tried = [*_ways(bench, now, command)]
-    sizes = [*_sizes(bench, k)] if len(asked) > 1 else []
-    level = 1 - 0.05 / max(1, len(tried) + len(sizes))
 
-    def gain(values: Sequence[float], base: Sequence[float], level: float = level) -> Interval:
-        differences = [one - other for one, other in zip(values, base, strict=True)]
-        return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
 
-    def change(name: str, how: str, gained: Interval, *, is_estimate: bool) -> Change:
-        sure = bool(gained.mean) and gained.low is not None and gained.low > 0
-        return Change(name=name, how=how, gain=gained, is_sure=sure, is_estimate=is_estimate)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Trial:
+    """A change that was tried: what each question's context holds with it, and without."""
 
-    changes = [
-        change(name, how, gain(bench.shares(way), shares), is_estimate=way.view in ESTIMATED)
-        for name, how, way in tried
-    ]
-    changes += [change(n, h, gain(v, base), is_estimate=True) for n, h, v, base in sizes]
-    lost = [at for at, share in enumerate(shares) if share < 1]
-    found = bench.located(now) if lost else []
-    reasons = Reasons(
-        k=k,
-        now=now.setting.name,
-        questions=len(asked),
-        skipped=len(cases) - len(asked),
-        recall=mean_interval(shares, clusters, bounds=(0.0, 1.0)),
-        lost=dict(Counter(found[at].cause.value for at in lost)),
-        changes=tuple(one for one in changes if one.is_estimate or (one.gain.mean or 0.0) > 0),
-        notes=() if bench.texts else (_NO_TEXTS,),
-    )
-    if len(asked) == 1:
-        golds = found[0] if found else bench.located(now)[0]
-        brings = tuple(one for one in reasons.changes if (one.gain.mean or 0.0) > 0)
-        return replace(reasons, golds=golds, ranks=tuple(_ranks(bench, now)), changes=brings)
-    ordered = sorted(reasons.changes, key=lambda one: -(one.gain.mean or 0.0))
-    ways = {name: way for name, _, way in tried if way.view not in ESTIMATED and way.k == k}
-    joined = _together(bench, now, [w for w in ways.items()], lambda v: gain(v, shares, 0.95))
-    return replace(reasons, changes=tuple(ordered), together=joined)
+    name: str
+    how: str
+    values: Sequence[float]
+    base: Sequence[float]
+    way: Way | None = None
+    """None where it is no other search of the same chunks."""
+
+    @property
+    def is_estimate(self) -> bool:
+        return self.way is None or self.way.view in ESTIMATED
+
+    def change(self, clusters: Sequence[str | None], level: float) -> Change:
+        gain = _gain(self.values, self.base, clusters, level)
+        sure = bool(gain.mean) and gain.low is not None and gain.low > 0
+        is_estimate = self.is_estimate
+        return Change(
+            name=self.name, how=self.how, gain=gain, is_sure=sure, is_estimate=is_estimate
+        )
+
+
+def _gain(
+    values: Sequence[float],
+    base: Sequence[float],
+    clusters: Sequence[str | None],
+    level: float = 0.95,
+) -> Interval:
+    differences = [one - other for one, other in zip(values, base, strict=True)]
+    return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
+
+
+def _trials(bench: Bench, now: Way, command: str, shares: Sequence[float]) -> Iterator[_Trial]:
+    for name, how, way in ways_of(bench, now, command):
+        yield _Trial(name=name, how=how, values=bench.shares(way), base=shares, way=way)
+    if len(bench.cases) > 1:
+        for name, how, values, base in sizes_of(bench, now.k):
+            yield _Trial(name=name, how=how, values=values, base=base)
 
 
 _NO_TEXTS = (
@@ -185,127 +222,35 @@ def _placed(golds: Sequence[Gold], store: OwnCollection | ForeignCollection) -> 
     )
 
 
-def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]]:
-    """Each change with how it is made, the cheapest first."""
-    for setting in settings_of(bench.legs(""), now.setting):
-        if setting != now.setting:
-            yield (
-                f"search by {setting.name}",
-                _searched(command, setting),
-                replace(now, setting=setting),
-            )
-    for at in now.operators:
-        name = bench.stage.operators[at].name
-        rest = tuple(one for one in now.operators if one != at)
-        how = f"take operator {at + 1} ({name}) out of the file of post-retrieval"
-        yield f"without the operator {name}", how, replace(now, operators=rest)
-    collection, store = bench.collection, bench.store
-    if collection.threshold is not None or isinstance(store, OwnCollection):
-        how = f"{command} --score-threshold -9"
-        yield "without the threshold", how, replace(now, view="threshold")
-    if collection.filters is not None or store.native_filter is not None:
-        yield (
-            "without the filter",
-            "leave out --filter and --native-filter",
-            replace(now, view="filter"),
-        )
-    wider = _wider(bench, now)
-    yield f"the first {wider} chunks", f"{command} --top-k {wider}", replace(now, k=wider)
-    if not bench.texts:
-        return
-    yield from _estimates(bench, now)
-
-
-def _wider(bench: Bench, now: Way) -> int:
-    """Twice as many chunks; for one question as many as it takes to have all that is ranked."""
-    if len(bench.cases) > 1:
-        return 2 * now.k
-    (ranking,) = bench.rankings(now)
-    firsts = [
-        next((rank for rank, one in enumerate(ranking, 1) if gold.is_held_by(one)), 0)
-        for gold in bench.golds[0]
-    ]
-    return max(*firsts, now.k + 1)
-
-
-def _estimates(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
-    weight = now.setting.dense_weight
-    if isinstance(bench.store, ForeignCollection):
-        beside = "ragbench index CORPUS --store memory:words --embedder none"
-        words = replace(now, view="bm25", setting=SearchSetting(strategy="sparse"))
-        yield "BM25 in place of the store's words", beside, words
-        if bench.collection.dense is not None:
-            both = SearchSetting(
-                strategy="hybrid", effort=now.setting.effort, dense_weight=weight or 0.5
-            )
-            name = f"BM25 beside its vectors, weight {both.dense_weight:g}"
-            yield name, beside, replace(now, view="bm25", setting=both)
-    if bench.english is not None:
-        both = SearchSetting(strategy="hybrid", dense_weight=bench.english.weight)
-        how = f"ragbench index CORPUS --store memory:english --embedder {ENGLISH_EMBEDDER}"
-        name = f"the static embedder {ENGLISH_EMBEDDER} beside words"
-        yield name, how, replace(now, view="english", setting=both)
-
-
-def _sizes(bench: Bench, k: int) -> Iterator[tuple[str, str, list[float], list[float]]]:
-    """Chunks of half and of twice the size, by words alone, in a context of the same length."""
-    tokens, queries = usual_tokens(bench.texts), [case.query for case in bench.cases]
-    if not bench.texts or tokens < 32:
-        return
-    base = bench.held(bench.words.batch_search(queries, k))
-    for size, many in ((tokens // 2, 2 * k), (2 * tokens, max(1, k // 2))):
-        cut = resized(bench.texts, size)
-        if len(cut) != len(bench.texts):
-            found = bench.held(Bm25Index(cut).batch_search(queries, many))
-            how = f"ragbench index CORPUS --store memory:size --chunk-size {size}"
-            yield f"chunks of {size} tokens, {many} of them, by words", how, found, base
-
-
-def _searched(command: str, setting: SearchSetting) -> str:
-    given = {
-        "RAGBENCH_DENSE_WEIGHT": setting.dense_weight,
-        "RAGBENCH_EF": setting.effort.ef,
-        "RAGBENCH_EXACT": True if setting.effort.exact else None,
-    }
-    names = [
-        f"{name}={value:g} " if value is not True else f"{name}=true "
-        for name, value in given.items()
-        if value is not None
-    ]
-    return f"{''.join(names)}{command} --strategy {setting.strategy}"
-
-
 def _together(
-    bench: Bench,
-    now: Way,
-    ways: Sequence[tuple[str, Way]],
-    gain: Callable[[Sequence[float]], Interval],
+    bench: Bench, now: Way, trials: Sequence[_Trial], clusters: Sequence[str | None]
 ) -> Together | None:
     """Up to three changes, each the one that adds most to those before it."""
-    here, names, best = now, list[str](), gain(bench.shares(now))
+    ways = [(one.name, one.way) for one in trials if one.way and not one.is_estimate]
+    base = bench.shares(now)
+    here, names, best = now, list[str](), _gain(base, base, clusters)
     while len(names) < _TOGETHER:
-        steps = [
-            (name, step)
-            for name, way in ways
-            if (step := _joined(here, now, way)) not in (None, here)
+        steps = [(name, _joined(here, now, way)) for name, way in ways if way.k == now.k]
+        tried = [
+            (_gain(bench.shares(step), base, clusters), name, step)
+            for name, step in steps
+            if step != here
         ]
-        tried = [(gain(bench.shares(step)), name, step) for name, step in steps if step is not None]
         top = max(tried, key=lambda one: round(one[0].mean or 0.0, 9), default=None)
         if top is None or (top[0].mean or 0.0) <= (best.mean or 0.0) + 1e-9:
             break
-        best, here = top[0], top[2]
-        names.append(top[1])
+        best, name, here = top
+        names.append(name)
     return Together(changes=tuple(names), gain=best) if len(names) > 1 else None
 
 
-def _joined(here: Way, now: Way, way: Way) -> Way | None:
-    """A way with one more change; None where what it changes was changed already."""
+def _joined(here: Way, now: Way, way: Way) -> Way:
+    """A way with one more change; as it is where what it changes was changed already."""
     if way.setting != now.setting:
-        return replace(here, setting=way.setting) if here.setting == now.setting else None
+        return replace(here, setting=way.setting) if here.setting == now.setting else here
     if way.operators != now.operators:
-        rest = tuple(at for at in here.operators if at in way.operators)
-        return replace(here, operators=rest)
-    return replace(here, view=way.view) if not here.view else None
+        return replace(here, operators=tuple(at for at in here.operators if at in way.operators))
+    return here if here.view else replace(here, view=way.view)
 
 
 def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:

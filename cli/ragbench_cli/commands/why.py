@@ -67,9 +67,9 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
     from ragbench_cli.stores import opened_collection
 
     cases = _cases(asked)
-    given = {"strategy": asked.strategy, "top_k": asked.top_k}
-    given |= {"score_threshold": asked.score_threshold}
-    known: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+    names = ("strategy", "top_k", "score_threshold")
+    known: dict[str, Any] = {name: getattr(asked, name) for name in names}
+    known = {name: one for name, one in known.items() if one is not None}
     settings = replace(RetrievalSettings.from_environment(os.environ), **known)
     stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
     named = f" --collection {shlex.quote(where.collection)}" if where.collection else ""
