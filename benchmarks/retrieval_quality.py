@@ -9,12 +9,13 @@ DATA_DIR holds the collections named below; NAME chooses some of them. Each is i
 all documents with a grade above 0; both by ir_measures. ``reference`` is BM25 over the same tokens
 by a program of a few lines that shares no code with the index; ``dense`` and all others are at the
 defaults, so without a threshold; ``kept`` is dense at the threshold 0; ``pipeline`` is hybrid as a
-pipeline's file opens it; ``gain`` is what hybrid has over the better of its two legs, with the 95%
-interval of the paired differences (Student's t, over questions).
+pipeline's file opens it; ``weight`` is that of the vectors in both, as the index measured it
+without a label; ``gain`` is what hybrid has over the better of its two legs, with the 95% interval
+of the paired differences (Student's t, over questions).
 
 ``--tune`` measures several weights of the dense ranking, each in ``search`` and as a pipeline's
 file sets it: on the collections that are named, or else on others than those that are reported. It
-is how the embedders' ``hybrid_weight`` was chosen.
+is how the embedders' ``hybrid_weight`` and ``agreeing_weight`` were chosen.
 
 ``--words`` compares ragbench's BM25 with Qdrant's ranking of the same words (``index --words
 store``): nDCG@10 and recall@10 of both, how many of the first ten are the same, how many questions
@@ -56,6 +57,7 @@ from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import HybridRetrieval
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import RetrievalSettings
+from ragbench.stores.base import IndexIdentity
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of
@@ -213,6 +215,12 @@ class Searcher:
             words=words_of(words, *where, documents, whole),
         )
 
+    def weight(self) -> float:
+        with self._database.open(self._given.name) as store:
+            known = IndexIdentity.from_json(store.info().identity, collection=self._given.name)
+        own = self._embedder.hybrid_weight
+        return own if known.dense_weight is None else known.dense_weight
+
     def kept_open(self) -> AbstractContextManager[object]:
         """While it lasts the engine keeps the collection loaded."""
         return self._database.open(self._given.name)
@@ -256,6 +264,8 @@ class Remembering:
         self.identity = inner.identity
         self.dimension = inner.dimension
         self.hybrid_weight = inner.hybrid_weight
+        self.agreeing_weight = getattr(inner, "agreeing_weight", inner.hybrid_weight)
+        self.languages = getattr(inner, "languages", ())
 
     def embed_queries(self, texts: Sequence[str]) -> Any:
         import numpy as np
@@ -284,7 +294,8 @@ def report(given: Labelled, searcher: Searcher) -> None:
     leg = searcher.run(strategy="sparse" if sparse >= dense else "dense")
     gain = gained(per_question(given, hybrid), per_question(given, leg))
     print(
-        f"| {given.name} | {len(given.documents):,} | {len(given.queries):,} | {shown} | {gain} |",
+        f"| {given.name} | {len(given.documents):,} | {len(given.queries):,} | {shown} "
+        f"| {searcher.weight()} | {gain} |",
         flush=True,
     )
 
@@ -372,9 +383,9 @@ def main() -> None:
     embedder = Remembering(open_embedder(given.embedder, **settings_of(given.setting, "--setting")))
     cache = given.cache / fingerprint(dict(embedder.identity))[:12]
     if not given.tune:
-        columns = "collection documents queries reference sparse dense kept hybrid pipeline gain"
-        print("| " + " | ".join(columns.split()) + " |")
-        print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+        columns = "collection documents queries reference sparse dense kept hybrid pipeline"
+        print("| " + " | ".join([*columns.split(), "weight", "gain"]) + " |")
+        print("|---|" + "--:|" * 10)
     every = {**TUNED, **REPORTED} if given.names else TUNED if given.tune else REPORTED
     for name, read in every.items():
         if not given.names or any(wanted in name for wanted in given.names):

@@ -39,6 +39,14 @@ def require(module: str, *, extra: str) -> ModuleType:
         raise
 
 
+def package_folder(package: str, *, extra: str) -> Path:
+    """Where a package lies, which is not imported: only the files that it brings are wanted."""
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtraError(package, extra)
+    return Path(found.submodule_search_locations[0])
+
+
 _TRACKING = "RAGAS_DO_NOT_TRACK"
 _VERTEXAI = "langchain_community.chat_models.vertexai"
 

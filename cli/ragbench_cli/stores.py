@@ -65,8 +65,8 @@ class _Opened(NamedTuple):
     name: StrategyName
     """Of the strategy that the options ask for."""
     threshold: float | None
-    is_own: bool
     has_words: bool
+    has_vectors: bool
 
 
 @contextmanager
@@ -92,25 +92,29 @@ def opened_search(choice: SearchChoice) -> Generator[Ask]:
 @contextmanager
 def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
     """The ways in which a collection can be searched, open for the length of a block."""
+    from ragbench.stores.base import NORMAL
     from ragbench.verbs.tune import SearchSetting, TunedCollection
 
     settings = choice.settings
     with _opened(choice) as found:
         weight: float | None = None
+        dense: Strategy | None = None
         sparse: Strategy | None = None
-        if found.is_own:
+        if found.has_vectors and found.has_words:
             both = cast("HybridStrategy", found.strategy("hybrid"))
             dense, sparse = both.dense, both.sparse
-            weight = both.weights[0] if settings.strategy == "hybrid" else None
-        else:
+            weight = both.weights[0] if found.name == "hybrid" else None
+        elif found.has_vectors:
             dense = found.strategy("dense")
-            if found.has_words:
-                sparse = found.strategy("sparse")
+        else:
+            sparse = found.strategy("sparse")
+        effort = settings.effort if found.name != "sparse" else NORMAL
         yield TunedCollection(
-            dense=cast("DenseStrategy", dense),
+            dense=cast("DenseStrategy | None", dense),
             sparse=sparse,
-            present=SearchSetting(strategy=found.name, effort=settings.effort, dense_weight=weight),
+            present=SearchSetting(strategy=found.name, effort=effort, dense_weight=weight),
             filters=choice.filter,
+            threshold=choice.score_threshold,
         )
 
 
@@ -154,7 +158,8 @@ def _own(choice: SearchChoice) -> Generator[_Opened]:
         if choice.strategy is None and strategy != "sparse" and not collection.has_vectors:
             strategy = "sparse"
             console.say("searched by words (sparse): the collection was indexed with no embedder")
-        yield _Opened(collection.strategy, strategy, settings.score_threshold, True, True)
+        has_vectors = collection.has_vectors
+        yield _Opened(collection.strategy, strategy, settings.score_threshold, True, has_vectors)
     finally:
         engine.close()
         database.close()
@@ -192,11 +197,13 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
         choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:
         console.say(f"read as: {collection.described()}")
-        for line in collection.guesses():
+        notes = [] if choice.strategy == "dense" else collection.words_notes()
+        for line in (*collection.guesses(), *notes):
             console.say(line)
         _show_filter_problem(collection, choice.filter)
         # What the scores of another program mean is not known: no threshold but the user's.
-        yield _Opened(strategy, wanted, choice.score_threshold, False, collection.words is not None)
+        has_words, has_vectors = collection.words is not None, choice.embedder is not None
+        yield _Opened(strategy, wanted, choice.score_threshold, has_words, has_vectors)
         for line in collection.warnings():
             console.say(f"Warning: {line}")
 

@@ -66,6 +66,10 @@ class ModelEmbedder:
 
     __slots__ = ()
     hybrid_weight: float = 1.0
+    agreeing_weight: float = 2.0
+    """`hybrid_weight` where vectors tell the passages of a collection apart as well as words do."""
+    languages: tuple[str, ...] = ()
+    """The only ones that it reads, by ISO 639-1; none where it reads several or it is not known."""
     named_by: str = "model"
     """The setting that stands behind the colon of its name; empty for none."""
 
@@ -112,6 +116,7 @@ EMBEDDERS = Registry(
     builtin={
         "english": "ragbench.embedders.local:EnglishEmbedder",
         "multilingual": "ragbench.embedders.local:MultilingualEmbedder",
+        "small": "ragbench.embedders.local:SmallEmbedder",
         "onnx": "ragbench.embedders.local:OnnxEmbedder",
         "openai": "ragbench.embedders.openai:from_name",
         "fastembed": "ragbench.embedders.loaded:FastembedEmbedder",
@@ -135,7 +140,7 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
 
     Args:
         name: a registered name, and behind a colon the model where it takes one:
-            ``"english"``, ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``,
+            ``"english"``, ``"multilingual"``, ``"small"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``,
             ``"fastembed:MODEL"``, ``"sentence-transformers:MODEL"``, ``"hashing:256"``,
             ``"none"``; or ``file.py:thing`` for an object with `Embedder`'s methods, or one of
             LangChain or LlamaIndex.

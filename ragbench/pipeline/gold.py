@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
@@ -11,6 +12,7 @@ from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.result import RetrievalResult
+from ragbench.errors import ConfigError
 from ragbench.metrics.matching import gold_texts, holds, normalised
 from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery, pre_retrieved
 from ragbench.pipeline.stages import Retriever
@@ -187,10 +189,14 @@ class GoldLocator:
         ):
             lacking = [one for one in sought if len(one.fates) < len(one.golds)]
             varied = cast("Searched", self.retriever).variant(variant) if lacking else None
-            if varied is not None:
+            if varied is None:
+                continue
+            rankings: list[list[Chunk]] = []
+            # An engine without an exact search of its own refuses it.
+            with suppress(*([ConfigError] if variant is SearchVariant.EXACT else [])):
                 rankings = self.rankings(varied, [one.queries for one in lacking], limit)
-                for one, ranking in zip(lacking, rankings, strict=True):
-                    one.take(ranking, cause)
+            for one, ranking in zip(lacking, rankings, strict=bool(rankings)):
+                one.take(ranking, cause)
         found: list[GoldSearch] = []
         for one, (_, result) in zip(sought, inputs, strict=True):
             fates = [one.fates.get(at) or self._looked_up(g) for at, g in enumerate(one.golds)]

@@ -18,6 +18,7 @@ from ragbench.embedders.cosine_scale import measure_calibration
 from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder, readable_text
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.read import read_documents, skipped_files
+from ragbench.pipeline.agreement import measured_weight
 from ragbench.pipeline.documents import Chunker, WordsPlace, document_chunks, make_chunker
 from ragbench.stores.base import IndexIdentity
 from ragbench.stores.collection import OwnCollection
@@ -52,6 +53,10 @@ class IndexProgress(Protocol):
 
 
 ENGLISH_EMBEDDER = "english"
+_MOST = 2 / 3
+"""Share of English documents from which on their static vectors are taken: of the bundled corpus,
+15 % of it Chinese and German, they rank as well as a model of both that takes fifty times as long
+(docs/retrieval.md); words find the rest."""
 
 
 def default_embedder(
@@ -67,10 +72,15 @@ def default_embedder(
             info = store.info()
         made = IndexIdentity.from_json(info.identity, collection=info.name)
         return made.embedder_name, made.embedder_settings
-    texts = [one.text for one in islice(read(), _SAMPLED) if one.text.strip()]
-    english = sum(recognised_language(text[:1000]) == "en" for text in texts)
-    is_english = bool(texts) and english >= 0.9 * len(texts)
-    return ENGLISH_EMBEDDER if is_english else DEFAULT_EMBEDDER, {}
+    read_first = [one.text for one in islice(read(), _SAMPLED)]
+    return ENGLISH_EMBEDDER if are_english(read_first) else DEFAULT_EMBEDDER, {}
+
+
+def are_english(texts: Sequence[str]) -> bool:
+    """Whether most texts are, so that static vectors of English words serve them."""
+    said = [text[:1000] for text in texts if text.strip()]
+    english = sum(recognised_language(text) == "en" for text in said)
+    return bool(said) and english >= _MOST * len(said)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +106,9 @@ class IndexResult:
     """The address of the store, without a password."""
     embedder: str
     """What made the vectors."""
+    dense_weight: float | None = None
+    """How much they count in hybrid searches, where words count 1; see
+    `ragbench.pipeline.agreement`. None where the embedder's own weight holds."""
     skipped: tuple[str, ...] = ()
     """Files of a folder that are not read, for what they hold is not known."""
 
@@ -240,7 +253,7 @@ def index_documents(
     alone = sole_writer(database.folder, database.address, patience=patience)
     with alone, _opened(database, collection, embedder, identity, head, words) as store:
         here: Embedding = WorkerPool(partial(_passages, embedder), thread_engine())
-        writing = _Writing(store, pool or here, chunker)
+        writing = _Writing(store, embedder, pool or here, chunker)
         reported, every = 0, chain(head, stream)
         batches = iter(lambda: list(islice(every, _BATCH)), [])
         try:
@@ -263,6 +276,7 @@ def index_documents(
         continued=writing.continued,
         store=database.address,
         embedder=embedder_name,
+        dense_weight=writing.dense_weight,
     )
 
 
@@ -320,7 +334,8 @@ def _opened(
             raise
         return store
     spoken = Counter(guess_language(chunk.text[:1000]) for chunk in head)
-    languages = sorted(one for one, times in spoken.items() if times * 10 >= len(head))
+    read = getattr(embedder, "languages", ()) or (*spoken,)
+    languages = sorted(one for one in read if spoken[one] * 10 >= len(head))
     calibration = measure_calibration(embedder, languages)
     made = replace(identity, calibration=calibration.to_json())
     settings: dict[str, Any] = {"dimension": embedder.dimension, "identity": made.to_json()}
@@ -342,12 +357,16 @@ def _named(identity: IndexIdentity) -> str:
 class _Writing:
     """Brings a collection to the state of a corpus, batch by batch."""
 
-    def __init__(self, store: OwnCollection, pool: Embedding, chunker: Chunker) -> None:
+    def __init__(
+        self, store: OwnCollection, embedder: Embedder, pool: Embedding, chunker: Chunker
+    ) -> None:
         info = store.info()
         self._store = store
+        self._embedder = embedder
         self._pool = pool
         known = IndexIdentity.from_json(info.identity, collection=info.name)
         self._identity = replace(known, chunker=chunker.identity, digest="")
+        self.dense_weight = known.dense_weight
         self._known = store.digests()
         self._whole = info.complete and known.chunker == self._identity.chunker
         self._marked: float | None = None
@@ -405,7 +424,8 @@ class _Writing:
         whole = blake2b(digest_size=16)
         for id_ in sorted(self.seen):
             whole.update(f"{id_}\0{self.seen[id_]}\n".encode())
-        done = replace(self._identity, digest=whole.hexdigest())
+        self.dense_weight = measured_weight(self._store, self._embedder)
+        done = replace(self._identity, digest=whole.hexdigest(), dense_weight=self.dense_weight)
         self._store.mark(complete=True, identity=done.to_json())
         return len(stale)
 

@@ -200,6 +200,7 @@ class StoreRetrieval(RetrievalStage):
                 opening=[
                     f"read as: {collection.described()}",
                     *collection.guesses(),
+                    *(() if self.strategy == "dense" else collection.words_notes()),
                     *(f"Warning: {problem}" for problem in problems if problem is not None),
                 ],
                 closing=stack.pop_all(),
@@ -373,7 +374,9 @@ class StoreRetriever:
         if self.filters is None and self.store.native_filter is None:
             return None
         every = self.store.unfiltered()
-        return replace(unlimited, store=every, strategy=_over(self.strategy, every), filters=None)
+        return replace(
+            unlimited, store=every, strategy=over_store(self.strategy, every), filters=None
+        )
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
         if not self.gives_embeddings or self.embedder is None or not query.strip():
@@ -394,14 +397,14 @@ class StoreRetriever:
         ]
 
 
-def _over(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
+def over_store(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
     """The same search over another view of a foreign collection."""
     if isinstance(store, OwnCollection):
         return strategy
     if isinstance(strategy, DenseStrategy):
         return replace(strategy, store=store)
     if isinstance(strategy, HybridStrategy):
-        dense, sparse = _over(strategy.dense, store), _over(strategy.sparse, store)
+        dense, sparse = over_store(strategy.dense, store), over_store(strategy.sparse, store)
         return replace(strategy, dense=dense, sparse=sparse)
     return StoreWordsStrategy(collection=store)
 

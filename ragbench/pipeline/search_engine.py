@@ -59,7 +59,7 @@ class Collection:
             return self._dense
         if name == "sparse":
             return self._sparse
-        return hybrid(self._dense, self._sparse, self.settings)
+        return hybrid(self._dense, self._sparse, self.settings, self.identity.dense_weight)
 
     def check_complete(self) -> None:
         """Refuses a collection whose indexing did not come to its end."""

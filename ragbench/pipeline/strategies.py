@@ -47,8 +47,8 @@ class RetrievalSettings(Checked):
     strategy: StrategyName = "hybrid"
     """``dense`` compares meanings by vectors, ``sparse`` words by BM25, ``hybrid`` fuses both."""
     dense_weight: Weight | None = None
-    """Hybrid: weight of the dense ranking, at least 0; None for the one measured for the embedder
-    (`ragbench.embedders.embedder.Embedder.hybrid_weight`)."""
+    """Hybrid: weight of the dense ranking, at least 0; None for the one measured of the collection
+    (`ragbench.pipeline.agreement`), else of the embedder (`Embedder.hybrid_weight`)."""
     sparse_weight: Weight = 1.0
     """Hybrid: weight of the sparse ranking, at least 0."""
     rrf_k: Positive = 60
@@ -246,13 +246,18 @@ class HybridStrategy:
         ]
 
 
-def hybrid(dense: DenseStrategy, words: Strategy, settings: RetrievalSettings) -> HybridStrategy:
-    """Both, weighted as the settings say, or as was measured for the embedder."""
-    own, given = dense.embedder.hybrid_weight, settings.dense_weight
+def hybrid(
+    dense: DenseStrategy,
+    words: Strategy,
+    settings: RetrievalSettings,
+    measured: float | None = None,
+) -> HybridStrategy:
+    """Both, weighted as the settings say, or as was measured of the collection or the embedder."""
+    known = (settings.dense_weight, measured, dense.embedder.hybrid_weight)
     return HybridStrategy(
         dense=dense,
         sparse=words,
-        weights=(own if given is None else given, settings.sparse_weight),
+        weights=(next(one for one in known if one is not None), settings.sparse_weight),
         rrf_k=settings.rrf_k,
         candidates=settings.candidates,
     )

@@ -25,6 +25,10 @@ from ragbench.stores.mapping import (
 )
 from ragbench.stores.registry import FOREIGN_STORES, check_foreign_address
 
+_NO_RARITY = (
+    "(PostgreSQL's ts_rank knows no rarity of words: by words Cranfield gives nDCG@10 .245 there, "
+    "BM25 .373 on the same texts; 'ragbench why' estimates what BM25 would bring here)"
+)
 _SAMPLE = 64
 """Rows that a mapping is guessed from."""
 
@@ -91,6 +95,11 @@ class ForeignCollection(OpenCollection[Reader]):
     def sampled(self) -> list[Chunk]:
         """The rows that were looked at to read it, as chunks without a meaning in their scores."""
         return self._reader.chunks(self._sample)
+
+    def rows(self, limit: int) -> list[Chunk]:
+        """So many of its rows, in the store's order, as `sampled`."""
+        with self.working() as engine:
+            return self._reader.chunks(engine.sample(limit))
 
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
         """Those of zeros find nothing: they ask nobody."""
@@ -173,6 +182,11 @@ class ForeignCollection(OpenCollection[Reader]):
                 "it with --map metric=dot, euclid or manhattan)"
             )
         return found
+
+    def words_notes(self) -> list[str]:
+        """What whoever compares its ranking by words with BM25 should know."""
+        by_ts_rank = self.words is not None and self.words.how.startswith("ts_rank")
+        return [_NO_RARITY] if by_ts_rank else []
 
     def warnings(self) -> list[str]:
         """What was wrong with how many of the rows that were found so far, a line each."""

@@ -40,6 +40,9 @@ class IndexIdentity:
     """How documents were cut."""
     digest: str = ""
     """Of all chunks, once the indexing is complete; empty before."""
+    dense_weight: float | None = None
+    """Of vectors in hybrid searches, as `ragbench.pipeline.agreement` measures it; None where
+    nothing could be said."""
 
     def to_json(self) -> dict[str, Any]:
         return {"ragbench_index": _FORMAT, **asdict(self)}

@@ -226,6 +226,10 @@ class OwnCollection(OpenCollection[Writer]):
         found = {chunk.id: chunk for chunk in chunks}
         return {value: found[value] for value in wanted if value in found}
 
+    def rows(self, limit: int) -> list[Chunk]:
+        """So many of its chunks, by their ids."""
+        return [*self.get(sorted(self.digests())[:limit]).values()]
+
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of these ids, at unit length."""
         wanted = check_ids(ids)

@@ -24,10 +24,13 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching, match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.pipeline.documents import with_origin
+from ragbench.pipeline.retrieval import StoreWordsStrategy
 from ragbench.pipeline.search_engine import share_found
 from ragbench.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
 from ragbench.stats.mean import Interval, mean_interval
+from ragbench.stores.attached import ForeignCollection
 from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.collection import OwnCollection
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,10 +138,20 @@ class TunedCollection:
     present: SearchSetting
     """How it is searched by default."""
     filters: Filter | None = None
+    threshold: float | None = None
+    """Chunks that score less are left out; None: see `RetrievalSettings.score_threshold`."""
+
+    @property
+    def store(self) -> OwnCollection | ForeignCollection:
+        searched: Any = self.dense or self.sparse
+        found: OwnCollection | ForeignCollection = (
+            searched.collection if isinstance(searched, StoreWordsStrategy) else searched.store
+        )
+        return found
 
 
 @dataclass(slots=True)
-class _Measured:
+class LegRankings:
     """The rankings of one leg, and how long each took."""
 
     rankings: list[list[Chunk]] = field(default_factory=list[list[Chunk]])
@@ -168,8 +181,8 @@ def tune(
     shown, formula = _MEASURES[measure]
     asked = [case for case in cases if case.query.strip()]
     depth = max(k, _CANDIDATES)
-    legs = _legs(collection, asked, depth, advance)
-    tried = {one: _combined(one, legs, depth) for one in _settings(legs, collection.present)}
+    legs = legs_of(collection, asked, depth, advance)
+    tried = {one: combined(one, legs, depth) for one in settings_of(legs, collection.present)}
     rankings = {setting: found.rankings for setting, found in tried.items()}
     scores = _scores(asked, rankings, k=k, measure=formula, matching=matching)
     kept = [at for at in range(len(asked)) if all(one[at] is not None for one in scores.values())]
@@ -217,15 +230,15 @@ def tune(
     )
 
 
-_Leg: TypeAlias = Effort | Literal["sparse"]
+Leg: TypeAlias = Effort | Literal["sparse"]
 
 
-def _legs(
+def legs_of(
     collection: TunedCollection, cases: Sequence[Case], depth: int, advance: Callable[[str], None]
-) -> dict[_Leg, _Measured]:
+) -> dict[Leg, LegRankings]:
     """Each ranking that a setting is made of."""
-    found: dict[_Leg, _Measured] = {}
-    search = Search(k=depth, threshold=None, filters=collection.filters)
+    found: dict[Leg, LegRankings] = {}
+    search = Search(k=depth, threshold=collection.threshold, filters=collection.filters)
     queries = [case.query for case in cases]
     if collection.sparse is not None:
         advance("sparse")
@@ -264,8 +277,8 @@ class _Known:
         return np.stack([self.vectors[text] for text in texts])
 
 
-def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> _Measured:
-    found = _Measured()
+def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> LegRankings:
+    found = LegRankings()
     for query in queries:
         begin = time.perf_counter()
         found.rankings += strategy.retrieve([query], search)
@@ -273,7 +286,7 @@ def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> _Measu
     return found
 
 
-def _settings(legs: Mapping[_Leg, _Measured], present: SearchSetting) -> list[SearchSetting]:
+def settings_of(legs: Mapping[Leg, LegRankings], present: SearchSetting) -> list[SearchSetting]:
     efforts = [leg for leg in legs if isinstance(leg, Effort)]
     found = [SearchSetting(strategy="sparse")] if "sparse" in legs else []
     found += [SearchSetting(strategy="dense", effort=effort) for effort in efforts]
@@ -289,7 +302,7 @@ def _settings(legs: Mapping[_Leg, _Measured], present: SearchSetting) -> list[Se
     return sorted(found, key=lambda one: (one.cost, one.dense_weight or 0.0))
 
 
-def _combined(setting: SearchSetting, legs: Mapping[_Leg, _Measured], depth: int) -> _Measured:
+def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int) -> LegRankings:
     """What a setting finds, and how long it takes."""
     if setting.strategy == "sparse":
         return legs["sparse"]
@@ -303,7 +316,7 @@ def _combined(setting: SearchSetting, legs: Mapping[_Leg, _Measured], depth: int
         )
         for one, other in zip(dense.rankings, sparse.rankings, strict=True)
     ]
-    return _Measured(rankings, [*map(sum, zip(dense.seconds, sparse.seconds, strict=True))])
+    return LegRankings(rankings, [*map(sum, zip(dense.seconds, sparse.seconds, strict=True))])
 
 
 def _scores(

@@ -129,7 +129,11 @@ def command(asked: Asked, json: JsonOption = False) -> None:
             counted=counted,
         )
     if asked.stored.embedder is None:
-        console.say(f"vectors by the embedder '{result.embedder}'; --embedder names another")
+        weight = result.dense_weight
+        counts = "" if weight is None else f" count {weight:g} beside words in hybrid searches"
+        console.say(
+            f"vectors by the embedder '{result.embedder}'{counts}; --embedder names another"
+        )
     if result.skipped:
         console.say(_skipped(result.skipped))
     if json:

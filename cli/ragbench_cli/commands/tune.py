@@ -90,16 +90,18 @@ def _print(found: Tuning) -> None:
             "" if one.name == found.best else _range(one.difference, sign=True),
             "" if one.overlap is None else _number(one.overlap.mean),
             f"{one.p50_ms:.1f} ms",
-            ", ".join(word for word, name in places if one.name == name),
+            "+".join(word for word, name in places if one.name == name),
         )
         for one in found.settings
     )
     columns = ("setting", "score", "95% interval", "from the best", "of exact", "p50", "")
     draw(console.data_console(), [table(columns, rows)])
+    why = f"the cheapest that surely loses less than {found.margin:g} against '{found.best}'"
+    if found.chosen == found.best:
+        why = f"it scores best, and nothing cheaper surely loses less than {found.margin:g}"
     typer.echo(
-        f"\nTake '{found.chosen}': the cheapest that surely loses less than {found.margin:g} "
-        f"against '{found.best}'. It was chosen by these questions: others will score it a little "
-        "lower."
+        f"\nTake '{found.chosen}': {why}. It was chosen by these questions: others will score it a "
+        "little lower."
     )
 
 

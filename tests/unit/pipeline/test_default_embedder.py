@@ -40,6 +40,7 @@ def test_static_vectors_know_meaning_and_no_case() -> None:
         (ENGLISH, "english"),
         (GERMAN, "multilingual"),
         ([*ENGLISH, *GERMAN], "multilingual"),
+        ([*ENGLISH, GERMAN[0]], "english"),  # two of three
         ([Document(id="a", text="4711 0815")], "multilingual"),  # of no language
     ],
 )

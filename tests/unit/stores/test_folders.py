@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from ragbench import Chunk, open_store
 from ragbench.errors import StoreError
+from ragbench.stores.base import engine_failures
 from ragbench.stores.registry import open_database
 
 
@@ -24,6 +26,19 @@ def kept(address: str, tmp_path: Path) -> Path:
     """What is kept with the collection "c"."""
     open_database(address).create("c", dimension=1).close()
     return next(tmp_path.glob("*/collection.json"))
+
+
+@pytest.mark.parametrize(
+    ("free", "said"), [(0, "the disk is full (compaction)"), (1 << 30, "compaction")]
+)
+def test_a_full_disk_is_called_that(
+    free: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What Chroma says of it is "Error in compaction: Failed to apply logs".
+    monkeypatch.setattr("ragbench.stores.base.disk_usage", lambda path: SimpleNamespace(free=free))
+    with pytest.raises(StoreError) as caught, engine_failures(f"chroma:{tmp_path}", (OSError,)):
+        raise OSError("compaction")
+    assert str(caught.value) == f"chroma:{tmp_path}: {said}"
 
 
 def test_an_unmarked_indexing_leaves_the_former_state(tmp_path: Path) -> None:

@@ -1,0 +1,230 @@
+"""``ragbench why``: what keeps the gold out of the context, over a live store."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.stores import CollectionChoice
+
+if TYPE_CHECKING:
+    from ragbench.core.case import Case
+    from ragbench.stats.mean import Interval
+    from ragbench.verbs.why import Change, Reasons
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    store: Annotated[str, argument("STORE")]
+    """Address of the store, such as qdrant+http://HOST:6333."""
+    question: Annotated[str | None, argument("[QUESTION]")] = None
+    """One question; needs --gold."""
+    gold: Annotated[list[str] | None, option("ID")] = None
+    """Id of a chunk or document that the question should find; repeatable."""
+    run: Annotated[str | None, option("RUN")] = None
+    """A run, or a dataset, whose questions are asked."""
+    case: Annotated[str | None, option("CASE")] = None
+    """One case of --run, by its id."""
+    strategy: Annotated[str | None, option(complete=("dense", "sparse", "hybrid"))] = None
+    """How it is searched now: dense, sparse or hybrid. By default RETRIEVAL_STRATEGY, or hybrid."""
+    top_k: Annotated[int | None, option("-k")] = None
+    """How many chunks are retrieved. By default DEFAULT_TOP_K, or 4."""
+    score_threshold: Annotated[float | None, option("SCORE")] = None
+    """Chunks that score less are left out. By default DEFAULT_SCORE_THRESHOLD, or none."""
+    post_retrieval: Annotated[Path | None, option("FILE")] = None
+    """The operators between retrieval and generation, a YAML file."""
+    quiet: Annotated[bool, option("-q")] = False
+    """No progress."""
+
+
+@takes_records
+def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> None:
+    """Show why a question does not find its gold, and what would change it.
+
+    For one question: where the gold is by words, by vectors, exactly, without threshold and filter,
+    and after each operator; and the changes that bring it into the context, the cheapest first. For
+    a run: every change with what it gains in recall and an interval, and the best of them together.
+    What needs another index (chunk size, a static embedder, BM25) is estimated on the store's own
+    texts. Nothing is written to the store.
+
+    \b
+    Examples:
+      ragbench why memory:reports/index "When is rent due?" --gold lease.md
+      ragbench why memory:reports/index --run reports/nightly --case rent-due
+      ragbench why memory:reports/index --run reports/nightly -k 5
+    """
+    from ragbench.pipeline.strategies import RetrievalSettings
+    from ragbench.post.build import load_post_retrieval
+    from ragbench.verbs.why import why
+    from ragbench_cli.stores import opened_collection
+
+    cases = _cases(asked)
+    names = ("strategy", "top_k", "score_threshold")
+    known: dict[str, Any] = {name: getattr(asked, name) for name in names}
+    known = {name: one for name, one in known.items() if one is not None}
+    settings = replace(RetrievalSettings.from_environment(os.environ), **known)
+    stage = None if asked.post_retrieval is None else load_post_retrieval(asked.post_retrieval)
+    named = f" --collection {shlex.quote(where.collection)}" if where.collection else ""
+    with (
+        where.searched(
+            asked.store,
+            settings,
+            strategy=asked.strategy,
+            score_threshold=settings.score_threshold,
+        ) as choice,
+        opened_collection(choice) as opened,
+        console.users_code(),
+    ):
+        found = why(
+            opened,
+            cases,
+            k=settings.top_k,
+            post_retrieval=stage,
+            command=f"ragbench search --store {shlex.quote(asked.store)}{named}",
+            advance=lambda name: (
+                None if asked.quiet or len(cases) == 1 else console.say(f"searching: {name}")
+            ),
+        )
+    if json:
+        console.print_json(asdict(found))
+    elif found.golds is None:
+        _print_run(found)
+    else:
+        _print_question(found, cases[0])
+
+
+def _cases(asked: Asked) -> list[Case]:
+    """What is asked, with what should be found."""
+    from ragbench.core.case import Case
+    from ragbench.errors import ConfigError
+    from ragbench.io.read import read_cases
+    from ragbench.safe_text import listed
+
+    if (asked.question is None) == (asked.run is None):
+        raise ConfigError("give a question with --gold ID, or --run RUN")
+    if asked.question is not None:
+        if not asked.gold or asked.case is not None:
+            raise ConfigError("say with --gold ID which chunk or document it should find")
+        return [Case(id="question", query=asked.question, reference_context_ids=(*asked.gold,))]
+    if asked.gold:
+        raise ConfigError("--gold goes with a question; the cases of --run have their own")
+    cases = list(read_cases(asked.run or ""))
+    if asked.case is None:
+        return cases
+    chosen = [one for one in cases if one.id == asked.case]
+    if not chosen:
+        known = listed([one.id for one in cases])
+        raise ConfigError(f"{asked.run} has no case '{asked.case}'. There are: {known}")
+    return chosen
+
+
+def _print_question(found: Reasons, case: Case) -> None:
+    from ragbench.safe_text import shown_line
+    from ragbench_cli.tables import draw, paragraph, styled, table
+
+    assert found.golds is not None
+    page = console.data_console()
+    draw(page, [styled((shown_line(case.query, longest=160), "bold"))])
+    fates = found.golds.golds
+    for fate in fates:
+        rank = "" if fate.rank is None else f", rank {fate.rank}"
+        draw(page, [styled(f"{shown_line(fate.gold, longest=80)}: {_words(fate.cause)}{rank}")])
+    names = [shown_line(fate.gold, longest=24) for fate in fates]
+    rows = [[one.way, *(_place(rank, one.looked_at) for rank in one.ranks)] for one in found.ranks]
+    draw(page, ["", table(("rank of the gold", *names), rows)])
+    if not found.lost:
+        typer.echo(f"\nThe context ({found.k} chunks) has it.")
+        return
+    lines = [line for change in found.changes for line in _change(change)]
+    none = ["nothing that was tried: it is not in the store, or cut, or worded otherwise"]
+    draw(page, paragraph("brings it into the context, the cheapest first", lines or none))
+    _print_notes(found)
+
+
+def _change(change: Change) -> Iterator[str]:
+    yield f"{change.name}{' (estimated)' if change.is_estimate else ''}"
+    yield f"  {change.how}"
+
+
+def _place(rank: int | None, looked_at: int) -> str:
+    return f"not in {looked_at}" if rank is None else str(rank)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _print_run(found: Reasons) -> None:
+    from ragbench_cli.tables import draw, paragraph, table
+
+    page = console.data_console()
+    skipped = f" ({found.skipped:,} more have no gold)" if found.skipped else ""
+    typer.echo(
+        f"recall@{found.k} {found.recall.mean or 0.0:.3f} over {found.questions:,} questions"
+        f"{skipped}, searched by {found.now}"
+    )
+    lost = sorted(found.lost.items(), key=lambda one: -one[1])
+    draw(page, paragraph("questions that lack gold", (f"{n:,} {_words(one)}" for one, n in lost)))
+    rows = [
+        (
+            change.name,
+            f"{change.gain.mean or 0.0:+.3f}",
+            _range(change.gain),
+            ", ".join(
+                word
+                for word, said in (("sure", change.is_sure), ("estimated", change.is_estimate))
+                if said
+            ),
+        )
+        for change in _best_of_each(found.changes)
+    ]
+    typer.echo()
+    if not rows:
+        typer.echo("Nothing that was tried finds more.")
+        return
+    draw(page, [table((f"change of recall@{found.k}", "gain", "interval", ""), rows)])
+    if found.together is not None:
+        names = "; ".join(found.together.changes)
+        number = len(found.together.changes)
+        gain = found.together.gain
+        typer.echo(
+            f"\n{number} of them together: {gain.mean or 0.0:+.3f} ({_range(gain)}): {names}. They "
+            "were chosen by these questions: others will gain a little less."
+        )
+    best = [one for one in found.changes if (one.gain.mean or 0.0) > 0][:3]
+    draw(page, paragraph("how", (line for one in best for line in _change(one))))
+    _print_notes(found)
+
+
+def _best_of_each(changes: Sequence[Change]) -> Iterator[Change]:
+    """Of the weights and efforts of one strategy the best alone; --json has all."""
+    seen: set[str] = set()
+    for change in changes:
+        searched = change.name.startswith("search by ")
+        kind = " ".join(change.name.split()[:3]) if searched else change.name
+        if kind not in seen:
+            seen.add(kind)
+            yield change
+
+
+def _print_notes(found: Reasons) -> None:
+    if any(change.is_estimate for change in found.changes):
+        console.say(
+            "estimated: tried on the store's own texts, in memory; nothing was indexed anew"
+        )
+    for note in found.notes:
+        console.say(note)
+
+
+def _range(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
+        return "-"
+    return f"{interval.low:+.3f} .. {interval.high:+.3f}"

@@ -1,0 +1,103 @@
+"""How much the vectors of a collection count beside its words, measured without a label.
+
+A vector that knows what a passage is about finds it by a few of its words. So sentences of some
+chunks are reduced to their five rarest words, and each is looked for by vectors and by words among
+chunks that lie around it: the share of words' mean reciprocal rank that vectors reach is the
+agreement. Cubed, it scales the weight that the embedder's ranking has at its best: where vectors
+confuse the passages of a document (long articles on one subject), they hardly count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from ragbench.core.chunk import Chunk
+from ragbench.embedders.embedder import Embedder, readable_text
+from ragbench.pipeline.bm25 import Bm25Scores
+from ragbench.stores.collection import OwnCollection
+from ragbench.text.sentences import split_sentences
+from ragbench.text.tokens import tokenise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_FEWEST = 50
+"""Chunks below which nothing can be said."""
+_AMONG = 2000
+"""Chunks that are looked among: neighbours stay together, for they are the hard ones."""
+_RUN = 50
+_ASKED = 200
+_WORDS = 5
+"""Of a sentence: fewer words than a question has would find anything, more only itself."""
+
+
+def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
+    """The weight of a collection's vectors in hybrid searches; None where nothing can be said."""
+    ids = _around(sorted(store.digests()))
+    if len(ids) < _FEWEST or not embedder.hybrid_weight:
+        return None
+    return weight_of([*store.get(ids).values()], [*store.vectors(ids).values()], embedder)
+
+
+def weight_of(
+    chunks: Sequence[Chunk], rows: Sequence[NDArray[np.float32]], embedder: Embedder
+) -> float | None:
+    """The same of chunks and their vectors."""
+    import numpy as np
+
+    most: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)
+    scores = Bm25Scores.build([tokenise(one.text) for one in chunks], k1=1.2, b=0.75)
+    places, asked = _questions(chunks, scores)
+    if len(asked) < _FEWEST // 2:
+        return None
+    cosines = embedder.embed_queries(asked) @ np.stack(rows).T
+    by_words = [found for text in asked if (found := scores.scores(tokenise(text))) is not None]
+    words = _mean_rank(by_words, places)
+    agreement = min(1.0, _mean_rank([*cosines], places) / words) if words else 0.0
+    return round(most * agreement**3, 4)
+
+
+def _around(ids: Sequence[str]) -> Sequence[str]:
+    """All of them, or runs of neighbours spread over them."""
+    if len(ids) <= _AMONG:
+        return ids
+    runs = _AMONG // _RUN
+    starts = [round(at * (len(ids) - _RUN) / (runs - 1)) for at in range(runs)]
+    return sorted({ids[start + at] for start in starts for at in range(_RUN)})
+
+
+def _questions(chunks: Sequence[Chunk], scores: Bm25Scores) -> tuple[list[int], list[str]]:
+    """Places of chunks, and of each the rarest words of a sentence in their order."""
+    random = Random(0)
+    places: list[int] = []
+    asked: list[str] = []
+    for at in random.sample(range(len(chunks)), min(_ASKED, len(chunks))):
+        text = chunks[at].text
+        sentences = [text[span.start : span.end] for span in split_sentences(text)]
+        sentences = [one for one in sentences if len(tokenise(one)) >= _WORDS]
+        if sentences:
+            words = _words(random.choice(sentences))
+            worth = {word: max(map(scores.idf, tokenise(word)), default=0.0) for word in words}
+            rare = set(sorted(worth, key=lambda word: (-worth[word], word))[:_WORDS])
+            places.append(at)
+            asked.append(readable_text(" ".join(word for word in words if word in rare)))
+    return places, asked
+
+
+def _words(sentence: str) -> list[str]:
+    """Its words; where they are written without spaces, pairs of characters."""
+    words = sentence.split()
+    if len(words) >= _WORDS:
+        return words
+    return [sentence[at : at + 2] for at in range(0, len(sentence), 2)]
+
+
+def _mean_rank(rankings: Sequence[NDArray[np.float32]], places: Sequence[int]) -> float:
+    """The mean reciprocal rank of each one's own place; of equals it is the last."""
+    import numpy as np
+
+    ranks = [int(np.sum(one >= one[at])) for one, at in zip(rankings, places, strict=True)]
+    return sum(1 / rank for rank in ranks) / len(ranks)

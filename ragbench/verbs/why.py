@@ -1,0 +1,281 @@
+"""why(): what keeps the gold out of the context, over a live store, and what would bring it in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ragbench.core.case import Case
+from ragbench.core.matched import GoldSearch
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.pipeline.gold import Gold, golds_of
+from ragbench.post.stage import PostRetrieval
+from ragbench.stats.mean import Interval, mean_interval
+from ragbench.stores.attached import ForeignCollection
+from ragbench.stores.base import Effort
+from ragbench.stores.collection import OwnCollection
+from ragbench.verbs.tune import SearchSetting, TunedCollection
+from ragbench.verbs.why_bench import ESTIMATED, TEXTS, Bench, View, Way
+from ragbench.verbs.why_ways import sizes_of, ways_of
+
+_DEPTH = 100
+_FEWEST = 10
+"""Questions that an interval needs."""
+_TOGETHER = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One thing that would be done otherwise."""
+
+    name: str
+    how: str
+    """The command or the lines of a file that do it."""
+    gain: Interval
+    """Of the share of the gold in the context, question by question; the intervals of all changes
+    that were tried hold together."""
+    is_sure: bool
+    """Whether the interval lies above 0."""
+    is_estimate: bool = False
+    """Whether the store would have to be indexed for it: it was tried on its texts in memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Together:
+    """The changes that add most to each other, all of them made."""
+
+    changes: tuple[str, ...]
+    gain: Interval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rank:
+    """Where one way has the gold."""
+
+    way: str
+    ranks: tuple[int | None, ...]
+    """Of each gold, from 1; None where it is not among those that were looked at."""
+    looked_at: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reasons:
+    """Why questions do not find their gold, and what would change it."""
+
+    k: int
+    now: str
+    """How the store is searched."""
+    questions: int
+    skipped: int
+    """Without gold."""
+    recall: Interval
+    """Share of the gold in the context."""
+    lost: Mapping[str, int]
+    """Where the gold that came nearest is, by `GoldCause`, of questions that lack some."""
+    changes: tuple[Change, ...]
+    """Of one question the cheapest first, of several the greatest gain."""
+    together: Together | None = None
+    golds: GoldSearch | None = None
+    """Of one question."""
+    ranks: tuple[Rank, ...] = ()
+    """Of one question."""
+    notes: tuple[str, ...] = ()
+
+
+def why(
+    collection: TunedCollection,
+    cases: Sequence[Case],
+    *,
+    k: int,
+    post_retrieval: PostRetrieval | None = None,
+    command: str = "ragbench search",
+    advance: Callable[[str], None] = lambda _: None,
+) -> Reasons:
+    """Tries what could be done otherwise with the questions of some cases.
+
+    Nothing is written to the store. What needs another index is estimated on the store's own texts.
+
+    Args:
+        k: how many chunks are retrieved.
+        post_retrieval: what stands between retrieval and generation.
+        command: how the store is searched, for the commands that are proposed.
+
+    Raises:
+        DataError: no case says what should be found, or several do and fewer than ten.
+    """
+    bench = _bench(collection, cases, k, post_retrieval or PostRetrieval(), advance)
+    operators = tuple(range(len(bench.stage.operators)))
+    now = Way(setting=collection.present, k=k, operators=operators)
+    shares = bench.shares(now)
+    clusters = [case.cluster for case in bench.cases]
+    trials = [*_trials(bench, now, command, shares)]
+    level = 1 - 0.05 / len(trials)
+    changes = [one.change(clusters, level) for one in trials]
+    lost = [at for at, share in enumerate(shares) if share < 1]
+    is_one = len(bench.cases) == 1
+    found = bench.located(now) if lost or is_one else []
+    shown = [
+        one for one in changes if (one.gain.mean or 0.0) > 0 or (one.is_estimate and not is_one)
+    ]
+    if not is_one:
+        shown.sort(key=lambda one: -(one.gain.mean or 0.0))
+    return Reasons(
+        k=k,
+        now=now.setting.name,
+        questions=len(bench.cases),
+        skipped=len(cases) - len(bench.cases),
+        recall=mean_interval(shares, clusters, bounds=(0.0, 1.0)),
+        lost=dict(Counter(found[at].cause.value for at in lost)),
+        changes=tuple(shown),
+        together=None if is_one else _together(bench, now, trials, clusters),
+        golds=found[0] if is_one else None,
+        ranks=tuple(_ranks(bench, now)) if is_one else (),
+        notes=() if bench.texts else (_NO_TEXTS,),
+    )
+
+
+def _bench(
+    collection: TunedCollection,
+    cases: Sequence[Case],
+    k: int,
+    stage: PostRetrieval,
+    advance: Callable[[str], None],
+) -> Bench:
+    if k < 1:
+        raise ConfigError(f"k must be at least 1, not {k}")
+    asked = [case for case in cases if case.query.strip() and golds_of(case)]
+    if not asked or 1 < len(asked) < _FEWEST:
+        wanted = "one, or at least ten, are needed"
+        message = f"{len(asked)} of {len(cases)} questions say what should be found: {wanted}"
+        raise DataError([Problem(message=message)])
+    return Bench(
+        collection=collection,
+        cases=asked,
+        golds=[_placed(golds_of(case), collection.store) for case in asked],
+        stage=stage,
+        depth=max(_DEPTH, k),
+        advance=advance,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Trial:
+    """A change that was tried: what each question's context holds with it, and without."""
+
+    name: str
+    how: str
+    values: Sequence[float]
+    base: Sequence[float]
+    way: Way | None = None
+    """None where it is no other search of the same chunks."""
+
+    @property
+    def is_estimate(self) -> bool:
+        return self.way is None or self.way.view in ESTIMATED
+
+    def change(self, clusters: Sequence[str | None], level: float) -> Change:
+        gain = _gain(self.values, self.base, clusters, level)
+        sure = bool(gain.mean) and gain.low is not None and gain.low > 0
+        is_estimate = self.is_estimate
+        return Change(
+            name=self.name, how=self.how, gain=gain, is_sure=sure, is_estimate=is_estimate
+        )
+
+
+def _gain(
+    values: Sequence[float],
+    base: Sequence[float],
+    clusters: Sequence[str | None],
+    level: float = 0.95,
+) -> Interval:
+    differences = [one - other for one, other in zip(values, base, strict=True)]
+    return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
+
+
+def _trials(bench: Bench, now: Way, command: str, shares: Sequence[float]) -> Iterator[_Trial]:
+    for name, how, way in ways_of(bench, now, command):
+        yield _Trial(name=name, how=how, values=bench.shares(way), base=shares, way=way)
+    if len(bench.cases) > 1:
+        for name, how, values, base in sizes_of(bench, now.k):
+            yield _Trial(name=name, how=how, values=values, base=base)
+
+
+_NO_TEXTS = (
+    f"nothing is estimated: the store has a native filter, more than {TEXTS:,} chunks, or does "
+    "not give all of its rows"
+)
+
+
+def _placed(golds: Sequence[Gold], store: OwnCollection | ForeignCollection) -> tuple[Gold, ...]:
+    """Golds that name a chunk of a longer document as the span that it is, however it is cut."""
+    if isinstance(store, ForeignCollection):
+        return tuple(golds)
+    kept = store.get([one.id for one in golds if one.id is not None])
+    return tuple(
+        one
+        if one.id is None
+        or (chunk := kept.get(one.id)) is None
+        or chunk.document_id in (None, one.id)
+        else Gold(document_id=chunk.document_id, start=chunk.start, end=chunk.end, text=chunk.text)
+        for one in golds
+    )
+
+
+def _together(
+    bench: Bench, now: Way, trials: Sequence[_Trial], clusters: Sequence[str | None]
+) -> Together | None:
+    """Up to three changes, each the one that adds most to those before it."""
+    ways = [(one.name, one.way) for one in trials if one.way and not one.is_estimate]
+    base = bench.shares(now)
+    here, names, best = now, list[str](), _gain(base, base, clusters)
+    while len(names) < _TOGETHER:
+        steps = [(name, _joined(here, now, way)) for name, way in ways if way.k == now.k]
+        tried = [
+            (_gain(bench.shares(step), base, clusters), name, step)
+            for name, step in steps
+            if step != here
+        ]
+        top = max(tried, key=lambda one: round(one[0].mean or 0.0, 9), default=None)
+        if top is None or (top[0].mean or 0.0) <= (best.mean or 0.0) + 1e-9:
+            break
+        best, name, here = top
+        names.append(name)
+    return Together(changes=tuple(names), gain=best) if len(names) > 1 else None
+
+
+def _joined(here: Way, now: Way, way: Way) -> Way:
+    """A way with one more change; as it is where what it changes was changed already."""
+    if way.setting != now.setting:
+        return replace(here, setting=way.setting) if here.setting == now.setting else here
+    if way.operators != now.operators:
+        return replace(here, operators=tuple(at for at in here.operators if at in way.operators))
+    return here if here.view else replace(here, view=way.view)
+
+
+def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:
+    """Where each way has the gold of the one question."""
+    plain = replace(now, k=bench.depth, operators=())
+    effort, legs = now.setting.effort, bench.legs("")
+    exact = Effort(exact=True)
+    ways: list[tuple[str, Way]] = [(f"now: {now.setting.name}", plain)]
+    if "sparse" in legs:
+        ways.append(("by words", replace(plain, setting=SearchSetting(strategy="sparse"))))
+    for name, how in (("by vectors", effort), ("by vectors, exactly", exact)):
+        if how in legs:
+            setting = SearchSetting(strategy="dense", effort=how)
+            ways.append((name, replace(plain, setting=setting)))
+    filters = bench.collection.filters is not None or bench.store.native_filter is not None
+    views: dict[View, bool] = {"threshold": True, "filter": filters}
+    ways += [
+        (f"without the {one}", replace(plain, view=one)) for one, is_on in views.items() if is_on
+    ]
+    for at, operator in enumerate(bench.stage.operators):
+        ways.append((f"after {operator.name}", replace(now, operators=tuple(range(at + 1)))))
+    for name, way in ways:
+        (ranking,) = bench.contexts(way)
+        ranks = [
+            next((rank for rank, one in enumerate(ranking, 1) if gold.is_held_by(one)), None)
+            for gold in bench.golds[0]
+        ]
+        yield Rank(way=name, ranks=tuple(ranks), looked_at=len(ranking))
