@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 
 _PREFERRED = {
     "retriever": ("recall", "hit_rate", "ndcg", "mrr"),
-    "generator": ("answer_correct", "token_f1", "exact_match"),
+    "generator": (*JUDGED_RIGHT, "answer_correct", "token_f1", "exact_match"),
     "overall": ("abstention_accuracy",),
 }
 """The first of these that a run has says whether a case passes, in each group."""

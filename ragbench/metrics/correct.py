@@ -50,10 +50,14 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     return max(found, AGREED) if compared.agrees() else found
 
 
-def people_agree(query: str, response: str, references: Sequence[str]) -> bool | None:
+def told(found: float) -> bool | None:
     """Whether an answer is right, where that is nearly sure: from 0.8 on, up to 0.2; else None."""
-    found = right_by_any(query, response, references)
     return None if _WRONG < found < _RIGHT else found >= _RIGHT
+
+
+def is_long(reference: str) -> bool:
+    """Whether a reference is more than one fact, of which words tell less."""
+    return len(_telling(reference[:_LONGEST])) > _LONG
 
 
 _WRONG, _RIGHT = 0.2, 0.8
