@@ -102,7 +102,10 @@ def compare(
     deciding = main_metrics(shared, main)
     columns = [*every.values()] if metrics is None else find_columns([*every.values()], metrics)
     compared, family = metric_comparisons(marked, columns, restricted=bool(note))
-    found = [case_changes(cut[0], run, (MARKS[0], mark), deciding) for mark, run in marked[1:]]
+    found = [
+        case_changes(cut[0], run, (MARKS[0], mark), deciding, named=main is not None)
+        for mark, run in marked[1:]
+    ]
     return Comparison(
         runs=tuple(_described(mark, run) for mark, run in marked),
         cases=len(cut[0].cases),
