@@ -3,10 +3,13 @@
     python -m benchmarks.answer_correct DATA [--write]
 
 DATA is a folder with ``evouna_tq.json`` (EVOUNA: answers of five systems, each labelled right or
-wrong) and ``mtrag_human_eval.json`` (MTRAG: answers rated 1 to 4 by three people; good where the
-means of faithfulness, completeness and appropriateness are all 3 or more). Figures are of questions
-that the weights were not fitted on (five folds by question). Behind them stand the answers of a
-planted set: references of the bundled dataset, made wrong, or written otherwise.
+wrong), ``mtrag_human_eval.json`` (MTRAG: answers rated 1 to 4 by three people; good where the
+means of faithfulness, completeness and appropriateness are all 3 or more) and
+``ragchecker_human.json`` (two people said which of two long answers is more correct, and which
+is more complete). Figures are of questions that the weights were not fitted on (five folds by
+question), then of systems that they were not fitted on.
+Behind them stand the answers of a planted set: references of the bundled dataset, made wrong, or
+written otherwise.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
+from scipy.stats import spearmanr
 
 from ragbench.metrics.correct import AGREED, CONTRADICTED, AnswerBeside, probability
 
@@ -84,7 +88,8 @@ class Rows(NamedTuple):
         labelled, features, contradicted, agreed = [], [], [], []
         names: tuple[str, ...] = ()
         for one in given:
-            compared = [AnswerBeside.of(one.query, one.response, each) for each in one.references]
+            known, asked = len(one.references), (one.query, one.response)
+            compared = [AnswerBeside.of(*asked, each, known) for each in one.references]
             kept = [each for each in compared if each.is_long == long]
             if not kept:
                 continue
@@ -99,6 +104,10 @@ class Rows(NamedTuple):
     @property
     def labels(self) -> npt.NDArray[np.bool_]:
         return np.array([one.is_right for one in self.labelled])
+
+    @property
+    def systems(self) -> npt.NDArray[np.str_]:
+        return np.array([one.system for one in self.labelled])
 
     @property
     def folds(self) -> npt.NDArray[np.int64]:
@@ -133,19 +142,19 @@ def probabilities(rows: Rows, weights: Floats, chosen: npt.NDArray[np.bool_]) ->
     return np.array(found)
 
 
-def held_out(rows: Rows) -> Floats:
-    """The probability of each answer by weights of other questions."""
+def held_out(rows: Rows, folds: npt.NDArray[Any]) -> Floats:
+    """The probability of each answer by weights of the other folds."""
     found = np.zeros(len(rows.labelled))
-    for fold in range(FOLDS):
-        inside = rows.folds == fold
+    for fold in np.unique(folds):
+        inside = folds == fold
         features = [one for one, skip in zip(rows.features, inside, strict=True) if not skip]
         found[inside] = probabilities(rows, fitted(features, rows.labels[~inside]), inside)
     return found
 
 
-def shown(name: str, rows: Rows) -> None:
-    found, labels = held_out(rows), rows.labels
-    systems = np.array([one.system for one in rows.labelled])
+def shown(name: str, rows: Rows, found: Floats, of: npt.NDArray[np.bool_] | None = None) -> None:
+    kept = np.ones(len(found), bool) if of is None else of
+    found, labels, systems = found[kept], rows.labels[kept], rows.systems[kept]
     print(f"{name}: {len(labels)} answers")
     print(f"{'':24}{'people':>8}{'mean p':>8}{'agree':>8}{'sure':>8}{'sure agree':>12}")
     for system in ("all", *sorted(set(systems))):
@@ -164,6 +173,24 @@ def shown(name: str, rows: Rows) -> None:
                 f"{found[inside].mean():.2f}:{labels[inside].mean():.2f} ({inside.sum()})", end=" "
             )
     print()
+
+
+def preferred(folder: Path) -> None:
+    """RAGChecker: does the answer that people prefer have the higher probability?"""
+    pairs: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in json.loads((folder / "ragchecker_human.json").read_text("utf-8")):
+        pairs[row["instance_id"]].append(row)
+    differences = []
+    for row, *_ in pairs.values():
+        answers = (row[model]["response"] for model in ("model1", "model2"))
+        one, other = (probability(row["query"], text, row["gt_answer"]) for text in answers)
+        differences.append(other - one)
+    for name in ("correctness_label", "completeness_label"):
+        people = np.array([[row[name] for row in rows[:2]] for rows in pairs.values()])
+        by_words = spearmanr(differences, people.mean(axis=1)).statistic
+        between = spearmanr(people[:, 0], people[:, 1]).statistic
+        print(f"RAGChecker, {len(pairs)} pairs, {name}: with people {by_words:.3f}, ", end="")
+        print(f"one with the other {between:.3f}")
 
 
 # --- answers made wrong, or written otherwise
@@ -221,8 +248,12 @@ def written(short: Mapping[str, float], long: Mapping[str, float]) -> None:
 def main(arguments: Sequence[str]) -> Any:
     folder = Path(arguments[0])
     short, long = Rows.of(evouna(folder), long=False), Rows.of(mtrag(folder), long=True)
-    shown("EVOUNA, TriviaQA part", short)
-    shown("MTRAG, long references", long)
+    for name, rows in (("EVOUNA, TriviaQA part", short), ("MTRAG, long references", long)):
+        shown(name, rows, held_out(rows, rows.folds))
+        shown(f"{name}; other systems", rows, held_out(rows, rows.systems))
+    alone = np.array([len(one.references) == 1 for one in short.labelled])
+    shown("EVOUNA, questions with one reference", short, held_out(short, short.folds), alone)
+    preferred(folder)
     if "--write" in arguments:
         written(
             *(
@@ -233,8 +264,7 @@ def main(arguments: Sequence[str]) -> Any:
         return None
     started = time.process_time()
     for one in short.labelled:
-        for reference in one.references[:1]:
-            probability(one.query, one.response, reference)
+        probability(one.query, one.response, one.references[0])
     print(f"{(time.process_time() - started) / len(short.labelled) * 1e6:.0f} us an answer")
     return planted()
 

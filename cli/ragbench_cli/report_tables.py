@@ -17,6 +17,7 @@ from ragbench.views.run_document import (
     operator_remarks,
     operator_rows,
     quality_text,
+    right_text,
     stage_counts,
     unmeasured_text,
     verdict_rows,
@@ -99,6 +100,7 @@ def _middle(report: Report, console: Console, *, says_unmeasured: bool) -> Itera
         yield from operator_blocks(report.operators, console)
     if report.causes:
         yield ""
+        yield styled((right_text(report.right), "bold"))
         yield causes_table(report.causes)
     if report.validation is not None:
         yield from _validation(report.validation)

@@ -120,6 +120,40 @@ class Attribution:
     """Of a wrong answer: whether a shown chunk that is not gold holds it; None when unknown."""
     probability: float | None = None
     """The validator's, that the shown chunks hold the answer; None where no verdict was used."""
+    right: float | None = None
+    """How likely the case ended well: 1 or 0 where that is known, else what words say; None where
+    nothing says anything."""
+    by_words: bool = False
+    """Whether words say so."""
+    is_long: bool = False
+    """Whether its reference is more than one fact, which words tell less of."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reliability:
+    """Of so many labelled cases that were called so by words, so many were."""
+
+    held: int
+    of: int
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RightShare:
+    """The share of cases that ended well."""
+
+    share: float
+    """Expected, of the cases of which something is known."""
+    low: float | None
+    """The interval of 95 % holds the error of the sample and that of the probabilities; None where
+    it cannot be estimated."""
+    high: float | None
+    known: int
+    untold: int
+    """Cases of which it cannot be told one by one: words are not sure, or nothing is known."""
+    by_words: int
+    """Cases whose answer words judged."""
+    total: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,6 +164,10 @@ class CauseCount:
     cases: int
     estimated: int = 0
     """Of those, how many rest on an estimate; see `Basis.is_estimate`."""
+    by_words: int = 0
+    """Of those, in how many words judged the answer."""
+    reliability: Reliability | None = None
+    """How often that held on labelled sets; None where it is not needed, or was not measured."""
     stages: tuple[tuple[str, int], ...] = ()
     """By the operator or stage that lost the gold, most frequent first."""
     examples: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ragbench.core.attribution import Attribution, Cause, CauseCount
+from ragbench.core.attribution import Attribution, Cause, CauseCount, RightShare
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.matched import GoldCause, GoldSearch, Matched
 from ragbench.core.metric import Direction, Metric
@@ -279,7 +279,9 @@ class Latency:
     sharing: int = 1
 
 
-_MAIN = ("answer_correct", "token_f1", "exact_match", "nDCG@10", "recall@5")
+JUDGED_RIGHT = ("ragas:answer_correctness", "ragas:factual_correctness", "ragas:answer_accuracy")
+"""Judged metrics that say whether an answer is right; before the words of the answer."""
+_MAIN = (*JUDGED_RIGHT, "answer_correct", "token_f1", "exact_match", "nDCG@10", "recall@5")
 
 
 def main_metric(metrics: Sequence[Metric]) -> int | None:
@@ -336,6 +338,8 @@ class Report:
     """What judging took; None when no metric of the run asks a model."""
     causes: tuple[CauseCount, ...] = ()
     """What became of the cases, in the order of a case's way through the stages."""
+    right: RightShare | None = None
+    """How many of them ended well; None where nothing is known of any."""
 
     @property
     def is_comparable(self) -> bool:

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.report import JUDGED_RIGHT
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 
 _PREFERRED = {
+    "generator": (*JUDGED_RIGHT, "answer_correct", "token_f1", "exact_match"),
     "retriever": ("recall", "hit_rate", "ndcg", "mrr"),
-    "generator": ("answer_correct", "token_f1", "exact_match"),
     "overall": ("abstention_accuracy",),
 }
 """The first of these that a run has says whether a case passes, in each group."""
@@ -30,21 +31,41 @@ def _share(value: float, column: MetricColumn) -> float:
     return share if column.direction is Direction.HIGHER else 1.0 - share
 
 
-def _verdicts(case: ScoredCase, main: Sequence[MetricColumn]) -> Iterator[tuple[str, bool]]:
+def _verdicts(
+    case: ScoredCase, main: Sequence[MetricColumn], *, named: bool
+) -> Iterator[tuple[str, bool]]:
     """By stage, then by main metric: whether the case passes. What does not apply is left out.
 
-    A metric that failed because a stage did says nothing of its own.
+    A metric that failed because a stage did says nothing of its own. Where nobody named the
+    metrics, a case of which it is known whether it is right passes by that alone.
     """
     broken = False
     for stage, status in case.stages.items():
         broken = broken or status is Status.FAILED
         yield stage, status is not Status.FAILED
+    right = None if broken or named else _right(case, main)
+    if right is not None:
+        yield right
+        return
     for column in main:
         cell = case.scores.get(column.name)
         if cell is None or cell.status is Status.SKIPPED:
             continue
         if not (broken and cell.status is Status.FAILED):
             yield column.name, cell.value is not None and _share(cell.value, column) >= THRESHOLD
+
+
+def _right(case: ScoredCase, main: Sequence[MetricColumn]) -> tuple[str, bool] | None:
+    """Whether a case is right, by the answer; declining is, where there is no answer."""
+    answer = next((column for column in main if column.group == "generator"), None)
+    if answer is None or answer.name not in case.scores:
+        return None
+    cell, declining = case.scores[answer.name], case.value("abstention_accuracy")
+    if cell.value is not None:
+        return answer.name, _share(cell.value, answer) >= THRESHOLD
+    if cell.status is Status.ABSTAINED:
+        return answer.name, declining == 1.0
+    return (answer.name, False) if declining == 0.0 else None
 
 
 def passes(case: ScoredCase, column: MetricColumn) -> bool | None:
@@ -124,18 +145,24 @@ _NOTHING = Cell.skipped("")
 
 
 def case_changes(
-    first: RunScores, second: RunScores, marks: tuple[str, str], main: Sequence[MetricColumn]
+    first: RunScores,
+    second: RunScores,
+    marks: tuple[str, str],
+    main: Sequence[MetricColumn],
+    *,
+    named: bool = False,
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
     """How many cases of two runs differ, and those that pass in one and fail in the other.
 
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
+        named: somebody named them. Otherwise a case that is right passes, whatever others say.
     """
     before = first.by_case(first.cases)
     both = [(before[case.id], case) for case in second.cases if case.id in before]
     found: list[CaseDifference] = []
     for earlier, case in both:
-        flips = tuple(sorted(_flips(earlier, case, main), key=_rank))
+        flips = tuple(sorted(_flips(earlier, case, main, named=named), key=_rank))
         if flips:
             found.append(_difference(earlier, case, marks, flips))
     found.sort(key=_place)
@@ -203,10 +230,12 @@ def _difference(
     )
 
 
-def _flips(earlier: ScoredCase, case: ScoredCase, main: Sequence[MetricColumn]) -> Iterator[Flip]:
-    passed_before = dict(_verdicts(earlier, main))
+def _flips(
+    earlier: ScoredCase, case: ScoredCase, main: Sequence[MetricColumn], *, named: bool
+) -> Iterator[Flip]:
+    passed_before = dict(_verdicts(earlier, main, named=named))
     columns = {column.name: column for column in main}
-    for subject, passed in _verdicts(case, main):
+    for subject, passed in _verdicts(case, main, named=named):
         if passed_before.get(subject, passed) is passed:
             continue
         column = columns.get(subject)

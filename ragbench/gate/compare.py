@@ -137,7 +137,10 @@ def compare(
     columns = [*every.values()] if metrics is None else find_columns([*every.values()], metrics)
     is_cut = any(len(one.cases) < len(run.cases) for one, run in zip(cut, scores, strict=True))
     compared, family = metric_comparisons(marked, columns, restricted=is_cut)
-    found = [case_changes(cut[0], run, (MARKS[0], mark), deciding) for mark, run in marked[1:]]
+    found = [
+        case_changes(cut[0], run, (MARKS[0], mark), deciding, named=main is not None)
+        for mark, run in marked[1:]
+    ]
     return Comparison(
         runs=tuple(_described(mark, run) for mark, run in marked),
         cases=len(cut[0].cases),

@@ -18,22 +18,29 @@ _CITE = (
 )
 
 
-@metric(group="generator", abstains=True, cite=_CITE, version=2)
+@metric(group="generator", abstains=True, cite=_CITE, version=3)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
     """How likely people would call the answer right, given the references; by its words."""
-    return max(probability(query, response, reference) for reference in references)
+    return right_by_any(query, response, references)
+
+
+def right_by_any(query: str, response: str, references: Sequence[str]) -> float:
+    """The same, where it is no metric's: by the reference that speaks most for the answer."""
+    known = len(references)
+    return max(probability(query, response, reference, known) for reference in references)
 
 
 @lru_cache(maxsize=8192)
-def probability(query: str, response: str, reference: str) -> float:
-    """That people would call an answer right, by one reference: 0 to 1.
+def probability(query: str, response: str, reference: str, known: int = 1) -> float:
+    """That people would call an answer right, by one of the known references: 0 to 1.
 
     What a reference says in a form that can be compared comes first: an amount, a date, yes or no,
     a name, a negation. An answer that contradicts it is wrong, whatever else it shares. Otherwise
     a logistic regression on words decides; the one for references of more than twelve telling
     words knows little more than how much of them is said, and rarely is sure.
     """
-    compared = AnswerBeside.of(query[:_LONGEST], response[:_LONGEST], reference[:_LONGEST])
+    texts = (text[:_LONGEST] for text in (query, response, reference))
+    compared = AnswerBeside.of(*texts, known)
     features = compared.features()
     weights = _model()["long" if compared.is_long else "short"]
     total = sum(weight * features[name] for name, weight in weights.items())
@@ -43,10 +50,14 @@ def probability(query: str, response: str, reference: str) -> float:
     return max(found, AGREED) if compared.agrees() else found
 
 
-def people_agree(query: str, response: str, references: Sequence[str]) -> bool | None:
+def told(found: float) -> bool | None:
     """Whether an answer is right, where that is nearly sure: from 0.8 on, up to 0.2; else None."""
-    found = max(probability(query, response, reference) for reference in references)
     return None if _WRONG < found < _RIGHT else found >= _RIGHT
+
+
+def is_long(reference: str) -> bool:
+    """Whether a reference is more than one fact, of which words tell less."""
+    return len(_telling(reference[:_LONGEST])) > _LONG
 
 
 _WRONG, _RIGHT = 0.2, 0.8
@@ -56,6 +67,8 @@ _LONGEST = 20_000
 """Characters of a text that are read: nobody answers at such a length."""
 _LONGEST_PHRASE = 300
 """Characters that are compared letter by letter, which takes the product of both lengths."""
+_LIKE = 0.75
+"""From which likeness on two words may be one, spelled in two ways."""
 _LONG = 12
 """Telling words from which a reference is no longer one fact."""
 
@@ -112,14 +125,18 @@ class AnswerBeside(NamedTuple):
     asked: Wording
     said: Wording
     right: Wording
+    known: int
+    """References of the case: an answer like none of twenty is wrong more often than one that is
+    not like the only one."""
 
     @classmethod
-    def of(cls, query: str, response: str, reference: str) -> AnswerBeside:
+    def of(cls, query: str, response: str, reference: str, known: int = 1) -> AnswerBeside:
         asked, said, right = wording(query), wording(response), wording(reference)
         wanted = _telling(reference)
-        known = set(asked.tokens)
-        new = tuple([one for one in wanted if one not in known]) or wanted
-        return cls(query, response, reference, _telling(response), wanted, new, asked, said, right)
+        in_question = set(asked.tokens)
+        new = tuple([one for one in wanted if one not in in_question]) or wanted
+        given = _telling(response)
+        return cls(query, response, reference, given, wanted, new, asked, said, right, known)
 
     @property
     def is_long(self) -> bool:
@@ -172,6 +189,8 @@ class AnswerBeside(NamedTuple):
             "in_question": float(len(self.new) < len(wanted)),
             "equal": float(self.said.tokens == self.right.tokens),
             "turned": float(self._is_turned()),
+            "unlike": float(max(near, default=0.0) < _LIKE),
+            "few": 1 / self.known,
         }
 
     def _of_amounts(self) -> dict[str, float]:
@@ -278,6 +297,8 @@ class AnswerBeside(NamedTuple):
         if not 2 <= len(names) <= 3 or " ".join(names) != self.reference.strip(" ."):
             return False
         first, family = names[0], names[-1]
+        if family not in self.response:
+            return False
         found = list(_CAPITAL.finditer(self.response))
         words = [one[0] for one in found]
         if family not in words or any(w == first or w[0] + "." == first for w in words):

@@ -58,7 +58,7 @@ _BUILT_IN: tuple[MetricDefinition, ...] = (
 )
 
 _DEFAULT = (
-    "recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, answer_correct, exact_match, "
+    "answer_correct, recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, exact_match, "
     "token_f1, numbers_supported, citation_validity, citation_coverage, citation_attribution, "
     "best_of_n, candidate_agreement, brier, ECE, end_to_end_f1, abstention_accuracy, "
     "answer_rate, abstention_recall"

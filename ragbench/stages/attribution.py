@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CauseCount, CorpusGold
@@ -22,11 +22,12 @@ from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.abstention import declined
 from ragbench.metrics.answer import holds_answer, is_telling
-from ragbench.metrics.correct import people_agree
+from ragbench.metrics.correct import is_long, right_by_any, told
 from ragbench.metrics.matching import Matching, match, normalised
 from ragbench.metrics.window import Compared
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
+from ragbench.stages.right_share import RightTally, reliability_of
 from ragbench.stats.mean import most_frequent
 
 _CORRECT = 0.5
@@ -114,7 +115,22 @@ def attribute(
         correctness: what a judge made of the answer; from 0.5 on it is right. Without a value, the
             words of response and reference decide.
     """
-    answer = _answer(trace, correctness)
+    checked = _checked(trace, correctness)
+    found = _attribute(trace, checked.answer, matches, biography, corpus)
+    right = checked.right
+    if found.cause is Cause.FAILED or found.basis is Basis.LABEL:
+        right = None if found.cause is Cause.UNKNOWN else float(found.cause is Cause.RIGHT)
+    by_words = checked.by_words and right is checked.right
+    return replace(found, right=right, by_words=by_words, is_long=by_words and checked.is_long)
+
+
+def _attribute(
+    trace: Trace,
+    answer: Answer,
+    matches: Mapping[str, Compared] | None,
+    biography: Biography | None,
+    corpus: CorpusGold | None,
+) -> Attribution:
     for stage, outcome in trace.stages:
         if outcome.failure is not None and stage not in ("locate", "validate"):
             message = f"{outcome.failure.type}: {outcome.failure.message}"
@@ -192,19 +208,29 @@ def is_unanswerable(case: Case) -> bool:
     return nothing and not case.references
 
 
-def _answer(trace: Trace, correctness: Cell | None) -> Answer:
+class _Checked(NamedTuple):
+    answer: Answer
+    right: float | None = None
+    by_words: bool = False
+    is_long: bool = False
+
+
+def _checked(trace: Trace, correctness: Cell | None) -> _Checked:
+    """What an answer is: by a judge, where one is there, or else by its words."""
     outcome = trace.generation
     if outcome.value is None:
-        return Answer.NONE
+        return _Checked(Answer.NONE)
     if declined(outcome):
-        return Answer.DECLINED
+        return _Checked(Answer.DECLINED, 0.0)
     if correctness is not None and correctness.value is not None:
-        return Answer.RIGHT if correctness.value >= _CORRECT else Answer.WRONG
+        is_right = correctness.value >= _CORRECT
+        return _Checked(Answer.RIGHT if is_right else Answer.WRONG, float(is_right))
     references = trace.case.references
     if not references:
-        return Answer.UNCHECKED
-    is_right = people_agree(trace.case.query, outcome.value.response, references)
-    return {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}[is_right]
+        return _Checked(Answer.UNCHECKED)
+    right = right_by_any(trace.case.query, outcome.value.response, references)
+    answer = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}[told(right)]
+    return _Checked(answer, right, by_words=True, is_long=is_long(references[0]))
 
 
 def _by_gold(
@@ -316,35 +342,45 @@ def _by_verdict(verdict: Verdict, answer: Answer) -> Attribution:
     )
 
 
-@dataclass(slots=True)
+class _Counts:
+    """The cases of one cause."""
+
+    def __init__(self) -> None:
+        self.cases = self.estimated = self.by_words = 0
+        self.stages = Counter[str]()
+        self.examples: list[str] = []
+
+
 class CauseTally:
     """Counts causes as the cases come."""
 
-    _found: dict[Cause, tuple[Counter[str], Counter[str], list[str]]] = field(
-        default_factory=dict[Cause, tuple[Counter[str], Counter[str], list[str]]]
-    )
-    """Cases, and of them those estimated; the stages that lost the gold; examples."""
+    def __init__(self) -> None:
+        self.right = RightTally()
+        self._found: dict[Cause, _Counts] = {}
 
-    def add(self, case: str, attribution: Attribution) -> None:
-        found = self._found.setdefault(attribution.cause, (Counter(), Counter(), []))
-        counts, stages, examples = found
-        counts["cases"] += 1
-        counts["estimated"] += attribution.basis.is_estimate
+    def add(self, case: Case, attribution: Attribution) -> None:
+        self.right.add(case.cluster, attribution)
+        found = self._found.setdefault(attribution.cause, _Counts())
+        found.cases += 1
+        found.estimated += attribution.basis.is_estimate
+        found.by_words += attribution.by_words
         if attribution.stage is not None:
-            stages[attribution.stage] += 1
-        if len(examples) < _EXAMPLES:
-            examples.append(case)
+            found.stages[attribution.stage] += 1
+        if len(found.examples) < _EXAMPLES:
+            found.examples.append(case.id)
 
     def counts(self) -> tuple[CauseCount, ...]:
         """Every cause that occurred, in the order of a case's way through the stages."""
-        found = [(cause, *self._found[cause]) for cause in Cause if cause in self._found]
         return tuple(
             CauseCount(
                 cause=cause,
-                cases=counts["cases"],
-                estimated=counts["estimated"],
-                stages=most_frequent(stages),
-                examples=tuple(examples),
+                cases=found.cases,
+                estimated=found.estimated,
+                by_words=found.by_words,
+                reliability=reliability_of(cause) if found.by_words or found.estimated else None,
+                stages=most_frequent(found.stages),
+                examples=tuple(found.examples),
             )
-            for cause, counts, stages, examples in found
+            for cause in Cause
+            if (found := self._found.get(cause)) is not None
         )

@@ -89,13 +89,16 @@ class Wording(NamedTuple):
 def wording(text: str) -> Wording:
     """How a text is worded, with the amounts and dates in it."""
     plain = _plain(text)
-    if _DIGIT.search(plain) is None and _words().special.isdisjoint(raw := _TOKEN.findall(plain)):
+    tokens = _ASCII_TOKEN if plain.isascii() else _TOKEN
+    if _DIGIT.search(plain) is None and _words().special.isdisjoint(raw := tokens.findall(plain)):
         return Wording(tuple(raw), (), ())
-    return _Reading(_TOKEN.findall(_ORDINAL.sub(r"\1", plain))).wording()
+    return _Reading(tokens.findall(_ORDINAL.sub(r"\1", plain))).wording()
 
 
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_TOKEN = re.compile(rf"(?:(?<![^\s(])-)?\d+(?:\.\d+)?|[{_HAN}]|[^\W\d_{_HAN}]+")
+_NUMBER = r"(?:(?<![^\s(])-)?\d+(?:\.\d+(?!\d*:))?"
+_TOKEN = re.compile(rf"[^\W\d_{_HAN}]+|{_NUMBER}|[{_HAN}]")
+_ASCII_TOKEN = re.compile(f"[a-z]+|{_NUMBER}")
 _HAN_NUMBER = re.compile(
     r"(?:(百分之)(?=[〇零一二两三四五六七八九十百千万]))?"
     r"([〇零一二两三四五六七八九十百千万]+)(?(1)|(?=[年月日天个元人次倍分小%]))"
@@ -111,7 +114,8 @@ _EUROPEAN = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+),(\d{1,2})(?!\d)")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2})(?![\d,])")
 _ISO = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
 _THOUSANDS = re.compile(r"\d{1,3}\.\d{3}")
-_PLAIN = str.maketrans({"’": "'", "−": "-", "ß": "ss"})
+_GROUPED = re.compile(r"\d[,'\u2009\u202f]\d")
+_MARK = re.compile("[\u0300-\U0010ffff]")
 _SYMBOL = re.compile("[€$£%¥]")
 _SYMBOLS = str.maketrans({"€": " eur ", "$": " usd ", "£": " gbp ", "%": " percent ", "¥": " jpy "})
 
@@ -119,18 +123,22 @@ _SYMBOLS = str.maketrans({"€": " eur ", "$": " usd ", "£": " gbp ", "%": " pe
 def _plain(text: str) -> str:
     """In small letters without accents; signs of currencies as words, numbers without groups."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKD", text.translate(_PLAIN))
-        text = "".join([char for char in text if not unicodedata.combining(char)])
-        text = _HAN_NUMBER.sub(_han_number, text)
+        text = unicodedata.normalize("NFKD", text.replace("’", "'").replace("−", "-"))
+        text = _HAN_NUMBER.sub(_han_number, _MARK.sub(_unmarked, text).replace("ß", "ss"))
     text = text.lower()
     if _SYMBOL.search(text):
         text = text.translate(_SYMBOLS)
-    if "-" in text:
-        text = _ISO.sub(_day_of_iso, text)
-    if "," in text:
-        text = _EUROPEAN.sub(lambda m: m[1].replace(".", "") + "." + m[2], text)
-        text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
+    if _DIGIT.search(text):
+        if "-" in text:
+            text = _ISO.sub(_day_of_iso, text)
+        if _GROUPED.search(text):
+            text = _EUROPEAN.sub(lambda m: m[1].replace(".", "") + "." + m[2], text)
+            text = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPS.sub("", text))
     return text.replace("'s ", " ").replace("'", "")
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    return "" if unicodedata.combining(match[0]) else match[0]
 
 
 def _han_number(match: re.Match[str]) -> str:
@@ -205,18 +213,21 @@ class _Reading:
         self.dates = list[Date]()
 
     def wording(self) -> Wording:
-        at, words = 0, self.words
-        while at < len(self.raw):
-            token = self.raw[at]
-            if _is_number(token) or token in words.numbers or token in words.ordinals:
-                at = self._number(at)
-            else:
-                beside = any(map(_is_number, self.raw[max(at - 1, 0) : at + 2]))
-                if token in words.months and (beside or token not in words.ambiguous):
+        at, raw, words = 0, self.raw, self.words
+        while at < len(raw):
+            token = raw[at]
+            if token in words.special or token[-1].isdecimal():
+                if token not in words.months or token in words.numbers:
+                    at = self._number(at)
+                    continue
+                beside = token not in words.ambiguous or any(
+                    map(_is_number, raw[max(at - 1, 0) : at + 2])
+                )
+                if beside:
+                    self.dates.append(self._date(at, words.months[token]))
                     token = words.month_names[words.months[token] - 1]
-                    self.dates.append(self._date(at, words.months[self.raw[at]]))
-                self.tokens.append(token)
-                at += 1
+            self.tokens.append(token)
+            at += 1
         return Wording(tuple(self.tokens), tuple(self.amounts), tuple(self.dates))
 
     def _number(self, at: int) -> int:

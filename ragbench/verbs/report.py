@@ -14,7 +14,7 @@ from ragbench.core.biography import Biography
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
-from ragbench.core.report import CaseRow, IndexedCase, Report
+from ragbench.core.report import JUDGED_RIGHT, CaseRow, IndexedCase, Report
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.folder import RunFolder, path_of, repeat_folders
@@ -32,10 +32,6 @@ from ragbench.stages.stage import RunCase
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.story import story_of
 
-_CORRECTNESS = frozenset(
-    {"ragas:answer_correctness", "ragas:factual_correctness", "ragas:answer_accuracy"}
-)
-"""Judged metrics that say whether an answer is right; before the words of the answer."""
 _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
@@ -88,7 +84,7 @@ class RunCases:
         self.path, self.manifest, self.metrics = path, manifest, metrics
         there = (path / CORPUS_GOLD).is_file()
         self._corpus = read_corpus_gold(path, manifest.fingerprints) if there else None
-        judged = (at for at, metric in enumerate(metrics) if metric.name in _CORRECTNESS)
+        judged = (at for at, metric in enumerate(metrics) if metric.name in JUDGED_RIGHT)
         self._correctness = next(judged, None)
 
     @classmethod
@@ -246,7 +242,7 @@ class ReportBuilder:
             self._biographies = self._biographies or BiographyTally()
             self._biographies.add(id, biography)
         attribution = self.cases.cause(case, matching, biography)
-        self._causes.add(id, attribution)
+        self._causes.add(case.case, attribution)
         cells = tuple(cell or _UNSCORED for cell in case.cells)
         if self._repeated is not None:
             cells = self._repeated.add(id, case.digest, cells)
@@ -293,6 +289,7 @@ class ReportBuilder:
             validation=None if tally.validation is None else tally.validation.table(),
             operators=None if self._biographies is None else self._biographies.table(),
             causes=self._causes.counts(),
+            right=self._causes.right.share(),
             rows=self.cases.rows,
             gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from ragbench.core.attribution import CauseCount
+from ragbench.core.attribution import CauseCount, RightShare
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Direction, Group, Metric
@@ -123,6 +123,7 @@ class ReportFile:
     judging: JudgeReport | None
     notes: tuple[str, ...]
     causes: tuple[CauseCount, ...]
+    right: RightShare | None
     validation: ValidationTable | None
     post_retrieval: OperatorTable | None
     gold: Mapping[GoldCause, int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragbench.core.attribution import Cause, CauseCount, CauseFlow
+from ragbench.core.attribution import Cause, CauseCount, CauseFlow, RightShare
 from ragbench.core.biography import OperatorTable
 from ragbench.core.matched import GoldCause
 from ragbench.core.report import JudgeLine, JudgeReport, Report, StageCount, Summary
@@ -53,12 +53,7 @@ def headline(report: Report) -> str:
     total = sum(count.cases for count in report.causes)
     if not total:
         return "No case."
-    by_cause = {count.cause: count.cases for count in report.causes}
-    right = by_cause.get(Cause.RIGHT, 0) + by_cause.get(Cause.RIGHT_WITHOUT, 0)
-    losses = [count for count in report.causes if count.cause.is_loss]
-    unknown = by_cause.get(Cause.SHOWN, 0) + by_cause.get(Cause.UNKNOWN, 0)
-    text = f"{right:,} of {total:,} cases are right ({right / total:.0%})"
-    text += f"; of {unknown:,} ({unknown / total:.0%}) it is not known." if unknown else "."
+    text, losses = right_text(report.right), [one for one in report.causes if one.cause.is_loss]
     if not losses:
         return text
     worst = max(losses, key=lambda count: count.cases)
@@ -66,6 +61,21 @@ def headline(report: Report) -> str:
     most = "most" if 2 * worst.cases > lost else "the largest group"
     share = f"{worst.cases:,} ({worst.cases / total:.0%}{', estimated' * bool(worst.estimated)})"
     return f"{text} {lost:,} are lost, {most} as “{worst.cause.label}”: {share}."
+
+
+def right_text(right: RightShare | None) -> str:
+    """The share of right cases with its interval, and of how many it cannot be told."""
+    if right is None:
+        return "Of no case it is known whether it is right."
+    text = f"Right: {right.share:.0%}"
+    if right.low is not None and right.high is not None:
+        text += f" ({right.low:.0%} to {right.high:.0%})"
+    text += f" of {right.known:,} cases"
+    if right.by_words:
+        text += f", estimated: words judged {right.by_words:,} answers"
+    if right.untold:
+        text += f"; of {right.untold / right.total:.0%} it cannot be told one by one"
+    return f"{text}."
 
 
 def detail_sections(report: Report) -> Iterator[Section]:
@@ -320,6 +330,9 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
     for count in causes:
         left -= count.cases
         notes = [f"{count.estimated:,} estimated"] if count.estimated else []
+        if (known := count.reliability) is not None:
+            what = "of such" if count.estimated else "judged by words; of such"
+            notes.append(f"{what} {known.held / known.of:.0%} hold")
         if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
             rest = len(count.stages) - _STAGES
             named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages[:_STAGES]]

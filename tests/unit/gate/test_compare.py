@@ -151,10 +151,10 @@ def test_main_metrics_are_one_a_group_and_have_a_better_side() -> None:
     columns = [column(name, group=group) for name, group in groups.items()]
     scores = {name: [1.0] for name in [*names, *groups]}
     both = run(scores, *columns)
-    assert compare([both, both]).main == ("recall@5", "token_f1", "answer_rate")
+    assert compare([both, both]).main == ("token_f1", "recall@5", "answer_rate")
     del scores["answer_rate"]
     both = run(scores, *columns)
-    assert compare([both, both]).main == ("recall@5", "token_f1")
+    assert compare([both, both]).main == ("token_f1", "recall@5")
     pair = [run({"Judged": [1.0]}, column("Judged", direction=Direction.NEITHER))] * 2
     with pytest.raises(ConfigError, match="neither of its sides is better"):
         compare(pair, main=["judged"])
@@ -222,7 +222,10 @@ def test_what_broke_or_was_declined_is_named_once(
 def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
     before = run({"recall@5": [0.0, 0.6, 1.0, 1.0], "token_f1": [1.0, 1.0, 1.0, 0.0]}, GENERATOR)
     after = run({"recall@5": [1.0, 0.4, 0.0, 0.0], "token_f1": [1.0, 1.0, 1.0, 1.0]}, GENERATOR)
-    found = compare([before, after])
+    # Nobody named metrics: whoever answers rightly passes, whatever was retrieved.
+    (right,) = compare([before, after]).changed
+    assert (right.id, right.kind) == ("q4", "newly fixed")
+    found = compare([before, after], main=["recall@5", "token_f1"])
     assert [(one.id, one.kind) for one in found.changed] == [
         ("q3", "newly failing"),
         ("q2", "newly failing"),
@@ -231,6 +234,27 @@ def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
     ]
     (pair,) = found.pairs
     assert (pair.newly_failing, pair.mixed, pair.newly_fixed, pair.cases) == (2, 1, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ((1.0, 1.0), ("abstained", 0.0), "newly failing"),
+        (("abstained", 1.0), ("skipped", 0.0), "newly failing"),
+        (("abstained", 0.0), (0.1, 1.0), None),
+        (("abstained", 0.0), (0.9, 1.0), "newly fixed"),
+    ],
+)
+def test_declining_is_right_where_there_is_no_answer(
+    before: tuple[float | str, float], after: tuple[float | str, float], kind: str | None
+) -> None:
+    columns = (GENERATOR, column("abstention_accuracy", group="overall"))
+    pair = [
+        run({"token_f1": [answer], "abstention_accuracy": [declining]}, *columns)
+        for answer, declining in (before, after)
+    ]
+    found = compare(pair).changed
+    assert [one.kind for one in found] == ([kind] if kind else [])
 
 
 def test_a_stage_that_broke_stands_before_a_larger_loss() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ragbench
 from ragbench.core.outcome import Status
-from ragbench.metrics.correct import AnswerBeside, people_agree, probability
+from ragbench.metrics.correct import AnswerBeside, probability, right_by_any, told
 from ragbench.metrics.registry import parse_metrics
 from tests.unit.metrics.builders import answered, cell, generated, trace, value
 
@@ -41,7 +41,7 @@ LONG = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who pa
     ],
 )
 def test_right_however_it_is_written(query: str, response: str, reference: str) -> None:
-    assert people_agree(query, response, [reference]) is True
+    assert told(right_by_any(query, response, [reference])) is True
 
 
 CONTRADICTED: list[tuple[str, str, str, str]] = [
@@ -63,8 +63,8 @@ CONTRADICTED: list[tuple[str, str, str, str]] = [
 @pytest.mark.parametrize(("query", "response", "reference", "what"), CONTRADICTED)
 def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str, what: str) -> None:
     assert AnswerBeside.of(query, response, reference).contradiction() == what
-    assert people_agree(query, response, [reference]) is False
-    assert people_agree(query, response, [reference, response]) is True  # the best one counts
+    assert told(right_by_any(query, response, [reference])) is False
+    assert told(right_by_any(query, response, [reference, response])) is True  # the best one counts
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_what_is_no_contradiction(query: str, response: str, reference: str) -> 
 
 def test_words_of_a_long_reference_are_rarely_sure() -> None:
     some = "The mayor owns two, a red car and a green one; nobody knows where either of them is."
-    assert people_agree("", some, [LONG]) is None
-    assert people_agree("", LONG, [LONG]) is True
+    assert told(right_by_any("", some, [LONG])) is None
+    assert told(right_by_any("", LONG, [LONG])) is True
     values = [probability("", text, LONG) for text in ("nothing of it", some, LONG)]
     assert values == sorted(values) and values[0] < 0.3
 
@@ -115,7 +115,7 @@ def test_other_weights_are_another_version() -> None:
     texts = (Path(ragbench.__file__).parent.joinpath(name).read_bytes() for name in files)
     digest = hashlib.sha256(b"".join(text.replace(b"\r\n", b"\n") for text in texts))
     (metric,) = parse_metrics("answer_correct")
-    assert (metric.definition.version, digest.hexdigest()[:12]) == (4, "047878e99dec")
+    assert (metric.definition.version, digest.hexdigest()[:12]) == (5, "2be02ce65b2f")
 
 
 WORD = st.sampled_from(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,13 @@ from ragbench import (
     Trace,
     build_operator,
 )
-from ragbench.core.attribution import Basis, Cause, CorpusGold
+from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
 from ragbench.core.matched import GoldCause, GoldSearch, SearchedGold
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_corpus_gold
+from ragbench.stages.right_share import RightTally
 
 LEAVE = "You get 27 days of paid annual leave per calendar year."
 OTHERS = ["The office closes at six.", "Parking costs 40 euros.", "Dogs are welcome on Fridays."]
@@ -262,9 +264,35 @@ def test_what_the_corpus_holds_is_kept_for_the_same_run_only(tmp_path: Path) -> 
 def test_causes_are_counted_in_the_order_of_the_stages() -> None:
     tally = CauseTally()
     for id, gold_at in (("a", 1), ("b", None), ("c", None)):
-        tally.add(id, attribute(trace("27 days" if gold_at else "12", gold_at=gold_at)))
+        said = "27 days" if gold_at else "12"
+        tally.add(replace(CASE, id=id), attribute(trace(said, gold_at=gold_at)))
     lost, right = tally.counts()
     assert (lost.cause, lost.cases, right.cause, right.cases) == (
         Cause.NOT_RETRIEVED, 2, Cause.RIGHT, 1,
     )  # fmt: skip
     assert (lost.stages, lost.examples) == ((("retrieve", 2),), ("b", "c"))
+    assert lost.by_words == 2
+    assert lost.reliability is not None
+
+
+def counted(right: float | None, *, words: bool, answer: Answer = Answer.RIGHT) -> Attribution:
+    return Attribution(
+        cause=Cause.RIGHT, basis=Basis.IDS, answer=answer, detail="", right=right, by_words=words
+    )
+
+
+def test_the_share_of_right_cases_holds_what_words_do_not_tell() -> None:
+    known, words = RightTally(), RightTally()
+    for at in range(100):
+        known.add(None, counted(float(at < 50), words=False))
+        words.add(None, counted(0.5, words=True, answer=Answer.UNCHECKED))
+    known.add(None, counted(None, words=False))
+    first, second = known.share(), words.share()
+    assert first is not None
+    assert second is not None
+    assert (first.share, first.known, first.untold, first.by_words) == (0.5, 100, 1, 0)
+    assert (second.share, second.known, second.untold, second.by_words) == (0.5, 100, 100, 100)
+    # 1.984 * .05025 of the cases alone; where all is 0.5, the same by p (1 - p), and 4 points more.
+    assert (first.low, first.high) == (pytest.approx(0.400, abs=1e-3), pytest.approx(0.6, abs=1e-3))
+    assert second.low == pytest.approx(0.5 - math.hypot(0.0992, 0.04), abs=5e-3)
+    assert RightTally().share() is None

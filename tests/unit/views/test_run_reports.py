@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from ragbench import Case, report_of
-from ragbench.core.attribution import Cause, CauseCount
+from ragbench.core.attribution import Cause, CauseCount, RightShare
 from ragbench.core.outcome import Failure, Status
 from ragbench.core.report import CaseRow, FailureGroup, Report
 from ragbench.errors import InterruptedRunError
@@ -242,25 +242,35 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
     assert report_of(tmp_path / "run").summaries[0].measured == 0
 
 
+SHARE = RightShare(share=0.6, low=0.5, high=0.7, known=8, untold=5, by_words=6, total=10)
+
+
 @pytest.mark.parametrize(
-    ("counts", "text"),
+    ("right", "counts", "text"),
     [
-        ({}, "No case."),
-        ({Cause.RIGHT: (4, 0)}, "4 of 4 cases are right (100%)."),
+        (None, {}, "No case."),
+        (None, {Cause.SHOWN: (4, 0)}, "Of no case it is known whether it is right."),
         (
-            {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
-            "3 of 10 cases are right (30%); of 5 (50%) it is not known. 2 are lost, most as "
-            "“shown, declined”: 2 (20%).",
+            replace(SHARE, low=None, by_words=0, untold=0),
+            {Cause.RIGHT: (8, 0)},
+            "Right: 60% of 8 cases.",
         ),
         (
+            SHARE,
+            {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
+            "Right: 60% (50% to 70%) of 8 cases, estimated: words judged 6 answers; of 50% it "
+            "cannot be told one by one. 2 are lost, most as “shown, declined”: 2 (20%).",
+        ),
+        (
+            replace(SHARE, by_words=0, untold=0),
             {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
-            "0 of 4 cases are right (0%). 4 are lost, the largest group as “not retrieved”: 2 "
-            "(50%, estimated).",
+            "Right: 60% (50% to 70%) of 8 cases. 4 are lost, the largest group as “not "
+            "retrieved”: 2 (50%, estimated).",
         ),
     ],
 )
-def test_the_headline_counts_what_is_not_known_apart(
-    counts: dict[Cause, tuple[int, int]], text: str
+def test_the_headline_says_the_share_with_what_is_not_known(
+    right: RightShare | None, counts: dict[Cause, tuple[int, int]], text: str
 ) -> None:
-    causes = [CauseCount(cause=c, cases=n, estimated=e) for c, (n, e) in counts.items()]
-    assert headline(replace(report_with([]), causes=tuple(causes))) == text
+    causes = tuple(CauseCount(cause=c, cases=n, estimated=e) for c, (n, e) in counts.items())
+    assert headline(replace(report_with([]), causes=causes, right=right)) == text
