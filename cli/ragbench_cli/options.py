@@ -28,6 +28,9 @@ import typer
 from typer.models import OptionInfo
 
 if TYPE_CHECKING:
+    from ragbench.core.report import Report
+    from ragbench.core.run_scores import RunScores
+    from ragbench.io.people import LabelBook
     from ragbench.views.document import Document
 
 CASES = "What is evaluated"
@@ -256,6 +259,40 @@ class OnEngine:
     workers: Annotated[int | None, option(min=1, panel=ENGINE, rare=True)] = None
     """Workers of --engine processes or ray; by default one per processor of the machine or
     cluster."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Labelled:
+    """Labels of people that correct what a judge says."""
+
+    PANEL: ClassVar = MEASURED
+
+    labels: Annotated[list[str] | None, option("FILE")] = None
+    """Labels of people, which correct a judge's figures and differences: from ragbench label, a
+    spreadsheet, Argilla or Label Studio; METRIC=FILE where the file does not name the metric;
+    repeatable. See docs/labels.md."""
+
+    def book(self) -> LabelBook:
+        from ragbench.io.people import LabelBook
+
+        return LabelBook.read(self.labels or ())
+
+    def on(self, runs: Sequence[RunScores]) -> Sequence[RunScores]:
+        """The runs with the labels of their answers; as they are without any."""
+        if not self.labels:
+            return runs
+        from ragbench.verbs.label import with_labels
+
+        book = self.book()
+        return [with_labels(run, book) for run in runs]
+
+    def report(self, report: Report, run: Path) -> Report:
+        """The report with what labels make of its figures; as it is without any."""
+        if not self.labels:
+            return report
+        from ragbench.verbs.label import corrected_report
+
+        return corrected_report(report, run, self.book())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,7 @@ from ragbench.metrics.registry import default_metrics
 from ragbench.safe_text import counted, shown_line
 from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Document, Section, number_text, range_text
+from ragbench.views.labels import corrected_section
 
 _SLICED = 8
 """Metrics that the table of slices has a column for."""
@@ -70,6 +71,7 @@ def headline(report: Report) -> str:
 
 def detail_sections(report: Report) -> Iterator[Section]:
     """What stands below the metrics and the causes, on the page too."""
+    yield corrected_section(report.corrections)
     if report.gold:
         total = sum(report.gold.values())
         yield Section(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from ragbench.errors import ConfigError
-from ragbench_cli.options import Output, argument, option, takes_records
+from ragbench_cli.options import Labelled, Output, argument, option, takes_records
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +25,7 @@ class Asked:
     cases: Annotated[int | None, option(min=0)] = None
     """How many cases of each kind are spelled out; by default none on the screen and 20 in
     Markdown."""
+    labelled: Labelled = field(default_factory=Labelled)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +59,7 @@ def command(asked: Asked, shown: Shown) -> None:
     if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
         raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
     comparison = compare(
-        [read_run(run) for run in asked.runs],
+        asked.labelled.on([read_run(run) for run in asked.runs]),
         metrics=None if asked.metrics is None else split_metrics(asked.metrics),
         main=None if asked.main is None else split_metrics(asked.main),
         only_common_cases=asked.only_common_cases,
