@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -42,7 +43,20 @@ class Session:
         """What the file holds."""
         if not self.path.exists() or not self.path.stat().st_size:
             return LabelBook(())
-        return LabelBook(read_people(self.path), str(self.path))
+        return LabelBook(read_people(self.path), [str(self.path)])
+
+    def undone(self, *, anybody: bool) -> Drawn:
+        """Without the cases of which this person, or anybody, labelled every answer."""
+        known = {
+            label.key for label in self.book().labels if label.metric == self.drawn.metric.name
+        }
+        tasks = self.drawn.tasks
+        open_ = {id(task) for task, _ in self._open}
+        if anybody:
+            open_ = {
+                id(task) for task in tasks if any(one.key not in known for one in task.answers)
+            }
+        return replace(self.drawn, tasks=tuple(task for task in tasks if id(task) in open_))
 
     def run(self) -> bool:
         """Asks until all is said; whether it is."""

@@ -29,7 +29,6 @@ from typer.models import OptionInfo
 
 if TYPE_CHECKING:
     from ragbench.core.report import Report
-    from ragbench.core.run_scores import RunScores
     from ragbench.io.people import LabelBook
     from ragbench.views.document import Document
 
@@ -272,27 +271,18 @@ class Labelled:
     spreadsheet, Argilla or Label Studio; METRIC=FILE where the file does not name the metric;
     repeatable. See docs/labels.md."""
 
-    def book(self) -> LabelBook:
+    @property
+    def book(self) -> LabelBook | None:
         from ragbench.io.people import LabelBook
 
-        return LabelBook.read(self.labels or ())
-
-    def on(self, runs: Sequence[RunScores]) -> Sequence[RunScores]:
-        """The runs with the labels of their answers; as they are without any."""
-        if not self.labels:
-            return runs
-        from ragbench.verbs.label import with_labels
-
-        book = self.book()
-        return [with_labels(run, book) for run in runs]
+        return LabelBook.read(self.labels) if self.labels else None
 
     def report(self, report: Report, run: Path) -> Report:
         """The report with what labels make of its figures; as it is without any."""
-        if not self.labels:
-            return report
         from ragbench.verbs.label import corrected_report
 
-        return corrected_report(report, run, self.book())
+        book = self.book
+        return report if book is None else corrected_report(report, run, book)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

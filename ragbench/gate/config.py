@@ -108,6 +108,8 @@ class GateConfig:
     """Cases of which none may be lost: ids, ``tag:NAME``, ``language:CODE``."""
     min_common: float = 0.5
     """Smallest share of the baseline's cases that must be in the run, unchanged."""
+    labels: str = ""
+    """The file of labels that is given; new ones are added to it."""
 
 
 _SHARE = Annotated[float, Meta(ge=0, le=1)]

@@ -150,18 +150,25 @@ def _covered_repeatedly(
 
 
 def drop_checks(
-    questions: Sequence[DropQuestion], config: GateConfig, *, is_small: bool = False
+    questions: Sequence[DropQuestion],
+    config: GateConfig,
+    *,
+    is_small: bool = False,
+    part: float = 1.0,
 ) -> list[GateCheck]:
     """Judges the metrics as one family and the slices as another, which share the level.
 
     As one family fifty slices would cost the metrics most of their power.
+
+    Args:
+        part: of the level, where other questions have the rest.
     """
     slices = [one for one in questions if one.slice is not None]
     shared = _ALONE if slices else 0.0
     whole = [one for one in questions if one.slice is None]
     return [
-        *_judged(whole, config, config.alpha * (1.0 - shared), is_small),
-        *_judged(slices, config, config.alpha * shared, is_small),
+        *_judged(whole, config, config.alpha * part * (1.0 - shared), is_small),
+        *_judged(slices, config, config.alpha * part * shared, is_small),
     ]
 
 

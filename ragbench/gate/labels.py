@@ -195,8 +195,7 @@ def notes_of(book: LabelBook, runs: Sequence[RunScores]) -> Iterator[str]:
     if strange:
         listed = ", ".join(f"{name or 'no name'} ({count:,})" for name, count in strange.items())
         yield (
-            f"Labels of {listed} are of no metric of the run: METRIC={book.source} says which "
-            "they are of."
+            f"Labels of {listed} are of no metric of the run: METRIC=FILE says which they are of."
         )
     if total:
         rest = "" if len(used) >= total else "; the others are of other answers or contexts"

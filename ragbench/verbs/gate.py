@@ -15,9 +15,12 @@ from ragbench.gate.comparable import compare_inputs
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
+from ragbench.gate.labels import notes_of
 from ragbench.gate.runs import questions, read_run
+from ragbench.io.people import LabelBook
 from ragbench.ledger.folder import path_of, run_around
 from ragbench.metrics.matching import Matching
+from ragbench.verbs.label import with_labels
 
 Reask = Callable[[RunScores, RunScores], RunScores]
 """A run and its baseline to that baseline with the scores of all cases of the run."""
@@ -29,6 +32,7 @@ def gate_run(
     *,
     folders: Sequence[Path] = (Path("reports"),),
     reask: Reask | None = None,
+    labels: LabelBook | None = None,
 ) -> GateResult:
     """Judges a stored run.
 
@@ -37,6 +41,7 @@ def gate_run(
         config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None.
         folders: where `AUTO` looks for runs, besides the folder that the run lies in.
         reask: asks the baseline's system the cases of the run that it does not know.
+        labels: what people said of the answers: it decides where both sides have some.
 
     Raises:
         RunMismatchError: a path holds no run.
@@ -69,6 +74,10 @@ def gate_run(
     if reask is not None and baseline is not None:
         baseline = reask(run, baseline)
         notes.append("The baseline's system was asked the cases that are new or edited.")
+    if labels is not None:
+        run, config = with_labels(run, labels), replace(config, labels=labels.sources[-1])
+        baseline = baseline and with_labels(baseline, labels)
+        notes += notes_of(labels, [run] if baseline is None else [run, baseline])
     result = replace(gate(run, baseline, config, notes=notes), dataset=changed)
     asked = questions(path, {case.id for case in result.lost_cases})
     lost = (replace(case, query=asked.get(case.id)) for case in result.lost_cases)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -51,19 +51,26 @@ def command(asked: Asked, shown: Shown) -> None:
     import msgspec
 
     from ragbench.gate.compare import compare
+    from ragbench.gate.labels import notes_of
     from ragbench.gate.runs import read_run
     from ragbench.metrics.spelling import split_metrics
+    from ragbench.verbs.label import with_labels
     from ragbench.views.comparison import comparison_document
     from ragbench_cli.comparison_tables import print_comparison
 
     if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
         raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
+    runs, book = [read_run(run) for run in asked.runs], asked.labelled.book
+    if book is not None:
+        runs = [with_labels(run, book) for run in runs]
     comparison = compare(
-        asked.labelled.on([read_run(run) for run in asked.runs]),
+        runs,
         metrics=None if asked.metrics is None else split_metrics(asked.metrics),
         main=None if asked.main is None else split_metrics(asked.main),
         only_common_cases=asked.only_common_cases,
     )
+    if book is not None:
+        comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
     named, cases = asked.metrics is not None, asked.cases
     shown.show(
         lambda: comparison_document(comparison, cases=20 if cases is None else cases),

@@ -42,7 +42,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
     _check(asked)
     with CaseFiles() as files:
         done = evaluated(asked, files.begin)
-        if asked.labelled.labels:
+        if asked.labelled.labels and done.estimate is None:
             done = replace(done, report=asked.labelled.report(done.report, done.folder))
         if done.estimate is None and not are_written(done.report, done.folder):
             write_reports(done.report, done.folder, files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +14,7 @@ from ragbench_cli.console import ExitCode
 from ragbench_cli.options import (
     ASKING,
     DEMANDED,
+    Labelled,
     Output,
     RunArgument,
     one_of,
@@ -75,6 +76,7 @@ class Asked:
     as '--pipeline rag.yaml'. By default those that the run keeps."""
     max_asked: Annotated[int | None, option(min=1, panel=ASKING, rare=True)] = None
     """With --settle: how often both systems may be asked. By default ten times per case."""
+    labelled: Labelled = field(default_factory=Labelled)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +130,8 @@ def command(asked: Asked, shown: Shown) -> None:
     asks = asked.settle or asked.reask_baseline
     if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
         raise ConfigError("--max-asked belongs to --settle, --ask to that or --reask-baseline")
+    if asked.settle and asked.labelled.labels:
+        raise ConfigError("--settle asks the systems again, --labels people: choose one of them")
     wanted = with_options(
         demanded(asked.config, baseline=asked.baseline, strict=asked.strict),
         minimum=asked.minimum or (),
@@ -149,7 +153,7 @@ def command(asked: Asked, shown: Shown) -> None:
         most = asked.max_asked
         verdict = settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
     else:
-        verdict = gate_run(asked.run, wanted, reask=reask)
+        verdict = gate_run(asked.run, wanted, reask=reask, labels=asked.labelled.book)
     if shown.junit is not None:
         with written_whole(shown.junit) as file:
             file.write(junit_report(verdict))

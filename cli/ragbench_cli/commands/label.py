@@ -62,15 +62,18 @@ def command(asked: Asked, json: JsonOption = False) -> None:
         stratified=asked.stratified,
     )
     by = asked.by or os.environ.get("USER") or os.environ.get("USERNAME") or "somebody"
+    session = Session(drawn, asked.output, by, shows_judge=asked.show_judge)
     if asked.page is not None:
         from ragbench.views.html.label import label_page
         from ragbench.views.html.page import write_html
 
-        made = label_page(drawn, by=asked.by, shows_judge=asked.show_judge)
+        left = session.undone(anybody=not asked.by)
+        made = label_page(left, by=asked.by, shows_judge=asked.show_judge)
         write_html(asked.page, made.body, title=made.title, script="label.js")
-        console.say(f"page    {asked.page} ({len(drawn.tasks):,} of {drawn.of:,} drawn)")
+        done = len(drawn.tasks) - len(left.tasks)
+        known = f", {done:,} of them labelled in {asked.output}" if done else ""
+        console.say(f"page    {asked.page} ({len(drawn.tasks):,} of {drawn.of:,} drawn{known})")
         return
-    session = Session(drawn, asked.output, by, shows_judge=asked.show_judge)
     is_done = session.run()
     print_labels(session.book(), asked.run, asked.against, as_json=json)
     if not is_done:
