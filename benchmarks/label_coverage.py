@@ -44,11 +44,14 @@ def intervals(h: Any, f: Any, count: int) -> tuple[Any, Any]:
     slope = np.divide(
         ((hl - hb) * (fl - fb)).sum(1), spread, out=np.zeros(len(h)), where=spread > 0
     )
+    slope = np.clip(slope, 0, 2)
     residual = hl - slope[:, None] * fl
     level = residual.mean(1)
     mean = np.clip(level + slope * f.mean(1), 0, 1)
     moved = slope[:, None] * (f - f.mean(1, keepdims=True)) / total
-    moved[:, :count] += (count / (count - 2)) ** 0.5 * (residual - level[:, None]) / count
+    away = np.divide(f.mean(1) - fb[:, 0], spread, out=np.zeros(len(h)), where=spread > 0)
+    weight = 1 / count + away[:, None] * (fl - fb)
+    moved[:, :count] += (count / (count - 2)) ** 0.5 * (residual - level[:, None]) * weight
     variance = (moved**2).sum(1)
     share = np.maximum(mean * (1 - mean), 0.5 / count * (1 - 0.5 / count))
     varies = (variance > 0) & (hl.std(1) > 0)

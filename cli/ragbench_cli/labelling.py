@@ -86,8 +86,7 @@ class Session:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def _show(self, task: LabelTask, judged: Judged, *, is_long: bool) -> None:
-        if sys.stdout.isatty():
-            typer.echo("\x1b[H\x1b[2J", nl=False)
+        console.data_console().clear()
         place = self._total - self.left + 1
         typer.echo(f"{place:,} of {self._total:,}  {self.drawn.metric.name}  by {self.by}")
         _block("Question", task.question)

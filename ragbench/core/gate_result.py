@@ -280,13 +280,18 @@ class GateCheck:
 
     @property
     def label(self) -> str:
-        """The name, with whose figure it is, or the metrics that are the same number."""
+        """The name, with whose figure it is and the metrics that are the same number."""
         if not self.same:
-            whose = " (people)" if self.corrected else " (judge's opinion)" * self.is_opinion
-            return f"{self.name}{whose}"
+            return self.marked
         rest = f" and {len(self.same) - 2} more" if len(self.same) > 3 else ""
         shown = self.same if not rest else self.same[:2]
-        return f"{self.name} (= {', '.join(shown)}{rest})"
+        return f"{self.marked} (= {', '.join(shown)}{rest})"
+
+    @property
+    def marked(self) -> str:
+        """The name, with whose figure it is where it is no fact."""
+        whose = " (people)" if self.corrected else " (judge's opinion)" * self.is_opinion
+        return f"{self.name}{whose}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

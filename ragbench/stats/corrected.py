@@ -27,6 +27,9 @@ from ragbench.stats.power import POWER, smallest_count
 
 _MOST = 4
 """A label counts as so many, at most, however well the judge agrees."""
+_STEEPEST = 2.0
+"""A judge on the people's scale is stretched no further, and never turned around: few labels of
+cases that it scores alike would carry any slope."""
 LEAST = 5
 """Independent labels, below which there is no interval."""
 ASSUMED = 0.6
@@ -178,7 +181,7 @@ def _two_phase(
         return None
     f = [judged[at] for at in asked]
     spread, product = _moment(f), _moment(f, h)
-    slope = product / spread if spread > 0.0 else 0.0
+    slope = min(max(product / spread, 0.0), _STEEPEST) if spread > 0.0 else 0.0
     residuals = [label - slope * score for label, score in zip(h, f, strict=True)]
     level, share = math.fsum(residuals) / len(h), len(open_) / total
     seen = math.fsum(judged[at] for at in open_) / len(open_)
@@ -191,8 +194,12 @@ def _two_phase(
         moved[codes[at]].append(
             ((0.0 if same[at] else level + slope * judged[at]) - estimate) / total
         )
-    for at, residual in zip(asked, residuals, strict=True):
-        moved[codes[at]].append(widened * share * (residual - level) / len(h))
+    middle, away = math.fsum(f) / len(f), 0.0
+    if spread > 0.0:  # the slope is an estimate, too: the more, the farther it carries
+        away = (seen - middle) / spread
+    for at, score, residual in zip(asked, f, residuals, strict=True):
+        weight = 1.0 / len(h) + away * (score - middle)
+        moved[codes[at]].append(widened * share * (residual - level) * weight)
     variance = math.fsum(math.fsum(parts) ** 2 for parts in moved.values())
     norm = math.sqrt(spread * _moment(h))
     return _TwoPhase(estimate, variance, independent, tuple(h), product / norm if norm else None)

@@ -71,7 +71,8 @@ def headline(report: Report) -> str:
 
 def detail_sections(report: Report) -> Iterator[Section]:
     """What stands below the metrics and the causes, on the page too."""
-    yield corrected_section(report.corrections)
+    if report.corrections:
+        yield corrected_section(report.corrections)
     if report.gold:
         total = sum(report.gold.values())
         yield Section(
