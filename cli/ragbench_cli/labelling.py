@@ -11,6 +11,7 @@ import orjson
 import typer
 
 from ragbench.core.labels import Drawn, Judged, LabelTask
+from ragbench.core.metric import Need
 from ragbench.errors import ConfigError, InputError
 from ragbench.gate.labels import compared_corrections, corrections, notes_of
 from ragbench.gate.runs import read_run
@@ -90,14 +91,16 @@ class Session:
         place = self._total - self.left + 1
         typer.echo(f"{place:,} of {self._total:,}  {self.drawn.metric.name}  by {self.by}")
         _block("Question", task.question)
-        for text in task.references if self.drawn.reads_reference else ():
+        for text in task.references if self.drawn.reads(Need.REFERENCE) else ():
             _block("Right answer", text)
-        contexts = judged.contexts if self.drawn.reads_contexts else ()
+        contexts = judged.contexts if self.drawn.reads(Need.RETRIEVED_CONTEXTS) else ()
         for number, text in enumerate(contexts, 1):
             cut = not is_long and len(text) > _SHORT
             _block(f"Context {number}", f"{text[:_SHORT]} ... (m: more)" if cut else text)
         others = len(task.answers) > 1
         for side, one in zip(("left", "right"), task.answers, strict=False):
+            if not self.drawn.reads(Need.RESPONSE):
+                continue
             name = f"Answer on the {side}" if others else "Answer"
             _block(f"{name}{'   <- this one' if others and one is judged else ''}", one.answer)
         if self.shows_judge:
@@ -135,7 +138,7 @@ def print_labels(
 
     from ragbench_cli.tables import draw, fitted_table
 
-    scored = with_labels(read_run(run, with_texts=False), book)
+    scored = with_labels(read_run(run, with_texts=False), book, validated=True)
     found, runs = [*corrections(scored)], [scored]
     if against is not None:
         runs.insert(0, with_labels(read_run(against, with_texts=False), book))

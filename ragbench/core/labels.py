@@ -6,7 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ragbench.core.metric import Metric, Need
+from ragbench.core.metric import Direction, Group, Metric, MetricDefinition, Need
+
+ANSWER_PRESENT = Metric(
+    definition=MetricDefinition(
+        name="answer_present",
+        group=Group.RETRIEVER,
+        needs=frozenset({Need.RETRIEVED_CONTEXTS}),
+        direction=Direction.HIGHER,
+        summary="Whether the chunks hold the answer to the question",
+        citation="",
+    )
+)
+"""What a validator says of a case, which people can say, too."""
 
 
 class Choice(NamedTuple):
@@ -50,13 +62,9 @@ class Drawn:
     of: int
     """Cases that they were drawn from."""
 
-    @property
-    def reads_contexts(self) -> bool:
-        return Need.RETRIEVED_CONTEXTS in self.metric.definition.needs
-
-    @property
-    def reads_reference(self) -> bool:
-        return Need.REFERENCE in self.metric.definition.needs
+    def reads(self, need: Need) -> bool:
+        """Whether the metric reads it, and so do people."""
+        return need in self.metric.definition.needs
 
     @property
     def choices(self) -> Sequence[Choice]:
@@ -72,7 +80,7 @@ class Drawn:
         """A label as it is written, but for its value and who gave it."""
         return {
             "question": task.question,
-            "answer": judged.answer,
+            "answer": judged.answer if self.reads(Need.RESPONSE) else "",
             "contexts": list(judged.contexts),
             "metric": self.metric.name,
             "case": task.case,

@@ -45,8 +45,9 @@ class MetricColumn:
     """Of the source of a user's formula; empty for ragbench's own."""
     is_judged: bool = False
     """Whether a model computes it: an opinion, until labels correct it."""
+    reads_answer: bool = True
     reads_contexts: bool = True
-    """Whether it judges an answer by its contexts; a label is then of both."""
+    """What it judges of a case; a label is of that."""
 
     @property
     def identity(self) -> str:

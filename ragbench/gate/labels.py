@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ragbench.core.report import Correction, Interval
 from ragbench.core.run_scores import Label, MetricColumn, RunScores, ScoredCase
-from ragbench.io.people import Key, LabelBook, value_of
+from ragbench.io.people import ANY, NOTHING, Key, LabelBook, value_of
 from ragbench.stats.corrected import ASSUMED, Corrected, Plan, corrected_difference, corrected_mean
 from ragbench.stats.mean import Interval as MeanInterval
 from ragbench.stats.mean import mean_interval
@@ -24,10 +24,7 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     cases: list[ScoredCase] = []
     for case in run.cases:
         key = judged[case.id]
-        said = {
-            column.name: book.of(column.name, key, reads_contexts=column.reads_contexts)
-            for column in run.metrics
-        }
+        said = {column.name: book.of(column.name, _read(key, column)) for column in run.metrics}
         labels = {
             name: Label(value, sum(one.value is not None for one in found), found[0].is_drawn)
             for name, found in said.items()
@@ -104,9 +101,17 @@ def pairs_of(first: RunScores, second: RunScores, column: MetricColumn) -> Pairs
 def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool:
     """Whether a metric judges the same in both: no label is needed of them."""
     one, other = first.judged, second.judged
-    if one is None or other is None:
-        return False
-    return one == other if column.reads_contexts else one[:2] == other[:2]
+    return one is not None and other is not None and _read(one, column) == _read(other, column)
+
+
+def _read(key: Key, column: MetricColumn) -> Key:
+    """What a metric reads of what was judged."""
+    question, answer, contexts = key
+    return (
+        question,
+        answer if column.reads_answer else NOTHING,
+        contexts if column.reads_contexts else ANY,
+    )
 
 
 def corrected_pairs(

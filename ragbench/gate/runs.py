@@ -212,6 +212,7 @@ def _columns(
             score=score,
             has_cells=known.deterministic,
             is_judged=metric.is_judged,
+            reads_answer=Need.RESPONSE in known.needs,
             reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,
         )
 

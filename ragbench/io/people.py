@@ -88,6 +88,9 @@ def digest_of(texts: Iterable[str]) -> str:
     return hashlib.sha256(json.dumps(normal).encode()).hexdigest()[:24]
 
 
+NOTHING = digest_of([""])
+
+
 def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
     return (
         digest_of([question]),
@@ -224,7 +227,8 @@ def _said(base: Mapping[str, object], name: object, value: object, by: object) -
 # --- in use
 
 
-_ANY = "*"
+ANY = "*"
+"""In place of contexts: whatever they are."""
 
 
 class LabelBook:
@@ -235,7 +239,7 @@ class LabelBook:
         self._found: dict[tuple[str, Key], list[HumanLabel]] = {}
         for label in self.labels:
             question, answer, _ = label.key
-            for key in (label.key, (question, answer, _ANY)):
+            for key in (label.key, (question, answer, ANY)):
                 self._found.setdefault((label.metric, key), []).append(label)
 
     @classmethod
@@ -259,17 +263,15 @@ class LabelBook:
             found += (replace(label, metric=metric) for label in labels)
         return cls(found, sources)
 
-    def of(self, metric: str, key: Key, *, reads_contexts: bool) -> list[HumanLabel]:
+    def of(self, metric: str, key: Key) -> list[HumanLabel]:
         """What people said of it, those included who passed it over.
 
-        Args:
-            reads_contexts: whether other contexts make it another judgement. Labels that do not
-                say on which contexts they are count, too.
+        Labels that do not say on which contexts they are count on all.
         """
-        if not reads_contexts:
-            return self._found.get((metric, (key[0], key[1], _ANY)), [])
-        exact, bare = ((metric, one) for one in (key, (key[0], key[1], None)))
-        return [*self._found.get(exact, ()), *self._found.get(bare, ())]
+        found = [*self._found.get((metric, key), ())]
+        if key[2] != ANY:
+            found += self._found.get((metric, (key[0], key[1], None)), ())
+        return found
 
     def by_metric(self) -> dict[str, int]:
         """How many labels each metric has."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
-from ragbench.core.labels import Drawn, Judged, LabelTask, Raters
+from ragbench.core.labels import ANSWER_PRESENT, Drawn, Judged, LabelTask, Raters
 from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell
 from ragbench.core.report import Report
-from ragbench.core.run_scores import RunScores, unchanged, under_ids_of
+from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError
 from ragbench.gate.labels import corrections, is_same, labelled, notes_of
@@ -23,13 +24,42 @@ from ragbench.stats.agreement import agreement, krippendorff_alpha
 from ragbench.verbs.report import open_traces
 
 
-def with_labels(run: RunScores, book: LabelBook) -> RunScores:
-    """A run with the labels of its answers; a baseline file holds no answers, and gets none."""
+def with_labels(run: RunScores, book: LabelBook, *, validated: bool = False) -> RunScores:
+    """A run with the labels of its answers; a baseline file holds no answers, and gets none.
+
+    Args:
+        validated: its validator's verdicts are a metric, too: ``answer_present``.
+    """
     folder = run_around(Path(run.source))
     if not folder.is_dir():
         return run
-    traces = (traced.trace for traced in open_traces(folder))
-    return labelled(run, {trace.case.id: _key(trace) for trace in traces}, book)
+    judged: dict[str, Key] = {}
+    present: dict[str, float] = {}
+    for traced in open_traces(folder):
+        trace = traced.trace
+        judged[trace.case.id] = _key(trace)
+        if trace.validation is not None and trace.validation.value is not None:
+            present[trace.case.id] = float(trace.validation.value.answer_present)
+    return labelled(_validated(run, present) if validated else run, judged, book)
+
+
+def _validated(run: RunScores, present: Mapping[str, float]) -> RunScores:
+    """A run whose validator's verdicts are a metric, where it has some."""
+    if not present:
+        return run
+    known = ANSWER_PRESENT.definition
+    column = MetricColumn(
+        name=known.name, version=1, group=known.group, direction=known.direction,
+        low=known.low, high=known.high, reads_answer=False,
+    )  # fmt: skip
+    cells = {id: Cell.measured(value) for id, value in present.items()}
+    cases = (
+        replace(case, scores={**case.scores, column.name: cells[case.id]})
+        if case.id in cells
+        else case
+        for case in run.cases
+    )
+    return replace(run, metrics=(*run.metrics, column), cases=tuple(cases))
 
 
 def _key(trace: Trace) -> Key:
@@ -48,7 +78,7 @@ def _contexts(trace: Trace) -> tuple[str, ...]:
 
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
     """A run's report with what labels make of its figures."""
-    scored = with_labels(read_run(run, with_texts=False), book)
+    scored = with_labels(read_run(run, with_texts=False), book, validated=True)
     notes = notes_of(book, [scored])
     return replace(report, corrections=tuple(corrections(scored)), notes=(*report.notes, *notes))
 
@@ -106,7 +136,7 @@ def draw(
         ConfigError: the run does not measure the metric on any case.
     """
     sides = [_Side.of(Path(run))]
-    named = _metric(sides[0].folder, metric)
+    named = _metric(sides[0], metric)
     if against is not None:
         sides.append(_Side.of(Path(against)).beside(sides[0].scores))
     column = sides[0].scores.column(named.name)
@@ -168,7 +198,7 @@ class _Side:
         folder = run_around(path)
         if not folder.is_dir():
             raise ConfigError(f"{path} holds no answers to label: name the folder of a run")
-        scores = with_labels(read_run(path, with_texts=False), LabelBook(()))
+        scores = with_labels(read_run(path, with_texts=False), LabelBook(()), validated=True)
         return cls(folder=folder, scores=scores)
 
     def beside(self, other: RunScores) -> _Side:
@@ -181,8 +211,10 @@ class _Side:
         return {own[one.case.id]: one for one in traces if one.case.id in own}
 
 
-def _metric(run: Path, name: str) -> Metric:
-    metrics = metrics_of(read_manifest(RunFolder(path=run).manifest))
+def _metric(side: _Side, name: str) -> Metric:
+    run = side.folder
+    metrics = [*metrics_of(read_manifest(RunFolder(path=run).manifest))]
+    metrics += [ANSWER_PRESENT] * (side.scores.column(ANSWER_PRESENT.name) is not None)
     found = next((one for one in metrics if name in (one.name, one.definition.name)), None)
     if found is None:
         known = ", ".join(metric.name for metric in metrics)

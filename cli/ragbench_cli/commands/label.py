@@ -41,7 +41,7 @@ def command(asked: Asked, json: JsonOption = False) -> None:
     """Label answers of a run, drawn at random.
 
     One key per verdict, blind to the metric's value and to the system. Labels correct a figure
-    with --labels FILE in eval, report, compare, gate and history; a label is of this question with
+    with --labels FILE in eval, report, compare and gate; a label is of this question with
     this answer on these contexts, so it is gone when they change.
 
     \b

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ragbench.core.labels import Drawn, Judged, LabelTask
+from ragbench.core.metric import Need
 from ragbench.views.html.page import Page, render
 from ragbench.views.labels import ask_text
 
@@ -20,10 +21,10 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
     def shown(task: LabelTask, judged: Judged) -> dict[str, object]:
         return {
             "line": json.dumps(drawn.line(task, judged)),
-            "text": judged.answer,
+            "text": judged.answer if drawn.reads(Need.RESPONSE) else "",
             "judge": judged.value if shows_judge else None,
             "run": judged.run,
-            "contexts": judged.contexts if drawn.reads_contexts else (),
+            "contexts": judged.contexts if drawn.reads(Need.RETRIEVED_CONTEXTS) else (),
         }
 
     values = {
@@ -37,7 +38,7 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
         "tasks": [
             {
                 "question": task.question,
-                "references": task.references if drawn.reads_reference else (),
+                "references": task.references if drawn.reads(Need.REFERENCE) else (),
                 "answers": [shown(task, judged) for judged in task.answers],
             }
             for task in drawn.tasks

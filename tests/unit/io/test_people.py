@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.io.people import LabelBook, key_of, read_people, value_of
+from ragbench.io.people import ANY, LabelBook, key_of, read_people, value_of
 
 Q, A, C = "Can bees fly?", "Yes, they can.", ["Bees fly.", "Bees sting."]
 LABELS = {"question": Q, "answer": A, "contexts": C, "metric": "support", "value": 1, "by": "ann"}
@@ -108,15 +108,15 @@ def test_a_label_dies_with_what_was_judged(tmp_path: Path) -> None:
         {**LABELS, "by": "cyd", "value": None},
     ]
     book = LabelBook.read([written(tmp_path, "l.jsonl", rows)])
-    found = book.of("support", key_of(Q, f" {A}\n", C), reads_contexts=True)
+    found = book.of("support", key_of(Q, f" {A}\n", C))
     assert [(one.by, one.value, one.is_drawn) for one in found] == [
         ("ann", 1, True), ("bob", 0.5, False), ("cyd", None, False)
     ]  # fmt: skip
     assert value_of(found) == 0.75
     for key in (key_of(Q, "No.", C), key_of("Who?", A, C), key_of(Q, A, C[:1])):
-        assert book.of("support", key, reads_contexts=True) == []
-    assert len(book.of("support", key_of(Q, A, C[:1]), reads_contexts=False)) == 3
-    assert book.of("other", key_of(Q, A, C), reads_contexts=True) == []
+        assert book.of("support", key) == []
+    assert len(book.of("support", (*key_of(Q, A, C)[:2], ANY))) == 3
+    assert book.of("other", key_of(Q, A, C)) == []
     assert book.by_metric() == {"support": 2}
 
 
