@@ -44,7 +44,7 @@ class Session:
         """What the file holds."""
         if not self.path.exists() or not self.path.stat().st_size:
             return LabelBook(())
-        return LabelBook(read_people(self.path), [str(self.path)])
+        return LabelBook(read_people(self.path))
 
     def undone(self, *, anybody: bool) -> Drawn:
         """Without the cases of which this person, or anybody, labelled every answer."""

@@ -214,7 +214,7 @@ def gate(
     return GateResult(
         outcome=outcome,
         headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
-        + labels_way(checks)
+        + ("" if outcome is GateOutcome.FAILED else labels_way(checks))
         + ("" if outcome is GateOutcome.FAILED else dataset_text(compared.dataset)),
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),

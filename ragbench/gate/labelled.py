@@ -170,7 +170,7 @@ def _plan(
     command = (
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
         f"-m {quote(question.subject)} -n {number} --page label.html"
-        + (f" -o {quote(config.labels)}" if config.labels else "")
+        + (f" -o {quote(config.labels[-1].rpartition('=')[2])}" if config.labels else "")
     )
     return LabelPlan(
         labels=have,

@@ -234,8 +234,8 @@ ANY = "*"
 class LabelBook:
     """Labels, found by what was judged."""
 
-    def __init__(self, labels: Iterable[HumanLabel], sources: Sequence[str] = ()) -> None:
-        self.labels, self.sources = tuple(labels), sources
+    def __init__(self, labels: Iterable[HumanLabel]) -> None:
+        self.labels = tuple(labels)
         self._found: dict[tuple[str, Key], list[HumanLabel]] = {}
         for label in self.labels:
             question, answer, _ = label.key
@@ -246,14 +246,11 @@ class LabelBook:
     def read(cls, given: Sequence[str | Path]) -> LabelBook:
         """Files, or ``METRIC=FILE`` where a file does not name the metric as ragbench does."""
         found: list[HumanLabel] = []
-        sources: list[str] = []
         for entry in map(str, given):
             metric, equals, path = entry.rpartition("=")
             if not equals or Path(entry).exists():
                 found += read_people(entry)
-                sources.append(entry)
                 continue
-            sources.append(path)
             labels = read_people(path)
             if len(names := {label.metric for label in labels}) > 1:
                 raise ConfigError(
@@ -261,7 +258,7 @@ class LabelBook:
                     f"{metric}? Give each a file of its own"
                 )
             found += (replace(label, metric=metric) for label in labels)
-        return cls(found, sources)
+        return cls(found)
 
     def of(self, metric: str, key: Key) -> list[HumanLabel]:
         """What people said of it, those included who passed it over.

@@ -32,7 +32,6 @@ def gate_run(
     *,
     folders: Sequence[Path] = (Path("reports"),),
     reask: Reask | None = None,
-    labels: LabelBook | None = None,
 ) -> GateResult:
     """Judges a stored run.
 
@@ -41,7 +40,6 @@ def gate_run(
         config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None.
         folders: where `AUTO` looks for runs, besides the folder that the run lies in.
         reask: asks the baseline's system the cases of the run that it does not know.
-        labels: what people said of the answers: it decides where both sides have some.
 
     Raises:
         RunMismatchError: a path holds no run.
@@ -74,10 +72,10 @@ def gate_run(
     if reask is not None and baseline is not None:
         baseline = reask(run, baseline)
         notes.append("The baseline's system was asked the cases that are new or edited.")
-    if labels is not None:
-        run, config = with_labels(run, labels), replace(config, labels=labels.sources[-1])
-        baseline = baseline and with_labels(baseline, labels)
-        notes += notes_of(labels, [run] if baseline is None else [run, baseline])
+    if config.labels:
+        book = LabelBook.read(config.labels)
+        run, baseline = with_labels(run, book), baseline and with_labels(baseline, book)
+        notes += notes_of(book, [run] if baseline is None else [run, baseline])
     result = replace(gate(run, baseline, config, notes=notes), dataset=changed)
     asked = questions(path, {case.id for case in result.lost_cases})
     lost = (replace(case, query=asked.get(case.id)) for case in result.lost_cases)

@@ -130,8 +130,6 @@ def command(asked: Asked, shown: Shown) -> None:
     asks = asked.settle or asked.reask_baseline
     if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
         raise ConfigError("--max-asked belongs to --settle, --ask to that or --reask-baseline")
-    if asked.settle and asked.labelled.labels:
-        raise ConfigError("--settle asks the systems again, --labels people: choose one of them")
     wanted = with_options(
         demanded(asked.config, baseline=asked.baseline, strict=asked.strict),
         minimum=asked.minimum or (),
@@ -141,7 +139,10 @@ def command(asked: Asked, shown: Shown) -> None:
         max_cost=asked.max_cost or (),
         max_tokens=asked.max_tokens or (),
         must_pass=asked.must_pass or (),
+        labels=asked.labelled.labels or (),
     )
+    if asked.settle and wanted.labels:
+        raise ConfigError("--settle asks the systems again, --labels people: choose one of them")
     reask = None
     if asked.reask_baseline:
         from ragbench_cli.settle import reasked_baseline
@@ -153,7 +154,7 @@ def command(asked: Asked, shown: Shown) -> None:
         most = asked.max_asked
         verdict = settled_gate(asked.run, wanted, ask=asked.ask, max_asked=most, reask=reask)
     else:
-        verdict = gate_run(asked.run, wanted, reask=reask, labels=asked.labelled.book)
+        verdict = gate_run(asked.run, wanted, reask=reask)
     if shown.junit is not None:
         with written_whole(shown.junit) as file:
             file.write(junit_report(verdict))
