@@ -28,6 +28,7 @@ from ragbench.views.comparison import (
 from ragbench.views.document import Section, number_text, range_text, what_changed
 from ragbench.views.run_document import flow_text, operator_remarks
 from ragbench_cli.console import data_console
+from ragbench_cli.report_tables import corrected_blocks
 from ragbench_cli.tables import can_show, draw, fitted_table, paragraph, styled, table
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def _blocks(
     yield ""
     yield _metrics(shown, console)
     yield styled((_legend(shown, len(comparison.metrics) - len(shown.metrics)), "dim"))
+    if comparison.corrections:
+        yield from corrected_blocks(comparison.corrections, console)
     yield from _pairs(comparison, console, cases)
     yield from _behind(comparison)
     if comparison.changed and not cases:

@@ -14,6 +14,7 @@ from ragbench_cli.options import (
     MEASURED,
     OUTPUT,
     EncodingOption,
+    Labelled,
     OnEngine,
     Taken,
     argument,
@@ -178,5 +179,6 @@ class EvalOptions:
     asking: Asking
     models: ModelChoice
     keeping: Keeping
+    labelled: Labelled
     quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
     """Show no progress and no hints."""

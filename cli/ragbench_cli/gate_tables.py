@@ -20,6 +20,7 @@ from ragbench.views.comparison import change_lines, change_title
 from ragbench.views.document import number_text
 from ragbench.views.gate import after_text, check_cells
 from ragbench_cli.console import data_console
+from ragbench_cli.report_tables import corrected_blocks
 from ragbench_cli.tables import draw, fitted_table, paragraph, styled
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def _blocks(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
         yield _checks(against[:_ROWS], console)
         if len(against) > _ROWS:
             yield styled((f"and {len(against) - _ROWS:,} more: see --md or --json", "dim"))
+    if corrections := [check.corrected for check in verdict.checks if check.corrected]:
+        yield from corrected_blocks(corrections, console)
     if verdict.outcome is GateOutcome.FAILED:
         yield from _behind(verdict, console)
     else:
@@ -83,7 +86,7 @@ def _run(run: JudgedRun) -> str:
 def _passed(checks: Sequence[GateCheck]) -> str:
     metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
     shown = [
-        f"{check.name} {now}{'' if check.drop is None else f' ({change})'}"
+        f"{check.marked} {now}{'' if check.drop is None else f' ({change})'}"
         for check in metrics[:_PASSED]
         for now, change, *_ in [check_cells(check)]
     ]

@@ -40,6 +40,7 @@ COMMANDS = {
     "search": ("search", "Search a store that ragbench or your application has filled."),
     "tune": ("tune", "Find the fastest search settings within a quality margin."),
     "why": ("why", "Show why a question does not find its gold, and what would change it."),
+    "label": ("label", "Label answers of a run, drawn at random."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "init": ("init", "Write a project to start from."),
     "doctor": ("doctor", "Check the installation, a RAG, a dataset and models."),

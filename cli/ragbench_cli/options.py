@@ -28,7 +28,9 @@ import typer
 from typer.models import OptionInfo
 
 if TYPE_CHECKING:
+    from ragbench.core.report import Report
     from ragbench.io.only import Only
+    from ragbench.io.people import LabelBook
     from ragbench.views.document import Document
 
 CASES = "What is evaluated"
@@ -285,6 +287,31 @@ class OnEngine:
     workers: Annotated[int | None, option(min=1, panel=ENGINE, rare=True)] = None
     """Workers of --engine processes or ray; by default one per processor of the machine or
     cluster."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Labelled:
+    """Labels of people that correct what a judge says."""
+
+    PANEL: ClassVar = MEASURED
+
+    labels: Annotated[list[str] | None, option("FILE")] = None
+    """Labels of people, which correct a judge's figures and differences: from ragbench label, a
+    spreadsheet, Argilla or Label Studio; METRIC=FILE where the file does not name the metric;
+    repeatable. See docs/labels.md."""
+
+    @property
+    def book(self) -> LabelBook | None:
+        from ragbench.io.people import LabelBook
+
+        return LabelBook.read(self.labels) if self.labels else None
+
+    def report(self, report: Report, run: Path) -> Report:
+        """The report with what labels make of its figures; as it is without any."""
+        from ragbench.verbs.label import corrected_report
+
+        book = self.book
+        return report if book is None else corrected_report(report, run, book)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

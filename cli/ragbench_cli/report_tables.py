@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.safe_text import counted, shown_line
+from ragbench.views.labels import CORRECTED_COLUMNS, corrected_rows
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_document import (
     OPERATOR_COLUMNS,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ragbench.core.biography import OperatorTable
-    from ragbench.core.report import FailureGroup, Report, Summary
+    from ragbench.core.report import Correction, FailureGroup, Report, Summary
     from ragbench.core.validation import ValidationTable
     from ragbench_cli.tables import Cell
 
@@ -59,6 +60,8 @@ def _blocks(report: Report, console: Console, *, is_full: bool) -> Iterator[Rend
         yield _metrics(rows, console)
         if remark and not is_full:
             yield f"  {remark}"
+    if report.corrections:
+        yield from corrected_blocks(report.corrections, console)
     yield from _middle(report, console, says_unmeasured=is_full or not has_default_metrics(report))
     if is_full and report.latencies:
         yield ""
@@ -92,6 +95,16 @@ def _head(report: Report, notes: list[str], *, is_full: bool) -> Iterator[Render
             parts += [", "] if at else []
             parts.append((f"{count:,} {word}", styles.get(word, "")))
         yield styled(*parts)
+
+
+def corrected_blocks(
+    corrections: Sequence[Correction], console: Console
+) -> Iterator[RenderableType]:
+    """A judge's figures beside what people say, where they are labelled."""
+    rows = [*corrected_rows(corrections)]
+    yield ""
+    yield "corrected by labels of people"
+    yield fitted_table(console, CORRECTED_COLUMNS, rows, missed=("r",))
 
 
 def _middle(report: Report, console: Console, *, says_unmeasured: bool) -> Iterator[RenderableType]:

@@ -10,7 +10,7 @@ from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.metric import Direction
 from ragbench.core.origin import RunOrigin, SystemChange
 from ragbench.core.outcome import Cell, Status
-from ragbench.core.report import Interval
+from ragbench.core.report import Correction, Interval
 
 
 class CaseKind(StrEnum):
@@ -184,6 +184,8 @@ class Comparison:
     flows: tuple[CauseFlow, ...] = ()
     """How causes changed from the first run to each other one, unchanged ones included; empty
     where a run does not hold its causes."""
+    corrections: tuple[Correction, ...] = ()
+    """The figures and differences that labels of people correct; empty without a file of labels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ragbench.core.origin import RunOrigin, SystemChange
-from ragbench.core.report import Interval
+from ragbench.core.report import Correction, Interval
 
 
 class GateOutcome(StrEnum):
@@ -151,6 +151,22 @@ class Settled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LabelPlan:
+    """How many pairs of answers people would have to label to settle an undecided drop."""
+
+    labels: int
+    """That there are."""
+    pairs: int
+    """That could be labelled."""
+    chances: tuple[tuple[int, float], ...]
+    """How often so many labels settle it, if things are as they look."""
+    needed: int | None
+    """With a chance of 4 in 5; None where all pairs are too few."""
+    command: str
+    """Makes the page with exactly those pairs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MainTrend:
     """A line through the runs of main."""
 
@@ -218,6 +234,12 @@ class GateCheck:
     """What the run does not store, where it cannot be judged for that."""
     settled: Settled | None = None
     """What asking again brought, where it was asked."""
+    corrected: Correction | None = None
+    """The judge's figure beside the people's, by whose labels it is decided."""
+    is_opinion: bool = False
+    """Whether a judge alone decides it, without labels."""
+    plan: LabelPlan | None = None
+    """What labels are lacking."""
     same: tuple[str, ...] = ()
     """Metrics that are the same number as the subject, on every case of both runs."""
     applies: int = 0
@@ -268,12 +290,18 @@ class GateCheck:
 
     @property
     def label(self) -> str:
-        """The name, with the metrics that are the same number."""
+        """The name, with whose figure it is and the metrics that are the same number."""
         if not self.same:
-            return self.name
+            return self.marked
         rest = f" and {len(self.same) - 2} more" if len(self.same) > 3 else ""
         shown = self.same if not rest else self.same[:2]
-        return f"{self.name} (= {', '.join(shown)}{rest})"
+        return f"{self.marked} (= {', '.join(shown)}{rest})"
+
+    @property
+    def marked(self) -> str:
+        """The name, with whose figure it is where it is no fact."""
+        whose = " (people)" if self.corrected else " (judge's opinion)" * self.is_opinion
+        return f"{self.name}{whose}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -132,6 +132,31 @@ class Interval:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Correction:
+    """A figure of a judge beside what people say, from their labels of some of the cases."""
+
+    metric: str
+    judged: float
+    """The judge's own figure over the cases."""
+    judged_interval: Interval | None
+    corrected: float
+    interval: Interval | None
+    """None where too few were labelled."""
+    cases: int
+    labels: int
+    """Cases, or pairs of answers, that people labelled."""
+    chosen: int
+    """Of those, that chance did not choose: the figure leans as their choice did."""
+    people: int
+    """The most who labelled the same."""
+    correlation: float | None
+    """Of the judge's values with the people's; None where either does not vary."""
+    unit: str = ""
+    runs: tuple[str, ...] = ()
+    """Of several runs the one that it is of; of a difference: the second minus the first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Slice:
     """One metric over the cases that share a tag or a language."""
 
@@ -340,6 +365,8 @@ class Report:
     """What became of the cases, in the order of a case's way through the stages."""
     right: RightShare | None = None
     """How many of them ended well; None where nothing is known of any."""
+    corrections: tuple[Correction, ...] = ()
+    """The figures that labels of people correct; empty without a file of labels."""
 
     @property
     def is_comparable(self) -> bool:

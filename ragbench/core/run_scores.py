@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ragbench.core.attribution import Cause
 from ragbench.core.history import Drift
@@ -43,6 +43,11 @@ class MetricColumn:
     """False for measured times: a report holds their figure, but no value a case."""
     digest: str = ""
     """Of the source of a user's formula; empty for ragbench's own."""
+    is_judged: bool = False
+    """Whether a model computes it: an opinion, until labels correct it."""
+    reads_answer: bool = True
+    reads_contexts: bool = True
+    """What it judges of a case; a label is of that."""
 
     @property
     def identity(self) -> str:
@@ -75,6 +80,15 @@ class RunFacts:
     dirty: bool = False
 
 
+class Label(NamedTuple):
+    """What people say of one case, on a metric's scale."""
+
+    value: float
+    people: int
+    is_drawn: bool
+    """Whether chance chose the case."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoredCase:
     """One case of a run."""
@@ -102,6 +116,10 @@ class ScoredCase:
     """What became of it; None where the file does not say."""
     repeats: Mapping[str, Repeats] = field(default_factory=dict[str, Repeats])
     """By metric, where it was measured more than once; the cell of such a metric is the mean."""
+    labels: Mapping[str, Label] = field(default_factory=dict[str, Label])
+    """By metric what people say; empty without a file of labels."""
+    judged: tuple[str, str, str | None] | None = None
+    """Digests of question, answer and contexts; None without a file of labels."""
 
     def value(self, metric: str) -> float | None:
         cell = self.scores.get(metric)

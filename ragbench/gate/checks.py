@@ -15,6 +15,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 from ragbench.gate.cases import named_columns
 from ragbench.gate.config import RISE, FigureLimits, GateConfig, MetricGate
+from ragbench.gate.labels import corrected_floor
 from ragbench.gate.words import figure, worded
 from ragbench.stats.mean import mean_interval
 
@@ -279,12 +280,18 @@ def floor_checks(
     for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
         if limit is not None:
             observed, interval, count = _figure(demand, cases, whole=slice is None)
-            name = demand.column.name
+            name, people = demand.column.name, None
+            if any(case.labels for case in cases):
+                people = corrected_floor(demand.column, cases)
+            if people is not None:
+                interval, observed = people[0], people[1].corrected
             applies = sum(case.coverage(name) is not None for case in cases)
             yield _limit_check(
                 CheckKind.FLOOR if slice is None else CheckKind.SLICE,
                 name, observed, limit, bound, count, applies=applies,
                 least=config.min_cases, slice=slice, unit=demand.column.unit, interval=interval,
+                corrected=None if people is None else people[1],
+                is_opinion=people is None and demand.column.is_judged,
             )  # fmt: skip
 
 

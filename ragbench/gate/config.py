@@ -108,6 +108,8 @@ class GateConfig:
     """Cases of which none may be lost: ids, ``tag:NAME``, ``language:CODE``."""
     min_common: float = 0.5
     """Smallest share of the baseline's cases that must be in the run, unchanged."""
+    labels: tuple[str, ...] = ()
+    """Files of labels of people, which decide where both sides have some; or METRIC=FILE."""
 
 
 _SHARE = Annotated[float, Meta(ge=0, le=1)]
@@ -167,7 +169,13 @@ def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
     file.finish()
     if config.baseline is not None and config.baseline != AUTO:
         config = replace(config, baseline=str(path.parent / config.baseline))
-    return config
+    return replace(config, labels=tuple(_beside(path, entry) for entry in config.labels))
+
+
+def _beside(path: Path, entry: str) -> str:
+    """A file, or METRIC=FILE, that is named from the folder of the configuration."""
+    metric, equals, file = entry.rpartition("=")
+    return f"{metric}{equals}{path.parent / file}"
 
 
 _DEFAULT = Path("ragbench.yaml")
@@ -194,6 +202,7 @@ _KINDS: Mapping[str, Any] = {
     "min_cases": Annotated[int, Meta(ge=1)],
     "undecided": Undecided,
     "must_pass": tuple[str, ...],
+    "labels": tuple[str, ...],
 }
 """Of the settings that are one value each."""
 
@@ -280,6 +289,7 @@ def with_options(
     max_cost: Iterable[str] = (),
     max_tokens: Iterable[str] = (),
     must_pass: Iterable[str] = (),
+    labels: Iterable[str] = (),
 ) -> GateConfig:
     """The configuration with limits from the command line, which override those of the file."""
     problems: list[Problem] = []
@@ -312,6 +322,7 @@ def with_options(
         max_cost={**config.max_cost, **cost},
         max_tokens={**config.max_tokens, **tokens},
         must_pass=tuple(must_pass) or config.must_pass,
+        labels=tuple(labels) or config.labels,
     )
 
 

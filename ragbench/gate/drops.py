@@ -150,17 +150,22 @@ def _covered_repeatedly(
     return found
 
 
-def drop_checks(questions: Sequence[DropQuestion], config: GateConfig) -> list[GateCheck]:
+def drop_checks(
+    questions: Sequence[DropQuestion], config: GateConfig, *, part: float = 1.0
+) -> list[GateCheck]:
     """Judges the metrics as one family and the slices as another, which share the level.
 
     As one family fifty slices would cost the metrics most of their power.
+
+    Args:
+        part: of the level, where other questions have the rest.
     """
     slices = [one for one in questions if one.slice is not None]
     shared = _ALONE if slices else 0.0
     whole = [one for one in questions if one.slice is None]
     return [
-        *_judged(whole, config, config.alpha * (1.0 - shared)),
-        *_judged(slices, config, config.alpha * shared),
+        *_judged(whole, config, config.alpha * part * (1.0 - shared)),
+        *_judged(slices, config, config.alpha * part * shared),
     ]
 
 

@@ -43,9 +43,17 @@ from ragbench.gate.drops import (
     one_row_each,
     paired,
 )
+from ragbench.gate.labelled import labelled_checks, opinions, split_labelled
 from ragbench.gate.must_pass import must_pass_check
 from ragbench.gate.system_change import system_change
-from ragbench.gate.words import UNDECIDED_NOTE, again_text, headline, independent, worded
+from ragbench.gate.words import (
+    UNDECIDED_NOTE,
+    again_text,
+    headline,
+    independent,
+    labels_way,
+    worded,
+)
 
 
 def lost_cases(
@@ -113,6 +121,11 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
         for check in checks
         if check.kind is CheckKind.SLICE and check.outcome is GateOutcome.INCONCLUSIVE
     ]
+    if alone := sorted({check.subject for check in checks if check.is_opinion}):
+        yield (
+            f"{', '.join(alone)}: judge's opinion, unproved. Labels of people on both sides "
+            "(--labels) decide instead."
+        )
     if unsettled:
         yield (f"{len(unsettled):,} of the checks on slices cannot be decided; they do not count.")
 
@@ -201,6 +214,7 @@ def gate(
     return GateResult(
         outcome=outcome,
         headline=headline(outcome, checks, compared.refusals, _way_on(run, baseline, config))
+        + ("" if outcome is GateOutcome.FAILED else labels_way(checks))
         + ("" if outcome is GateOutcome.FAILED else dataset_text(compared.dataset)),
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
@@ -289,8 +303,13 @@ def _drops(
         return
     clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
-    asked = one_row_each(_questions(able, run, baseline, clusters))
-    yield from drop_checks(list(asked), config)
+    people, rest = split_labelled(_questions(able, run, baseline, clusters), run, baseline)
+    asked = list(one_row_each(rest))
+    family = len(people) + len(asked)
+    part = len(asked) / family if people else 1.0
+    judged = drop_checks(asked, config, part=part)
+    yield from labelled_checks(people, run, baseline, config, family)
+    yield from opinions(judged, asked, run, baseline, config)
     # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
     coverage = coverage_questions(run, baseline, clusters, config.max_unmeasured)
     yield from drop_checks(list(coverage), config)

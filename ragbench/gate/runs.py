@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ragbench.core.attribution import Cause, CauseCount
-from ragbench.core.metric import Metric
+from ragbench.core.metric import Metric, Need
 from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Repeats, Status
 from ragbench.core.report import Latency, StageCount
@@ -211,6 +211,9 @@ def _columns(
             digest=known.digest,
             score=score,
             has_cells=known.deterministic,
+            is_judged=metric.is_judged,
+            reads_answer=Need.RESPONSE in known.needs,
+            reads_contexts=Need.RETRIEVED_CONTEXTS in known.needs,
         )
 
 

@@ -27,7 +27,38 @@ _NAMED = 3
 
 def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
     summary = _summary(check, least)
-    return replace(check, summary=summary, reason=f"{summary}{_rest(check)}")
+    reason = f"{summary}{_rest(check)}{_whose(check)}{_lacking(check)}"
+    return replace(check, summary=summary, reason=reason)
+
+
+def _whose(check: GateCheck) -> str:
+    """Who says so, where it is no fact: people, or a judge alone."""
+    found, unit = check.corrected, check.unit
+    if check.is_opinion and check.observed is not None:
+        return "; judge's opinion, unproved"
+    if found is None:
+        return ""
+    labels = f"{found.labels:,} labelled {'pairs' if found.runs else 'cases'}"
+    ends = found.judged_interval
+    interval = "" if ends is None else f" ({figure(ends.low, unit)} to {figure(ends.high, unit)})"
+    return f". By people, from {labels}; by the judge alone {figure(found.judged, unit)}{interval}"
+
+
+def _lacking(check: GateCheck) -> str:
+    """How many labels would settle it."""
+    plan = check.plan
+    if plan is None:
+        return ""
+    chances = [f"{chance:.0%} with {labels:,}" for labels, chance in plan.chances]
+    rest = "" if plan.needed else ", which are all that differ: add cases"
+    return f". Chance that labelled pairs settle it: {', '.join(chances)}{rest}"
+
+
+def labels_way(checks: Sequence[GateCheck]) -> str:
+    """The command that asks people for what is lacking; empty where nothing is open."""
+    lacking = (check.plan for check in checks if check.is_open_drop and check.plan is not None)
+    plan = next(lacking, None)
+    return "" if plan is None else f". Ask people: {plan.command}"
 
 
 def figure(value: float, unit: str = "") -> str:

@@ -22,6 +22,7 @@ from typing import Any
 from ragbench.errors import DataError, Problem
 from ragbench.io.json_files import line_value, load
 from ragbench.io.lines import read_lines
+from ragbench.io.people import HumanLabel, Key, read_people, value_of
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem, as_number, as_texts, is_list, is_object
 
@@ -62,8 +63,11 @@ class _FieldError(ValueProblem):
         self.field = field
 
 
-def read_labels(path: Path) -> tuple[LabelledClaim, ...]:
-    """Reads labels.
+def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
+    """Reads labels, of answers too (`ragbench.io.people`).
+
+    Args:
+        metric: labels of answers by another metric are left out.
 
     Rows without evidence, and those that their makers call not applicable, are left out: there is
     nothing that a judge could be right about.
@@ -75,12 +79,40 @@ def read_labels(path: Path) -> tuple[LabelledClaim, ...]:
     whole = load(source, Problems()) if source.suffix == ".json" else None
     if is_object(whole) and {"tasks", "evaluations", "documents"} <= whole.keys():
         found = list(_mtrag(whole))
+    elif _is_of_answers(source):
+        found = list(_answers(path, metric))
     else:
         found = [one for one in _claims(source, problems) if one.evidence]
     problems.raise_if_any()
     if not found:
         raise DataError([Problem(message="holds no labelled claim with evidence", path=str(path))])
     return tuple(found)
+
+
+def _is_of_answers(source: Source) -> bool:
+    head = source.head(Problems()) or b""
+    marks = (b'"value"', b'"annotations"', b'"responses"')
+    is_table = source.suffix in (".csv", ".tsv", ".xlsx")
+    return is_table or (b'"claim"' not in head and any(mark in head for mark in marks))
+
+
+def _answers(path: Path, metric: str) -> Iterator[LabelledClaim]:
+    """What people said of answers on their contexts; of several people the mean."""
+    items: dict[Key, list[HumanLabel]] = {}
+    for label in read_people(path):
+        if label.metric in (metric, "") or not metric:
+            items.setdefault(label.key, []).append(label)
+    for number, said in enumerate(items.values(), 1):
+        value, first = value_of(said), said[0]
+        if value is not None and first.contexts:
+            yield LabelledClaim(
+                id=first.case or str(number),
+                claim=first.answer,
+                evidence=first.contexts,
+                level=2 if value >= 1 else 0 if value <= 0 else 1,
+                question=first.question,
+                grade=value,
+            )
 
 
 def _claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:

@@ -175,15 +175,16 @@ class DryRun:
             if stopped():
                 return
             if plan.blocked(job.position, job.row.trace) is None:
-                self._judge(plan, job.position, job.row.trace)
+                self.judge(plan, job.position, job.row.trace)
 
     def count(self, judging: Judging, metrics: Sequence[Metric], traces: Sequence[Trace]) -> None:
         plan = judging.plan([metric for metric in metrics if reads_canaries(metric)])
         for at in range(len(plan.metrics)):
             for trace in traces:
-                self._judge(plan, at, trace)
+                self.judge(plan, at, trace)
 
-    def _judge(self, plan: JudgePlan, at: int, trace: Trace) -> None:
+    def judge(self, plan: JudgePlan, at: int, trace: Trace) -> None:
+        """Counts one judgement."""
         self.cases += 1
         for session in self._sessions:
             session.run(lambda models: plan.judge(at, trace, models))

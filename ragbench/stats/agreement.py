@@ -92,6 +92,30 @@ def agreement(
     )
 
 
+def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
+    """How far any number of raters agree, beyond chance; larger distances count as their squares.
+
+    Source: Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", interval data.
+
+    Args:
+        ratings: what was said of each item; those rated once say nothing.
+
+    None where all ratings are the same, or no item has two.
+    """
+    rated = [values for values in ratings if len(values) > 1]
+    values = [value for item in rated for value in item]
+    expected = _apart(values) / (len(values) - 1) if values else 0.0
+    if not expected:
+        return None
+    return 1.0 - math.fsum(_apart(item) / (len(item) - 1) for item in rated) / expected
+
+
+def _apart(values: Sequence[float]) -> float:
+    """Sum of the squared distances of all ordered pairs."""
+    total = math.fsum(values)
+    return 2.0 * (len(values) * math.fsum(value**2 for value in values) - total**2)
+
+
 def rank_correlation(
     pairs: Sequence[tuple[float, float]],
     clusters: Sequence[str | None] | None = None,

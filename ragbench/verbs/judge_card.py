@@ -25,6 +25,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.labels import LEVELS, LabelledClaim
 from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import INJECTION, JudgePlan
+from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
 from ragbench.stages.judge_identity import price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation
@@ -72,23 +73,10 @@ def judge_card(
         LLMStoppedError: no model answers any more; what was answered is kept.
         InterruptedRunError: ``stopped`` said so.
     """
-    needs = metric.definition.needs
-    if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
-        raise ConfigError(
-            f"{metric.name}: a judge card needs a metric that asks a model about an answer and its "
-            "contexts, such as support or ragas:faithfulness"
-        )
+    jobs = _jobs(claims, metric, judging, probes)
     plan = judging.plan([metric])
     info = judging.info(plan)
     judging.try_models(plan, stopped)
-    jobs = [_Job(plan, None, number, claim) for number, claim in enumerate(claims)]
-    once = replace(judging, repeats=1).plan([metric])
-    jobs += (
-        _Job(once, probe, number, changed)
-        for probe in probes
-        for number, claim in enumerate(claims)
-        if (changed := _probed(claim, probe)) is not None
-    )
     found: dict[Probe | None, dict[int, JudgedCell]] = {each: {} for each in (None, *probes)}
 
     def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
@@ -104,6 +92,40 @@ def judge_card(
         labels=labels,
         probes=tuple(_probe_figure(probe, plain, found[probe]) for probe in probes),
     )
+
+
+def rehearse_card(
+    claims: Sequence[LabelledClaim],
+    metric: Metric,
+    judging: Judging,
+    counted: DryRun,
+    *,
+    probes: Sequence[Probe] = (Probe.POSITION,),
+) -> None:
+    """Counts the calls that a card would take, and makes none."""
+    for job in _jobs(claims, metric, judging, probes):
+        counted.judge(job.plan, 0, _trace(job.claim))
+
+
+def _jobs(
+    claims: Sequence[LabelledClaim], metric: Metric, judging: Judging, probes: Sequence[Probe]
+) -> list[_Job]:
+    needs = metric.definition.needs
+    if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
+        raise ConfigError(
+            f"{metric.name}: a judge card needs a metric that asks a model about an answer and its "
+            "contexts, such as support or ragas:faithfulness"
+        )
+    plan, once = (one.plan([metric]) for one in (judging, replace(judging, repeats=1)))
+    return [
+        *(_Job(plan, None, number, claim) for number, claim in enumerate(claims)),
+        *(
+            _Job(once, probe, number, changed)
+            for probe in probes
+            for number, claim in enumerate(claims)
+            if (changed := _probed(claim, probe)) is not None
+        ),
+    ]
 
 
 class _Job(NamedTuple):

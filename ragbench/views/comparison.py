@@ -27,6 +27,7 @@ from ragbench.views.document import (
     range_text,
 )
 from ragbench.views.html import charts
+from ragbench.views.labels import corrected_section, corrected_text
 
 _COMPARED = 20
 """Cases of a kind in Markdown."""
@@ -66,12 +67,17 @@ _NAMED = 4
 def result_lines(comparison: Comparison) -> Iterator[str]:
     """What is beyond chance of each run against the first one."""
     first = comparison.runs[0].mark
+    decided = {(one.metric, *one.runs): one for one in comparison.corrections}
+    yield from (corrected_text(one) for one in decided.values() if len(one.runs) > 1)
     alike: list[str] = []
     for run in comparison.runs[1:]:
         ways: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
         for metric in comparison.metrics:
             for one in metric.differences:
-                if (one.first, one.second) == (first, run.mark) and one.is_significant:
+                pair = (one.first, one.second)
+                if pair != (first, run.mark) or (metric.name, *pair) in decided:
+                    continue  # or people decide it
+                if one.is_significant:
                     change = number_text(one.difference, metric.unit, sign=True)
                     name = f"{shown_line(metric.name)} ({change})"
                     is_up = (one.difference or 0.0) > 0.0
@@ -169,6 +175,7 @@ def comparison_document(comparison: Comparison, *, cases: int = _COMPARED) -> Do
                 rows=[row for metric in comparison.metrics for row in _metric_rows(metric)],
                 hint=family_text(comparison),
             ),
+            corrected_section(comparison.corrections),
             *(
                 system_section(pair.first, pair.second, change)
                 for pair, change in zip(pairs, comparison.systems, strict=True)

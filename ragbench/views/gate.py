@@ -36,6 +36,7 @@ from ragbench.views.document import (
 )
 from ragbench.views.history import sparkline
 from ragbench.views.html import charts
+from ragbench.views.labels import corrected_section
 from ragbench.views.run_document import causes_section
 
 _MOST = 9
@@ -90,6 +91,7 @@ def gate_document(
                 rows=list(map(_check, verdict.checks, _drawings(verdict.checks))),
                 most=_CHECKS,
             ),
+            corrected_section([check.corrected for check in verdict.checks if check.corrected]),
             dataset_section(verdict.dataset),
             Section(
                 title="Main over its merges",

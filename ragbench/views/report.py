@@ -16,6 +16,7 @@ from ragbench.core.metric import Direction, Group, Metric
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import (
     CaseRow,
+    Correction,
     Counted,
     FailureGroup,
     JudgeReport,
@@ -127,6 +128,7 @@ class ReportFile:
     validation: ValidationTable | None
     post_retrieval: OperatorTable | None
     gold: Mapping[GoldCause, int]
+    corrections: tuple[Correction, ...]
 
 
 def report_json(report: Report) -> bytes:

@@ -17,6 +17,7 @@ from ragbench.metrics.registry import default_metrics
 from ragbench.safe_text import counted, shown_line
 from ragbench.stats.mean import proportion_interval
 from ragbench.views.document import Document, Section, number_text, range_text
+from ragbench.views.labels import corrected_section
 
 _SLICED = 8
 """Metrics that the table of slices has a column for."""
@@ -80,6 +81,8 @@ def right_text(right: RightShare | None) -> str:
 
 def detail_sections(report: Report) -> Iterator[Section]:
     """What stands below the metrics and the causes, on the page too."""
+    if report.corrections:
+        yield corrected_section(report.corrections)
     if report.gold:
         total = sum(report.gold.values())
         yield Section(

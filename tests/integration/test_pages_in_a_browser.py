@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Generator
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runs import cases_of
+from tests.cli.runs import cases_of, lines
 from tests.pages import CHROMIUM, DRIVER, Changed, browser, hostile_run
 
 LIMIT = "12"
@@ -39,17 +40,19 @@ def ragbench(*arguments: object) -> int:
 
 def compared(folder: Path, one: Path, other: Path) -> dict[str, Path]:
     """The pages of two runs of which the second is worse."""
-    found = {name: folder / f"{name}.html" for name in ("against", "compare", "gate")}
+    found = {name: folder / f"{name}.html" for name in ("against", "compare", "gate", "label")}
     ragbench("report", other, "--against", one, "--html", found["against"])
     ragbench("compare", one, other, "--html", found["compare"])
     drop = ("--baseline", one, "--max-drop", "recall@5=0.01")
     ragbench("gate", other, *drop, "--html", found["gate"])
+    pairs = ("label", other, "--against", one, "-m", "token_f1", "-n", 100, "--show-judge")
+    assert ragbench(*pairs, "--page", found["label"]) == 0
     return {"run": one / "report.html", **found}
 
 
-HOSTILE = {"run": 100, "against": 100, "compare": 50, "gate": 50}
+HOSTILE = {"run": 100, "against": 100, "compare": 50, "gate": 50, "label": 20}
 """Pages of hostile runs, and the fewest cases that each shows."""
-PAGES = ("run", "against", "compare", "gate", "ablate", "validate")
+PAGES = ("run", "against", "compare", "gate", "label", "ablate", "validate")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +117,7 @@ def test_no_payload_runs_and_nothing_is_asked_for(
 ) -> None:
     opened(driver, hostile[name])
     driver.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
-    shown = "return document.querySelectorAll('.case, .flip').length"
+    shown = "return document.querySelectorAll('.case, .flip, .task').length"
     assert driver.execute_script(shown) >= least
     assert not was_hit(driver)
     assert requested(driver) == []
@@ -136,7 +139,7 @@ def test_no_payload_runs_where_the_policy_is_taken_away(
     assert requested(driver) == []
     own = "return document.querySelectorAll('script, iframe, img, link, base, form, object').length"
     # Its own script, and the filter's form.
-    assert driver.execute_script(own) == (2 if name in ("run", "against") else 1)
+    assert driver.execute_script(own) == (2 if name in ("run", "against", "label") else 1)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -258,3 +261,72 @@ def test_without_javascript_every_fact_is_there(driver: Any, pages: dict[str, Pa
         assert case["response"] is None or " ".join(case["response"].split()) in text
         assert all(id in text for id in case["retrieved_ids"])
     assert '<html lang="en">' in dom  # without the class that the script sets
+
+
+def press(driver: Any, keys: str) -> None:
+    driver.find_element("css selector", "body").send_keys(keys)
+
+
+def test_a_gate_that_cannot_tell_asks_people_and_is_settled_by_their_page(
+    driver: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("Bach", "Haydn", "Brahms", "Verdi", "Liszt")
+    for run in ("base", "run"):
+        rows = [
+            {
+                "id": f"q{at}",
+                "question": f"Who wrote {at}?",
+                "reference": names[at % 5],
+                "response": f"{run} says {names[(at + (run == 'run' and at % 8 == 0)) % 5]}, {at}.",
+            }
+            for at in range(48)
+        ]
+        lines(f"{run}.jsonl", rows)
+        assert ragbench("eval", f"{run}.jsonl", "--out", run, "-q", "-m", "answer_correct") == 0
+    gate = ("gate", "run", "-b", "base", "--max-drop", "answer_correct=0.12", "--strict", "--json")
+    capsys.readouterr()
+    assert ragbench(*gate) == 3
+    (drop,) = [
+        one for one in json.loads(capsys.readouterr().out)["checks"] if one["kind"] == "drop"
+    ]
+    command = shlex.split(drop["plan"]["command"])
+    assert ragbench(*command[1:]) == 0
+
+    behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+    opened(driver, tmp_path / command[command.index("--page") + 1])
+    count = driver.execute_script("return document.querySelectorAll('.answer').length")
+    assert count == 2 * int(command[command.index("-n") + 1])
+    driver.find_element("id", "by").send_keys("ann")
+    state = "return document.getElementById('state').textContent"
+    press(driver, "n")
+    press(driver, "u")
+    assert driver.execute_script(state) == f"0 of {count} labelled"
+    for at in range(count):
+        # People call every second answer of the run wrong, whatever the words say.
+        text = driver.find_element("css selector", ".answer[aria-current=true] p").text
+        number = int(text.rstrip(".").rpartition(" ")[2])
+        press(driver, "n" if text.startswith("run") and number % 2 else "y")
+        if at == 3:  # what was said outlives the page
+            driver.refresh()
+            driver.find_element("id", "by").send_keys("ann")
+            driver.find_element("tag name", "h1").click()
+            assert driver.execute_script(state).startswith("4 of ")
+    assert driver.execute_script(state).startswith(f"{count} of {count} labelled. Save them (d)")
+    press(driver, "d")
+    saved = tmp_path / "labels.jsonl"
+    for _ in range(200):
+        if saved.exists() and saved.read_bytes().count(b"\n") == count:
+            break
+        driver.execute_script("return 0")
+    assert requested(driver) == []
+    assert ragbench(*gate, "--labels", saved) == 1
+    (drop,) = [
+        one for one in json.loads(capsys.readouterr().out)["checks"] if one["kind"] == "drop"
+    ]
+    assert drop["corrected"]["labels"] == count // 2 and drop["corrected"]["chosen"] == 0
+    assert drop["corrected"]["corrected"] < -0.3

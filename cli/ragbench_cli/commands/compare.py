@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from ragbench.errors import ConfigError
-from ragbench_cli.options import Output, argument, option, takes_records
+from ragbench_cli.options import Labelled, Output, argument, option, takes_records
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +28,7 @@ class Asked:
     cases: Annotated[int | None, option(min=0)] = None
     """How many cases of each kind are spelled out; by default none on the screen and 20 in
     Markdown."""
+    labelled: Labelled = field(default_factory=Labelled)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,20 +54,27 @@ def command(asked: Asked, shown: Shown) -> None:
     import msgspec
 
     from ragbench.gate.compare import compare
+    from ragbench.gate.labels import notes_of
     from ragbench.gate.runs import read_run
     from ragbench.metrics.spelling import split_metrics
+    from ragbench.verbs.label import with_labels
     from ragbench.views.comparison import comparison_document
     from ragbench_cli.comparison_tables import print_comparison
 
     if len(asked.runs) > 1 and len({run.resolve() for run in asked.runs}) == 1:
         raise ConfigError(f"{asked.runs[0]} is compared with itself: name another run")
+    runs, book = [read_run(run) for run in asked.runs], asked.labelled.book
+    if book is not None:
+        runs = [with_labels(run, book) for run in runs]
     comparison = compare(
-        [read_run(run) for run in asked.runs],
+        runs,
         metrics=None if asked.metrics is None else split_metrics(asked.metrics),
         main=None if asked.main is None else split_metrics(asked.main),
         only_common_cases=asked.only_common_cases,
         same=asked.same,
     )
+    if book is not None:
+        comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
     named, cases = asked.metrics is not None, asked.cases
     shown.show(
         lambda: comparison_document(comparison, cases=20 if cases is None else cases),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
     _check(asked)
     with CaseFiles() as files:
         done = evaluated(asked, files.begin)
+        if asked.labelled.labels and done.estimate is None:
+            done = replace(done, report=asked.labelled.report(done.report, done.folder))
         if done.estimate is None and not are_written(done.report, done.folder):
             write_reports(done.report, done.folder, files)
     if done.estimate is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,7 @@ from ragbench_cli.console import ExitCode
 from ragbench_cli.options import (
     ASKING,
     DEMANDED,
+    Labelled,
     Output,
     RunArgument,
     one_of,
@@ -76,6 +77,7 @@ class Asked:
     as '--pipeline rag.yaml'. By default those that the run keeps."""
     max_asked: Annotated[int | None, option(min=1, panel=ASKING, rare=True)] = None
     """With --settle: how often both systems may be asked. By default ten times per case."""
+    labelled: Labelled = field(default_factory=Labelled)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,7 +186,10 @@ def _verdict(asked: Asked) -> GateResult:
         max_cost=asked.max_cost or (),
         max_tokens=asked.max_tokens or (),
         must_pass=asked.must_pass or (),
+        labels=asked.labelled.labels or (),
     )
+    if asked.settle and wanted.labels:
+        raise ConfigError("--settle asks the systems again, --labels people: choose one of them")
     reask = None
     if asked.reask_baseline:
         from ragbench_cli.settle import reasked_baseline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ragbench_cli import console
+from ragbench_cli.console import ExitCode
 from ragbench_cli.models import LLMChoice
 from ragbench_cli.options import (
     CASES,
@@ -24,8 +25,9 @@ from ragbench_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, ProbeFigure
+    from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, Probe, ProbeFigure
     from ragbench.core.metric import Metric
+    from ragbench.io.labels import LabelledClaim
     from ragbench_cli.models import ModelChoice
 
 
@@ -52,6 +54,8 @@ class Asked:
     per claim."""
     max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
     """Cap on what this command may cost; needs a known price."""
+    dry_run: Annotated[bool, option(panel=JUDGING)] = False
+    """Say what the card takes in calls, tokens and money, and judge nothing."""
     no_preflight: Annotated[bool, option(panel=JUDGING, rare=True)] = False
     """Do not try the model before the first judgement."""
     quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
@@ -65,13 +69,15 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
     Shows how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
     recall of each level, rank correlation, with intervals), whether it agrees with itself, what
     order, length and instructions in the texts do to its verdict, how many of its quotes stand
-    nowhere in the evidence, what a verdict costs, and what all that comes to.
+    nowhere in the evidence, what a verdict costs, and what all that comes to: a judge that is not
+    to be used is exit code 1.
 
     \b
     Examples:
       ragbench judge-card labels.jsonl --llm-model gpt-4o-mini
       ragbench judge-card wice.jsonl --sample 100 --metric ragas:faithfulness --json
     """
+    from ragbench.core.judge_card import Usefulness
     from ragbench.io.labels import read_labels
     from ragbench.io.read import Selection
     from ragbench.metrics.registry import parse_metric
@@ -81,11 +87,18 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
     judged = parse_metric(asked.metric)
     tried = probes_named(asked.probes.split(","))
     drawn = Selection(limit=asked.limit, sample=asked.sample, seed=asked.seed).apply(
-        read_labels(asked.labels)
+        read_labels(asked.labels, judged.name)
     )
     choice = ModelChoice(
-        llm=llm, max_cost=asked.max_cost, repeats=asked.repeats, no_preflight=asked.no_preflight
+        llm=llm,
+        max_cost=asked.max_cost,
+        repeats=asked.repeats,
+        no_preflight=asked.no_preflight,
+        dry_run=asked.dry_run,
     )
+    if asked.dry_run:
+        _rehearse(tuple(drawn), judged, choice, tried, as_json=json)
+        return
     card_of = partial(
         judge_card, tuple(drawn), judged, labels=str(asked.labels), probes=tried, seed=asked.seed
     )
@@ -94,6 +107,26 @@ def command(asked: Asked, llm: LLMChoice, json: JsonOption = False) -> None:
         console.print_json(_object(card))
     else:
         _print(card)
+    if card.conclusion.usefulness is Usefulness.DO_NOT_USE:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _rehearse(
+    claims: Sequence[LabelledClaim],
+    metric: Metric,
+    choice: ModelChoice,
+    probes: Sequence[Probe],
+    *,
+    as_json: bool,
+) -> None:
+    from ragbench.verbs.judge_card import rehearse_card
+    from ragbench_cli.costs import show_estimate
+    from ragbench_cli.models import models_in_use
+
+    with models_in_use(choice, [metric]) as models:
+        if models.judging is not None and models.dry_run is not None:
+            rehearse_card(claims, metric, models.judging, models.dry_run, probes=probes)
+            show_estimate(models.dry_run.estimate(), models.dry_run.cases, as_json=as_json)
 
 
 def _judged(

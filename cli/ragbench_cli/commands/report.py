@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, Page, RunArgument, option, takes_records
+from ragbench_cli.options import JsonOption, Labelled, Page, RunArgument, option, takes_records
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,6 +16,7 @@ class Asked:
     against: Annotated[Path | None, option("RUN")] = None
     """Show each case of the page beside the same one of another run, those that went another way
     first: a run folder or a baseline file."""
+    labelled: Labelled = field(default_factory=Labelled)
 
 
 @takes_records
@@ -43,7 +44,7 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     if asked.against is not None and not page.is_wanted:
         raise ConfigError("--against shows cases in a page: name it with --html FILE")
     run = run_around(asked.run)
-    report = report_of(run)
+    report = asked.labelled.report(report_of(run), run)
     write_reports(report, run)
     if page.is_wanted:
         against = None if asked.against is None else read_run(asked.against)

@@ -32,9 +32,9 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(values)
 
 
-def write_html(path: Path, body: Iterable[str], *, title: str) -> None:
+def write_html(path: Path, body: Iterable[str], *, title: str, script: str = _SCRIPT) -> None:
     """Writes a page as one file, whole or not at all; style and script stand in it."""
-    _write(path, body, title, style=_asset(_STYLE), script=_asset(_SCRIPT))
+    _write(path, body, title, style=_asset(_STYLE), script=_asset(script))
 
 
 def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:

@@ -1,0 +1,284 @@
+"""What people said of answers: labels, keyed by what was judged.
+
+A line of ragbench's own form, which ``ragbench label`` and its page write::
+
+    {"question": "Can bees fly?", "answer": "Yes.", "contexts": ["Bees fly."], "metric": "support",
+     "value": 1, "by": "ann", "drawn": {"seed": 0, "of": 300}}
+
+``value`` is on the metric's own scale; null says that the person passed it over. ``digest`` may
+stand for the contexts. A label holds for this question with this answer on these contexts alone:
+once the answer changes, it is gone. Recognised besides: tables (CSV, Excel, JSON) with such columns
+under their usual names, exports of Argilla and of Label Studio.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.detect import container_rows
+from ragbench.io.fields import entry_fields, read_table
+from ragbench.io.source import Problems, Row, Source
+from ragbench.io.values import (
+    ValueProblem,
+    as_number,
+    as_texts,
+    is_list,
+    is_missing,
+    is_object,
+    parse_cell,
+)
+
+Key = tuple[str, str, str | None]
+"""Digests of question, answer and contexts; None: the label does not say on which contexts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HumanLabel:
+    """What one person said of one answer."""
+
+    question: str
+    answer: str
+    contexts: tuple[str, ...] | None
+    metric: str
+    """Empty where the file does not say."""
+    value: float | None
+    """None: passed over."""
+    by: str
+    key: Key
+    is_drawn: bool = False
+    """Whether chance chose the case."""
+    case: str = ""
+
+    @property
+    def item(self) -> tuple[Key, str]:
+        return self.key, self.metric
+
+
+@cache
+def _names() -> Mapping[str, tuple[str, ...]]:
+    """The names of each field of a label; those of a case are known by theirs, too."""
+    own = {name: tuple(names.split()) for name, names in read_table("fields.toml")["label"].items()}
+    known = entry_fields()
+    own["question"] += known["query"]
+    own["answer"] += known["response"]
+    own["contexts"] += known["retrieved_contexts"]
+    return own
+
+
+@cache
+def _words() -> Mapping[str, float | None]:
+    """What words say; None: the person passed it over."""
+    said = read_table("fields.toml")["label_words"]
+    values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
+    return {word: value for name, value in values.items() for word in said[name].split()}
+
+
+def digest_of(texts: Iterable[str]) -> str:
+    """The same for texts that differ in white space or in how letters are composed alone."""
+    normal = [" ".join(unicodedata.normalize("NFC", text).split()) for text in texts]
+    return hashlib.sha256(json.dumps(normal).encode()).hexdigest()[:24]
+
+
+NOTHING = digest_of([""])
+
+
+def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
+    return (
+        digest_of([question]),
+        digest_of([answer]),
+        None if contexts is None else digest_of(contexts),
+    )
+
+
+def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
+    """Reads labels in any of the forms; of several by one person on one thing the last one counts.
+
+    Raises:
+        DataError: it cannot be read, or a row is no label; holds every problem.
+    """
+    problems, source = Problems(), Source.of(path)
+    found: dict[tuple[Any, ...], HumanLabel] = {}
+    with closing(source):
+        for row in container_rows(source, problems):
+            try:
+                found |= {(*label.item, label.by): label for label in _labels(row)}
+            except ValueProblem as problem:
+                problems.add(str(problem), path=row.path, line=row.line)
+    problems.raise_if_any()
+    if not found:
+        raise DataError([Problem(message="holds no label", path=str(path))])
+    return tuple(found.values())
+
+
+def _labels(row: Row) -> Iterator[HumanLabel]:
+    values = row.values
+    if is_object(values.get("data")) and "annotations" in values:
+        yield from _label_studio(values)
+    elif is_object(values.get("fields")) and "responses" in values:
+        yield from _argilla(values)
+    else:
+        yield _label({_squash(str(name)): value for name, value in values.items()}, row.cells)
+
+
+def _squash(name: str) -> str:
+    return name.strip().casefold().replace(" ", "_").replace("-", "_")
+
+
+def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
+    known = {
+        target: next((values[name] for name in names if not is_missing(values.get(name))), None)
+        for target, names in _names().items()
+    }
+    question, answer = known["question"], known["answer"]
+    given, contexts, digest = known["contexts"], None, known["digest"]
+    if answer is None and not (given is None and digest is None):
+        answer = ""  # of what was retrieved alone
+    if not isinstance(question, str) or not isinstance(answer, str):
+        lacking = "question" if not isinstance(question, str) else "answer"
+        raise ValueProblem(
+            f"field '{lacking}' is missing: a label is known by its question and its answer. "
+            f"The fields are: {', '.join(map(str, values)) or 'none'}"
+        )
+    if not any(name in values for name in _names()["value"]):
+        raise ValueProblem(
+            "no field says what the label is. The person's word stands in one of: "
+            f"{', '.join(_names()['value'])}"
+        )
+    if cells and isinstance(given, str):
+        given = parse_cell("retrieved_contexts", given)
+    if given is not None:
+        contexts = as_texts(given)
+    key, drawn = key_of(question, answer, contexts), known["drawn"]
+    return HumanLabel(
+        question=question,
+        answer=answer,
+        contexts=contexts,
+        metric=str(known["metric"] or ""),
+        value=_value(known["value"]),
+        by=str(known["by"] or "somebody"),
+        key=(key[0], key[1], str(digest)) if digest is not None else key,
+        is_drawn=is_object(drawn) or drawn in (True, "true", "True", "TRUE"),
+        case=str(known["case"] or ""),
+    )
+
+
+def _value(given: object) -> float | None:
+    word = given.strip().casefold().replace(" ", "_") if isinstance(given, str) else ""
+    if given is None or word in _words():
+        return None if given is None else _words()[word]
+    try:
+        return as_number(float(word) if word else float(given) if given in (0, 1) else given)
+    except (ValueProblem, ValueError):
+        raise ValueProblem(
+            f"field 'value': {given!r} is not a label. Expected a number on the metric's scale, "
+            "yes, no, partly or skip"
+        ) from None
+
+
+def _label_studio(task: Mapping[str, object]) -> Iterator[HumanLabel]:
+    """A task of Label Studio's JSON: what every annotator chose or rated, by the control's name."""
+    data = cast("Mapping[str, object]", task["data"])
+    base = {_squash(name): value for name, value in data.items()}
+    for one in cast("list[Any]", task["annotations"] or []):
+        who = one.get("completed_by")
+        who = who.get("email") or who.get("id") if is_object(who) else who
+        for result in () if one.get("was_cancelled") else one.get("result") or ():
+            value = result.get("value") or {}
+            for name in ("choices", "rating", "number"):
+                if name in value:
+                    said = value[name][0] if is_list(value[name]) else value[name]
+                    yield _label(base | _said(base, result.get("from_name"), said, who))
+
+
+def _argilla(record: Mapping[str, object]) -> Iterator[HumanLabel]:
+    """A record of Argilla: answers of 2.x by question, those of 1.x by person."""
+    base = {
+        _squash(name): value
+        for name, value in cast("Mapping[str, object]", record["fields"]).items()
+    }
+    responses: Any = record["responses"] or {}
+    if is_object(responses):
+        rows = [(name, one) for name, some in responses.items() for one in cast("Any", some)]
+    else:
+        rows = [
+            (name, {**one, **answer})
+            for one in responses
+            if one.get("status", "submitted") == "submitted"
+            for name, answer in (one.get("values") or {}).items()
+        ]
+    for name, one in rows:
+        if one.get("status", "submitted") == "submitted":
+            yield _label(base | _said(base, name, one.get("value"), one.get("user_id")))
+
+
+def _said(base: Mapping[str, object], name: object, value: object, by: object) -> dict[str, object]:
+    return {"metric": base.get("metric") or name, "value": value, "by": by}
+
+
+# --- in use
+
+
+ANY = "*"
+"""In place of contexts: whatever they are."""
+
+
+class LabelBook:
+    """Labels, found by what was judged."""
+
+    def __init__(self, labels: Iterable[HumanLabel]) -> None:
+        self.labels = tuple(labels)
+        self._found: dict[tuple[str, Key], list[HumanLabel]] = {}
+        for label in self.labels:
+            question, answer, _ = label.key
+            for key in (label.key, (question, answer, ANY)):
+                self._found.setdefault((label.metric, key), []).append(label)
+
+    @classmethod
+    def read(cls, given: Sequence[str | Path]) -> LabelBook:
+        """Files, or ``METRIC=FILE`` where a file does not name the metric as ragbench does."""
+        found: list[HumanLabel] = []
+        for entry in map(str, given):
+            metric, equals, path = entry.rpartition("=")
+            if not equals or Path(entry).exists():
+                found += read_people(entry)
+                continue
+            labels = read_people(path)
+            if len(names := {label.metric for label in labels}) > 1:
+                raise ConfigError(
+                    f"{path} holds labels of {', '.join(sorted(names))}: which of them are of "
+                    f"{metric}? Give each a file of its own"
+                )
+            found += (replace(label, metric=metric) for label in labels)
+        return cls(found)
+
+    def of(self, metric: str, key: Key) -> list[HumanLabel]:
+        """What people said of it, those included who passed it over.
+
+        Labels that do not say on which contexts they are count on all.
+        """
+        found = [*self._found.get((metric, key), ())]
+        if key[2] != ANY:
+            found += self._found.get((metric, (key[0], key[1], None)), ())
+        return found
+
+    def by_metric(self) -> dict[str, int]:
+        """How many labels each metric has."""
+        counts: dict[str, int] = {}
+        for label in self.labels:
+            counts[label.metric] = counts.get(label.metric, 0) + (label.value is not None)
+        return counts
+
+
+def value_of(labels: Sequence[HumanLabel]) -> float | None:
+    """The mean of what people said of one thing; None where all passed it over."""
+    known = [label.value for label in labels if label.value is not None]
+    return sum(known) / len(known) if known else None

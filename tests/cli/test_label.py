@@ -1,0 +1,156 @@
+"""``ragbench label`` and ``--labels``: drawn, labelled in a terminal, and what a gate decides."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runs import Ragbench, lines
+
+NAMES = "Bach Haydn Mozart Brahms Verdi Puccini Wagner Liszt Chopin Grieg".split()  # noqa: SIM905
+ROWS = range(60)
+
+
+def answers(ragbench: Ragbench, name: str, wrong: Sequence[int] = ()) -> str:
+    """A run of recorded answers of which people call some wrong."""
+    rows = [
+        {
+            "id": f"q{row}",
+            "question": f"Who wrote piece {row}?",
+            "reference": NAMES[row % 10],
+            "response": f"It was {NAMES[(row + (row in wrong)) % 10]}, says {name} of {row}.",
+        }
+        for row in ROWS
+    ]
+    file = lines(f"{name}.jsonl", rows)
+    ragbench("eval", file, "--out", name, "-q", "-m", "answer_correct,token_f1").ok()
+    return name
+
+
+def said(name: str, wrong: Sequence[int], rows: Sequence[int] = ROWS, **more: Any) -> list[Any]:
+    """What people said of a run's answers."""
+    known = [json.loads(line) for line in Path(f"{name}.jsonl").read_text("utf-8").splitlines()]
+    return [
+        {
+            "question": known[row]["question"],
+            "answer": known[row]["response"],
+            "metric": "answer_correct",
+            "value": row not in wrong,
+            "by": "ann",
+            "drawn": {"seed": 0, "of": 60},
+        }
+        | more
+        for row in rows
+    ]
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def pressed(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+    return pressed
+
+
+def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any) -> None:
+    label = ("label", answers(ragbench, "one"), "-m", "answer_correct", "-n", "6")
+    keys("y n u p s q")
+    done = ragbench(*label, "--by", "ann").ok("1 of 6", "Who wrote piece", "Right answer", "y yes")
+    assert "3 are left" in done.err and "judge says" not in done.out
+    found = [json.loads(line) for line in Path("labels.jsonl").read_text("utf-8").splitlines()]
+    assert [one["value"] for one in found] == [1, 0.5, None]
+    assert {(one["by"], one["metric"]) for one in found} == {("ann", "answer_correct")}
+    assert found[0]["drawn"] == {"seed": 0, "of": 60}
+    keys("yyyyyyyy")  # asked for the other three alone
+    ragbench(*label, "--by", "ann").ok("4 of 6"[1:])
+    assert len(Path("labels.jsonl").read_text("utf-8").splitlines()) == 6
+    keys("yynyyy")
+    done = ragbench(*label, "--by", "bob", "--json").ok()
+    result = json.loads(done.out[done.out.index('{\n  "corrections"') :])
+    (raters,) = result["raters"]
+    assert (raters["people"], raters["items"]) == (2, 5)
+    assert result["corrections"][0]["labels"] == 6  # the mean of both
+    keys("")
+    more = ragbench(*label[:-1], "9", "--by", "ann")  # a larger draw holds the smaller one
+    assert "7 of 9" in more.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("one", "-m", "support"), "does not measure support. It measures answer_correct"),
+        (("nowhere", "-m", "answer_correct"), "holds no answers to label"),
+        (("one", "-m", "answer_correct", "--against", "one"), "no pairs of different answers"),
+        (("one", "-m", "answer_correct", "-o", "missing/labels.jsonl"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_labelled(
+    ragbench: Ragbench, keys: Any, arguments: Sequence[str], message: str
+) -> None:
+    answers(ragbench, "one")
+    keys("y")
+    ragbench("label", *arguments).refused(message)
+
+
+def test_a_figure_is_shown_beside_what_people_say(ragbench: Ragbench) -> None:
+    wrong = [*range(0, 60, 4)]
+    run = answers(ragbench, "one", wrong)
+    file = lines("l.jsonl", said("one", wrong, range(40)))
+    done = ragbench("report", run, "--labels", file).ok("corrected by labels of people", "40 of 60")
+    report = json.loads(Path(run, "report.json").read_text("utf-8"))
+    (found,) = report["corrections"]
+    assert found["interval"]["low"] <= 0.75 <= found["interval"]["high"]
+    for page in ("report.md", "report.html"):
+        assert "Corrected by labels" in Path(run, page).read_text("utf-8")
+    assert "40 of 40 labelled answers are of this run." in done.out
+    ragbench("report", run).ok()
+    assert json.loads(Path(run, "report.json").read_text("utf-8"))["corrections"] == []
+    # A label dies with its answer, and one without a metric is given it.
+    other = answers(ragbench, "two")
+    done = ragbench("report", other, "--labels", file).ok("0 of 40 labelled answers")
+    assert "corrected by" not in done.out
+    thumbs = lines("t.jsonl", said("two", [], range(20), metric="thumbs", drawn=None))
+    ragbench("report", other, "--labels", thumbs).ok("Labels of thumbs (20) are of no metric")
+    done = ragbench("report", other, "--labels", f"answer_correct={thumbs}").ok("20 of 60")
+    assert "20 labels are of cases that nobody drew" in " ".join(done.out.split())
+    again = ragbench("eval", "two.jsonl", "--out", other, "-m", "answer_correct,token_f1",
+                     "--labels", f"answer_correct={thumbs}")  # fmt: skip
+    again.ok("corrected by labels of people", "20 of 60")
+
+
+def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
+    lost = [*range(0, 60, 3)]
+    base, run = answers(ragbench, "base"), answers(ragbench, "run", [1, 2])
+    gate = ("gate", run, "--baseline", base, "--max-drop", "answer_correct=0.1", "--strict")
+    few = lines("few.jsonl", [*said("base", [], range(8)), *said("run", lost, range(8))])
+    done = ragbench(*gate, "--labels", few, "--json")
+    assert done.code == 3
+    verdict = json.loads(done.out)
+    (check,) = [one for one in verdict["checks"] if one["kind"] == "drop"]
+    assert check["corrected"]["labels"] == 8 and check["plan"]["pairs"] == 60
+    assert check["plan"]["command"] in verdict["headline"]
+    assert (
+        f"label run --against base -m answer_correct -n {check['plan']['chances'][-1][0]}"
+        in (check["plan"]["command"])
+    )
+    many = lines("many.jsonl", [*said("base", []), *said("run", lost)])
+    done = ragbench(*gate, "--labels", many)
+    assert done.code == 1, done.out
+    assert "answer_correct (people) down 0.333 from 1.000 to 0.667" in " ".join(done.out.split())
+    assert "corrected by labels of people" in done.out and "60 of 60" in done.out
+    markdown = ragbench(*gate, "--labels", many, "--md", "-").out
+    assert "Corrected by labels" in markdown
+    assert "By people, from 60 labelled pairs; by the judge alone" in markdown
+    compared = ragbench("compare", base, run, "--labels", many, "--md", "c.md").ok()
+    assert "answer_correct (b - a) by people: -0.333" in " ".join(compared.out.split())
+    assert "shown to differ, from 60 labelled pairs" in " ".join(compared.out.split())
+    # The other way round people see a gain that the judge does not see.
+    turned = ("gate", base, "--baseline", run, "--max-drop", "answer_correct=0.02", "--strict")
+    assert ragbench(*turned, "--labels", many).code == 0
+    assert ragbench(*gate[:-1], "--min", "answer_correct=0.9", "--labels", many).code == 1
+    ragbench(*gate, "--settle", "--labels", many).refused("choose one of them")
