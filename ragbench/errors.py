@@ -140,7 +140,7 @@ class MissingExtraError(InputError):
         self.package = package
         self.extra = extra
         super().__init__(
-            f"'{_PACKAGES.get(package, package)}' is needed for this and is not installed. "
+            f"this needs the extra '{extra}' ('{_PACKAGES.get(package, package)}'). "
             f"Install it with: pip install 'ragbench[{extra}]'"
         )
 

@@ -248,8 +248,8 @@ def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoic
         raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
     if _recorded(source, choice) is not None:
         raise ConfigError(
-            f"--corpus has no use: {used.path} has answers recorded, and nobody is asked. "
-            "To ask the built-in baseline all the same, add --ask-again"
+            f"--corpus is not used: {used.path} has recorded answers, and no RAG is called. "
+            "To call the built-in baseline, add --ask-again"
         )
 
 

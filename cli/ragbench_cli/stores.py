@@ -230,13 +230,14 @@ def only_collection(database: Database) -> str:
     names = database.collections()
     if len(names) == 1:
         return names[0]
-    found = (
-        f"has {', '.join(names)}"
-        if names
-        else "has no collection of ragbench's: run ragbench index first, or name one of yours, its "
-        "fields with --map and its embedder with --embedder"
+    if names:
+        found = ", ".join(names)
+        raise ConfigError(f"choose a collection with --collection: {database.address} has {found}")
+    raise ConfigError(
+        f"{database.address} has no collection. Create one: ragbench index CORPUS --store "
+        f"{database.address}. To search one that another program filled, add --collection, --map "
+        "and --embedder"
     )
-    raise ConfigError(f"name the collection with --collection: {database.address} {found}")
 
 
 def _embedders(typed: str) -> list[str]:

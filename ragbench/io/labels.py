@@ -63,7 +63,7 @@ class _FieldError(ValueProblem):
 
 
 def read_labels(path: Path) -> tuple[LabelledClaim, ...]:
-    """Reads labels.
+    """Reads claims with the verdicts that people gave, for a judge card.
 
     Rows without evidence, and those that their makers call not applicable, are left out: there is
     nothing that a judge could be right about.

@@ -440,7 +440,7 @@ def _dump_form(name: str) -> tuple[str | None, DumpForm | None]:
         found = find_form(name)
     except ConfigError as error:
         known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
-        raise ConfigError(f"unknown name '{name}' among formats. Known: {known}") from error
+        raise ConfigError(f"unknown format '{name}'. Known: {known}") from error
     return (found, None) if isinstance(found, str) else (None, found)
 
 

@@ -82,7 +82,7 @@ class Decision:
 def decide(
     question: RegressionQuestion, *, alpha: float = 0.05, resamples: int = 10_000, seed: int = 0
 ) -> Decision:
-    """Decides about one metric; see :func:`decide_family`."""
+    """Decides whether one metric fell by more than is tolerated."""
     return decide_family([question], alpha=alpha, resamples=resamples, seed=seed)[0]
 
 

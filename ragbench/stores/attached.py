@@ -235,7 +235,7 @@ def read_foreign(
             if not collection and len(names) != 1:
                 found = f"has {listed(names)}" if names else "holds none"
                 raise ConfigError(
-                    f"name the collection with --collection: {database.address} {found}"
+                    f"choose a collection with --collection: {database.address} {found}"
                 )
             name = collection or names[0]
             engine = database.read(connection, name, wanted)

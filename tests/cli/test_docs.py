@@ -13,7 +13,7 @@ GENERATOR = ROOT / ".ci" / "generate_docs.py"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("name", ["cli.md", "metrics.md"])
+@pytest.mark.parametrize("name", ["cli.md", "metrics.md", "operators.md", "python.md"])
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     path = ROOT / "docs" / name
     expected: dict[Path, str] = runpy.run_path(str(GENERATOR))["pages"]()

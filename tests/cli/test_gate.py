@@ -61,7 +61,7 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
     [
         (("none",), "none cannot be read"),
         (("office",), "office is not a run folder"),
-        (("good.json",), "nothing is demanded of this run"),
+        (("good.json",), "no checks are configured"),
         (("good.json", "-b", "none"), "the baseline none does not exist"),
         (("good.json", "--min", "m"), "--min: 'm' is not understood"),
         (("good.json", "--min", "m=1", "--annotations", "x"), "--annotations must be one of"),

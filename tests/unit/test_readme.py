@@ -39,6 +39,7 @@ SAMPLED = [
             "choose_metrics",
             "how_many_questions",
             "troubleshooting",
+            "scores",
         )
     ),
 ]

@@ -145,16 +145,14 @@ def _explaining(ask: Ask, settings: RetrievalSettings) -> Ask:
 
 def _why_nothing(settings: RetrievalSettings) -> str:
     if settings.score_threshold is not None:
-        return (
-            f"A question finds nothing where no chunk scores {settings.score_threshold:g} or more."
-        )
-    words = "no chunk that may be found shares a word with it"
+        return f"No results: no chunk scored at least {settings.score_threshold:g}."
+    words = "no chunk shares a word with the question"
     if settings.strategy == "sparse":
-        return f"A question finds nothing where {words}."
+        return f"No results: {words}."
     and_words = f", and {words}" if settings.strategy == "hybrid" else ""
     return (
-        "A question finds nothing where the best chunk's vector scores below 0, the score of what "
-        f"is not related to it{and_words}. --score-threshold -9 shows the nearest all the same."
+        "No results: no chunk's vector scores 0 or more, the score of an unrelated text"
+        f"{and_words}. --score-threshold -9 shows the nearest anyway."
     )
 
 

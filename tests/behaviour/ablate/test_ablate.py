@@ -360,8 +360,8 @@ def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
 def test_who_cannot_answer_is_refused(asked: Path) -> None:
     for rag, metrics, message in (
         (NotingRAG(), ["support"], "asks a model, which an ablation does not"),
-        (OnlyRetrieves(), ANSWERS, "does not generate"),
-        (None, ANSWERS, "exact_match: reads the answer, and nobody is asked"),
+        (OnlyRetrieves(), ANSWERS, "has no generation method"),
+        (None, ANSWERS, "exact_match: needs an answer, and no RAG is called"),
     ):
         with pytest.raises(ConfigError, match=message):
             ablate(asked, [variant("all")], metrics=metrics, rag=rag)

@@ -729,7 +729,7 @@ def test_cases_that_lost_stand_by_the_share_of_their_scale(
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (GateConfig(), "nothing is demanded"),
+        (GateConfig(), "no checks are configured"),
         (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
         (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
         (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
