@@ -38,6 +38,7 @@ from ragbench.views.report import ReportFile  # noqa: E402
 from ragbench_cli.commands.show import _setting_text  # noqa: E402
 from ragbench_cli.main import app  # noqa: E402
 from ragbench_cli.options import document  # noqa: E402
+from ragbench_cli.renamed import COMMANDS, OPTIONS  # noqa: E402
 
 
 def pages() -> dict[Path, str]:
@@ -79,6 +80,8 @@ def cli_page() -> Iterator[str]:
     yield from description(program)
     yield from options(program, ("ragbench",))
     for name, listed in program.commands.items():
+        if name in COMMANDS:
+            continue
         command = listed.loaded()
         inner = getattr(command, "commands", None)
         if inner is None:
@@ -86,6 +89,22 @@ def cli_page() -> Iterator[str]:
         else:
             for second, subcommand in inner.items():
                 yield from section(subcommand, ("ragbench", name, second))
+    yield from renamed_options()
+
+
+def renamed_options() -> Iterator[str]:
+    yield "## Renamed before 0.1.0"
+    yield ""
+    yield "Old names, and their environment variables, work for one more release."
+    yield ""
+    yield "| command | old | new |"
+    yield "|---|---|---|"
+    for old, new in COMMANDS.items():
+        yield f"| | `{old}` | `{new}` |"
+    for command, names in OPTIONS.items():
+        for old, new in names.items():
+            yield f"| `{command}` | `{old}` | `{new}` |"
+    yield ""
 
 
 def section(command: Any, path: tuple[str, ...]) -> Iterator[str]:

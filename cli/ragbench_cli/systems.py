@@ -82,7 +82,7 @@ class DocumentsBeside(NamedTuple):
                 "named, and no documents for the built-in baseline are beside the cases. Either\n"
                 "  name your RAG:          --rag my_module:MyRAG, --rag http://... or --pipeline "
                 "FILE\n"
-                "  or bring answers:       --answers FILE, or fields such as response and "
+                "  or bring answers:       --outputs FILE, or fields such as response and "
                 "retrieved_contexts in the cases\n"
                 "                          (under other names: --field response=NAME)\n"
                 "  or try the baseline:    --corpus DOCUMENTS"

@@ -74,7 +74,7 @@ def headline(
 _HALVED = ("less than half is left, which needs no test", "fewer than half")
 _FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True))
 """Kinds of what explains the rest, and whether they compare nothing."""
-UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
+UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
 
 
 def _undecided(check: GateCheck) -> str:
@@ -114,7 +114,7 @@ def _passed(counted: Sequence[GateCheck], way_on: str | None) -> str:
     if open_drops:
         seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
         rest = f"; and {len(open_drops) - _SHOWN:,} more" if len(open_drops) > _SHOWN else ""
-        text += f", {len(open_drops):,} undecided: {seen}{rest}"
+        text += f", {len(open_drops):,} inconclusive: {seen}{rest}"
     return text
 
 

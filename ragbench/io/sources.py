@@ -60,7 +60,7 @@ Reader = Callable[..., Iterator[Row]]
 """A reader of rows, of cases: given the place, and ``problems`` by name."""
 _GUESSED_FROM = 20
 _NO_QUESTIONS = (
-    "holds no questions: join it with its dataset, as in: ragbench eval DATASET --answers {name}"
+    "holds no questions: join it with its dataset, as in: ragbench eval DATASET --outputs {name}"
 )
 
 

@@ -55,7 +55,7 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
     """Search a store that ragbench or your application has filled.
 
     The embedder is the one that the collection was built with; for a collection of your own name
-    it, and its fields with --map. With --json, prints one line of JSON per question.
+    it, and its fields with --field. With --json, prints one line of JSON per question.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench search --store memory:reports/index "rent" --filter year=2023 --strategy sparse -k 10
       ragbench search --store memory:reports/index --questions cases.jsonl --dump found.jsonl
       ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
-        --map text=body --embedder openai:text-embedding-3-small
+        --field text=body --embedder openai:text-embedding-3-small
     """
     from ragbench_cli.stores import opened_search
 
