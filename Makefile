@@ -109,8 +109,9 @@ picture: $(VENV)/dev.stamp ## the picture of a report in the README (needs Chrom
 	$(BIN)/python benchmarks/page_picture.py docs/report.png
 
 .PHONY: docs
-docs: $(VENV)/dev.stamp ## the API reference from the docstrings, as pages in build/docs/
-	$(BIN)/pdoc --docformat google --output-directory build/docs ragbench
+docs: $(VENV)/docs.stamp ## the documentation as a site with search, and the API reference, in build/docs/
+	@$(BIN)/python .ci/site.py
+	@$(BIN)/pdoc --docformat google --output-directory build/docs/api ragbench
 	@echo "build/docs/index.html"
 
 .PHONY: lock
@@ -169,6 +170,11 @@ $(VENV)/core.stamp: $(VENV)/python.stamp pyproject.toml $(CONSTRAINTS)
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	@echo "installing all extras and the development tools into $(VENV)"
 	@$(INSTALL) --editable '.[all,dev]'
+	@touch $@
+
+$(VENV)/docs.stamp: $(VENV)/core.stamp
+	@echo "installing the tools of the documentation into $(VENV)"
+	@$(INSTALL) --editable '.[docs]'
 	@touch $@
 
 # Into a folder of their own, not into the environment: only the files count.

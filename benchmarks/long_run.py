@@ -98,7 +98,7 @@ def run(folder: Path, count: int, engine: str) -> None:
     afterwards = {
         "eval again": ["eval", str(folder / "main.jsonl"), "-o", main, *options],
         "report": ["report", main],
-        "report --against": ["report", branch, "--against", main, "--html", f"{folder}/a.html"],
+        "report --baseline": ["report", branch, "--baseline", main, "--html", f"{folder}/a.html"],
         "explain CASE": ["explain", main, "c1"],
         "cases --worst": ["cases", main, "--worst", "exact_match"],
         "gate --baseline": ["gate", branch, "--baseline", main, "--max-drop", "exact_match=0.01"],

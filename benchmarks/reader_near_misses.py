@@ -1,7 +1,7 @@
 """Readers side by side: ``python -m benchmarks.reader_near_misses DATA --readers DIR...``.
 
 Of raw logits, so that no threshold takes part: near misses made by rule (the suite of ``validate
---self-test``), by kind: the share that a threshold keeps out which 90 % of the answers pass;
+--stress-test``), by kind: the share that a threshold keeps out which 90 % of the answers pass;
 unanswerable questions that people wrote, with their own passage: the area under the curve; pools of
 ``validation_pools.py``: that area, recall at 98 % and at 90 % precision, the best chunk F1. A DIR
 whose model has no spans is taken for a plain cross-encoder. ``squad2`` is what choices are made on;

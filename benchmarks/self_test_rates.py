@@ -1,4 +1,4 @@
-"""What ``validate --self-test`` shows of the validators: ``python -m
+"""What ``validate --stress-test`` shows of the validators: ``python -m
 benchmarks.self_test_rates DATA_DIR``.
 
 By kind, of near misses made by rule how many are not called Yes, and of texts with the answer how

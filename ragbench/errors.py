@@ -115,7 +115,7 @@ class ForeignCollectionError(StoreError):
     def __init__(self, address: str, collection: str) -> None:
         super().__init__(
             f"{address}: ragbench did not make the collection '{collection}', and does not know "
-            "what is in it: to search it, name its fields with --map text=FIELD and its embedder "
+            "what is in it: to search it, name its fields with --field text=FIELD and its embedder "
             "with --embedder (in a pipeline's file: 'map' and 'embedder' under 'indexing')"
         )
 
@@ -140,7 +140,7 @@ class MissingExtraError(InputError):
         self.package = package
         self.extra = extra
         super().__init__(
-            f"'{_PACKAGES.get(package, package)}' is needed for this and is not installed. "
+            f"this needs the extra '{extra}' ('{_PACKAGES.get(package, package)}'). "
             f"Install it with: pip install 'ragbench[{extra}]'"
         )
 

@@ -52,23 +52,25 @@ class SourceChoice:
     dataset: Annotated[str, argument("DATASET")]
     """File or folder with cases, with or without recorded answers; a run; '-' for standard input,
     'hf:OWNER/NAME' for the hub. See: ragbench show formats."""
-    answers: Annotated[str | None, option("FILE")] = None
-    """File with recorded answers, joined with the cases by id, else by question."""
+    answers: Annotated[str | None, option("FILE", "--outputs")] = None
+    """File with recorded outputs, joined with the cases by id, else by question."""
     corpus: Annotated[str | None, option("PATH")] = None
     """Documents for the baseline RAG, or for a pipeline that names none; by default those next to
     the cases. Also the texts of a source that holds only ids."""
     field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
     """Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs (dots lead
-    into objects); repeatable. For --answers: answers.response=text."""
+    into objects); repeatable. For --outputs: outputs.response=text."""
     ask_again: bool = False
     """Ignore recorded answers and ask the RAG for all."""
     format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
     """Format of the dataset; detected if omitted."""
-    answers_format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
-    """Format of --answers; detected if omitted."""
+    answers_format: Annotated[
+        str | None, option("FORMAT", "--outputs-format", complete=_formats, rare=True)
+    ] = None
+    """Format of --outputs; detected if omitted."""
     split: Annotated[str | None, option(rare=True)] = None
     """Part to read: a split of a BEIR or Hugging Face dataset, a provider or prompt of promptfoo.
-    With --answers, the part of that file."""
+    With --outputs, the part of that file."""
     queries: Annotated[Path | None, option(rare=True)] = None
     """File with the queries of a TREC run."""
     qrels: Annotated[Path | None, option(rare=True)] = None
@@ -120,7 +122,7 @@ class Measuring:
     """Draw N cases at random."""
     seed: Annotated[int, option(panel=CASES, rare=True)] = 0
     """Seed of the draw."""
-    canaries: Annotated[int, option(min=0, panel=JUDGING, rare=True)] = 0
+    canaries: Annotated[int, option("--judge-controls", min=0, panel=JUDGING, rare=True)] = 0
     """Put N claims of known truth, made of the run's own contexts, to its judge: the report then
     shows how often it is wrong."""
 

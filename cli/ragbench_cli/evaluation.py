@@ -184,8 +184,8 @@ def _validator(
     return make(), make if may_be_many else None
 
 
-_ANSWERS = "answers."
-"""Before a field in --field: it is one of the file of answers."""
+_ANSWERS = ("outputs.", "answers.")
+"""Before a field in --field: it is one of the file of outputs. The second is the old name."""
 
 
 @contextmanager
@@ -197,11 +197,11 @@ def _opened_source(
 
     fields = mapping(choice.field, "--field") or {}
     own = {n: v for n, v in fields.items() if not n.startswith(_ANSWERS)}
-    other = {n.removeprefix(_ANSWERS): v for n, v in fields.items() if n not in own}
+    other = {n.partition(".")[2]: v for n, v in fields.items() if n not in own}
     if choice.answers is None and choice.answers_format is not None:
-        raise ConfigError("--answers-format is for a file of answers: name it with --answers")
+        raise ConfigError("--outputs-format needs --outputs")
     if choice.answers is None and other:
-        raise ConfigError(f"--field {_ANSWERS}...: there is no file of answers (--answers FILE)")
+        raise ConfigError(f"--field {_ANSWERS[0]}...: there is no file of outputs (--outputs FILE)")
     with ExitStack() as stack:
         source = open_source(
             choice.dataset,
@@ -252,8 +252,8 @@ def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoic
         raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
     if _recorded(source, choice) is not None:
         raise ConfigError(
-            f"--corpus has no use: {used.path} has answers recorded, and nobody is asked. "
-            "To ask the built-in baseline all the same, add --ask-again"
+            f"--corpus is not used: {used.path} has recorded answers, and no RAG is called. "
+            "To call the built-in baseline, add --ask-again"
         )
 
 

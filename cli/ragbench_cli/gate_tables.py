@@ -36,7 +36,7 @@ _FEW = 3
 _WORDS = {
     GateOutcome.PASSED: ("passed", "green"),
     GateOutcome.FAILED: ("failed", "red"),
-    GateOutcome.INCONCLUSIVE: ("cannot tell", "yellow"),
+    GateOutcome.INCONCLUSIVE: ("inconclusive", "yellow"),
 }
 
 
@@ -123,7 +123,7 @@ def _next_step(verdict: GateResult) -> str:
         return ""
     if verdict.outcome is GateOutcome.INCONCLUSIVE:
         if any(check.can_settle for check in verdict.checks):
-            return "the same command with --settle asks both systems again"
+            return "the same command with --rerun-inconclusive asks both systems again"
         return ""
     run = shlex.quote(verdict.run.source)
     first = verdict.checks[0]

@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ragbench.masking import hide_arguments
-from ragbench_cli import console
+from ragbench_cli import console, renamed
 from ragbench_cli.console import ExitCode, Invocation
 from ragbench_cli.options import PANELS, RARE, document, option
 
@@ -38,7 +38,7 @@ COMMANDS = {
     "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
     "index": ("index", "Split documents into chunks and store them with their vectors."),
     "search": ("search", "Search a store that ragbench or your application has filled."),
-    "tune": ("tune", "Find the fastest search settings within a quality margin."),
+    "tune-search": ("tune", "Find the fastest search settings within a quality margin."),
     "why": ("why", "Show why a question does not find its gold, and what would change it."),
     "label": ("label", "Label answers of a run, drawn at random."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
@@ -98,6 +98,12 @@ class _Command(TyperCommand):
         if "--help-all" in args:
             ctx.meta[_SHOWS_ALL] = True
             args = ["--help"]
+        typed = " ".join(args)
+        for old in renamed.OPTIONS.get(str(self.name), ()):
+            variable = f"{ctx.auto_envvar_prefix}_{old[2:].replace('-', '_').upper()}"
+            if old in typed or variable in os.environ:
+                args = renamed.renewed(str(self.name), args, self.params)
+                break
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -135,9 +141,10 @@ class _LazyCommand(TyperCommand):
     def loaded(self) -> Any:
         from importlib import import_module
 
-        name = str(self.name)
+        typed = str(self.name)
+        name = renamed.COMMANDS.get(typed, typed)
         module = import_module(f"ragbench_cli.commands.{COMMANDS[name][0]}")
-        settings = {"auto_envvar_prefix": f"RAGBENCH_{name.upper().replace('-', '_')}"}
+        settings = {"auto_envvar_prefix": f"RAGBENCH_{typed.upper().replace('-', '_')}"}
         alone = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
         if hasattr(module, "app"):
             alone.add_typer(module.app, name=name, context_settings=settings)
@@ -160,6 +167,8 @@ app = typer.Typer(
 )
 for _name, (_, _line) in COMMANDS.items():
     app.command(_name, help=_line, cls=_LazyCommand)(lambda: None)
+for _name in renamed.COMMANDS:
+    app.command(_name, hidden=True, cls=_LazyCommand)(lambda: None)
 
 
 def _limit(context: typer.Context, variable: str, size: str) -> None:

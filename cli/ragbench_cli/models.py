@@ -131,7 +131,7 @@ class ModelChoice:
     panel: Annotated[str | None, option("LIST", rare=True)] = None
     """Further judges besides the language model, by their models' names, separated by commas, such
     as anthropic/claude-haiku-4-5. Each judges every case; a score is their mean."""
-    repeats: Annotated[int, option(min=1, rare=True)] = 1
+    repeats: Annotated[int, option("--judge-repeats", min=1, rare=True)] = 1
     """How many times each case is judged. A score is the mean; the report shows how far the judge
     agrees with itself."""
     no_preflight: Annotated[bool, option(rare=True)] = False

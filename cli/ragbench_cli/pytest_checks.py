@@ -101,7 +101,7 @@ class _CheckItem(pytest.Item):
         if self.outcome is GateOutcome.FAILED:
             raise _CheckFailedError(self.reason)
         if self.outcome is GateOutcome.INCONCLUSIVE:
-            raise _CheckFailedError(f"cannot tell: {self.reason}")
+            raise _CheckFailedError(f"inconclusive: {self.reason}")
 
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None

@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ragbench-strict",
         action="store_true",
-        help="Fail what is undecided, too: for releases.",
+        help="Fail inconclusive checks, too: for releases.",
     )
 
 

@@ -1,4 +1,4 @@
-"""``ragbench gate --settle`` and ``--reask-baseline``: systems are asked in their own checkouts."""
+"""``ragbench gate --rerun-inconclusive`` and ``--reask-baseline``: systems in their checkouts."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ def _split(options: str) -> list[str]:
     try:
         return shlex.split(options)
     except ValueError as error:
-        raise ConfigError(f"--ask {options}: {error}; quote it as a shell would") from error
+        raise ConfigError(
+            f"--rerun-options {options}: {error}; quote it as a shell would"
+        ) from error
 
 
 @dataclass(slots=True)
@@ -178,7 +180,7 @@ class Asking:
                 f"what answers at {like.commit or 'the working directory'} is not the system of "
                 f"{like.source}: {why}. Uncommitted changes, a package that is installed instead "
                 "of read from the checkout, an attribute that is another one at each start, or "
-                "options of eval that the run does not keep do that; give the last with --ask"
+                "options of eval that the run does not keep do that: give --rerun-options"
             )
         return found
 
@@ -235,8 +237,8 @@ def eval_options(manifest: Manifest) -> list[str]:
     if ":" not in spec or "***" in text or settings.keys() - {"matching", "top_k"}:
         raise ConfigError(
             f"how to ask the system ({spec or 'a pipeline'}) does not follow from the run. Give "
-            "the options of ragbench eval that do, such as --ask '--rag app:MyRAG --rag-args "
-            "\"{}\"' or --ask '--pipeline rag.yaml'"
+            "the options of ragbench eval, such as --rerun-options '--rag app:MyRAG --rag-args "
+            "\"{}\"' or --rerun-options '--pipeline rag.yaml'"
         )
     found = ["--rag", spec]
     if described.get("arguments"):

@@ -176,8 +176,8 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
     wanted = cast("StrategyName", choice.strategy or "dense")
     if choice.embedder is None and wanted != "sparse":
         raise ConfigError(
-            "--map reads a collection that ragbench did not fill: name what made its vectors with "
-            "--embedder, such as openai:MODEL or onnx:FOLDER"
+            "--field reads a collection that ragbench did not fill: name the model of its vectors "
+            "with --embedder, such as openai:MODEL or onnx:FOLDER"
         )
     embedder_name = choice.where.embedder or ""
 
@@ -192,7 +192,7 @@ def _foreign(choice: SearchChoice) -> Generator[_Opened]:
             console.say(f"Warning: {problem}")
         return made
 
-    fields = field_mapping(mapping(choice.where.map, "--map") or {})
+    fields = field_mapping(mapping(choice.where.map, "--field") or {})
     with attach(
         choice.store, choice.where.collection, fields, native_filter=choice.native_filter
     ) as collection:
@@ -237,13 +237,14 @@ def only_collection(database: Database) -> str:
     names = database.collections()
     if len(names) == 1:
         return names[0]
-    found = (
-        f"has {', '.join(names)}"
-        if names
-        else "has no collection of ragbench's: run ragbench index first, or name one of yours, its "
-        "fields with --map and its embedder with --embedder"
+    if names:
+        found = ", ".join(names)
+        raise ConfigError(f"choose a collection with --collection: {database.address} has {found}")
+    raise ConfigError(
+        f"{database.address} has no collection. Create one: ragbench index CORPUS --store "
+        f"{database.address}. To search one that another program filled, add --collection, --field "
+        "and --embedder"
     )
-    raise ConfigError(f"name the collection with --collection: {database.address} {found}")
 
 
 def _embedders(typed: str) -> list[str]:
@@ -285,7 +286,7 @@ class CollectionChoice(StoredIn):
     """What rows of a collection of yours must pass, in the store's own syntax: a JSON object for
     Qdrant, Chroma, Elasticsearch and OpenSearch, an SQL condition for PostgreSQL, an expression for
     Milvus."""
-    map: Annotated[list[str] | None, option("FIELD=PATH")] = None
+    map: Annotated[list[str] | None, option("FIELD=PATH", "--field")] = None
     """Where a field is found in a collection that ragbench did not fill, such as
     text=metadata.body; repeatable. Fields: text, id, document_id, title, metadata, vector, metric,
     words, language. Needs --embedder, but for --strategy sparse."""

@@ -82,7 +82,7 @@ class DocumentsBeside(NamedTuple):
                 "named, and no documents for the built-in baseline are beside the cases. Either\n"
                 "  name your RAG:          --rag my_module:MyRAG, --rag http://... or --pipeline "
                 "FILE\n"
-                "  or bring answers:       --answers FILE, or fields such as response and "
+                "  or bring answers:       --outputs FILE, or fields such as response and "
                 "retrieved_contexts in the cases\n"
                 "                          (under other names: --field response=NAME)\n"
                 "  or try the baseline:    --corpus DOCUMENTS"
@@ -124,7 +124,7 @@ def chosen_system(
         yield System(loaded, name, dict(describe_rag(loaded, rag, arguments)), documents=read)
     elif recorded is not None:
         if arguments:
-            raise ConfigError("--rag-args has no use: answers are recorded, and nobody is asked")
+            raise ConfigError("--rag-args is not used: answers are recorded, and no RAG is called")
         yield System(None, *recorded)
     else:
         brought, texts = _baseline_over(documents, arguments)
@@ -145,7 +145,7 @@ def _open_pipeline(
     llm, _ = config_section(config)
     pipeline = load_pipeline(path, environ=os.environ, llm=llm, budget=budget)
     if documents.corpus is not None and pipeline.corpus is not None:
-        raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
+        raise ConfigError(f"--corpus is not used: {path} names its own corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
         known = [*opened.retriever.notes]
         for line in known:

@@ -143,10 +143,12 @@ class DumpChoice:
 
     format: Annotated[str | None, option("FORM", complete=_formats)] = None
     """Form of the dump; detected if omitted."""
-    map: Annotated[list[str] | None, option("FIELD=PATH")] = None
+    map: Annotated[list[str] | None, option("FIELD=PATH", "--field")] = None
     """Where a field is found, such as text=payload.content; repeatable. Fields: query, query_id,
     chunks, id, text, score, metadata, relevant, answer_present."""
-    scores: Annotated[str | None, option("KIND", complete=_SCORES, rare=True)] = None
+    scores: Annotated[str | None, option("KIND", "--score-kind", complete=_SCORES, rare=True)] = (
+        None
+    )
     """What scores are: similarity or distance. By default inferred from the order of the chunks."""
     query: Annotated[str | None, option("TEXT", rare=True)] = None
     """The query, for a dump that is one response."""
@@ -184,13 +186,13 @@ def judging(
 
     kind = None
     if read.scores is not None:
-        kind = ScoreKind(one_of(read.scores, _SCORES, "--scores"))
+        kind = ScoreKind(one_of(read.scores, _SCORES, "--score-kind"))
     with (
         console.stop_on_signal() as stopped,
         redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
         validator_maker(choice) as (make, may_be_many),
         open_retrievals(
-            path, format=read.format, overrides=mapping(read.map, "--map"), scores=kind,
+            path, format=read.format, overrides=mapping(read.map, "--field"), scores=kind,
             query=read.query, queries=read.queries, corpus=read.corpus, split=read.split,
             encoding=read.encoding, only=read.taken.only,
         ) as source,
@@ -199,7 +201,7 @@ def judging(
         if not quiet:
             console.say(f"read as {source.mapping.format}: {source.mapping.described()}")
             if read.format is None and not read.map:
-                console.say("(guessed; correct it with --format FORM or --map text=PATH)")
+                console.say("(guessed; correct it with --format FORM or --field text=PATH)")
         for note in source.notes:  # a guess is said in any case
             console.say(note)
         if check_engine(engine) == "ray" and not may_be_many:

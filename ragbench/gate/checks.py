@@ -87,8 +87,8 @@ def demands_of(
     others = config.latency or config.max_cost or config.max_tokens or config.must_pass
     if not demands and not others:
         raise ConfigError(
-            "nothing is demanded of this run. Name a baseline (--baseline) to look for drops, or "
-            "limits (--min 'recall@5=0.8'), or write them into ragbench.yaml"
+            "no checks are configured. Name a baseline (--baseline RUN) to check for drops, set "
+            "limits (--min 'recall@5=0.8'), or write either into ragbench.yaml"
         )
     return demands
 

@@ -122,7 +122,11 @@ def compare(
         ConfigError: there are too few or too many runs, or an option cannot be used.
     """
     if not 2 <= len(runs) <= len(MARKS):
-        raise ConfigError(f"{len(runs)} runs: a comparison is of 2 to {len(MARKS)}")
+        found = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+        raise ConfigError(
+            f"compare needs 2 to {len(MARKS)} runs, got {found}. "
+            "Example: ragbench compare RUN_A RUN_B"
+        )
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
     if same == "content":
         scores = [scores[0], *(under_ids_of(scores[0], run)[0] for run in scores[1:])]

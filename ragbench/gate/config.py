@@ -240,7 +240,7 @@ def _metric(file: _GateFile, place: Place) -> MetricGate:
     given = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits(file, place)
     if limits == FigureLimits() and given.get("slices") is None:
-        file.wrong(place, "nothing is demanded: give min, max, max_drop or slices")
+        file.wrong(place, "no check: give min, max, max_drop or slices")
     return MetricGate(limits=limits, slices=tuple(_slices(file, (*place, "slices"), limits)))
 
 
@@ -264,7 +264,7 @@ def _slices(file: _GateFile, place: Place, limits: FigureLimits) -> Iterator[Sli
             file.mapping(inner, _LIMITS)
             inside = _limits(file, inner)
             if inside == FigureLimits():
-                file.wrong(inner, "nothing is demanded: give min, max or max_drop")
+                file.wrong(inner, "no check: give min, max or max_drop")
             named.append((str(inner[-1]), inside))
     elif given is not None:
         if limits.max_drop is None:

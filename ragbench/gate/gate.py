@@ -243,7 +243,7 @@ def _system(
 
 
 PER_CASE = 10
-"""How often --settle asks about a case on average, where nobody says otherwise."""
+"""How often --rerun-inconclusive asks about a case on average, where nobody says otherwise."""
 
 
 def _way_on(run: RunScores, baseline: RunScores | None, config: GateConfig) -> str | None:
@@ -257,7 +257,7 @@ def _way_on(run: RunScores, baseline: RunScores | None, config: GateConfig) -> s
     for name, demand in config.metrics.items():
         if (limit := demand.limits.max_drop) is not None:
             command += f" --max-drop {quote(f'{name}={limit:g}')}"
-    return f"{command} --settle (at most {most:,} questions to each of the two{time})"
+    return f"{command} --rerun-inconclusive (at most {most:,} questions to each of the two{time})"
 
 
 def _compared(

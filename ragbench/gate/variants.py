@@ -140,7 +140,7 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
     open_ = [at for at in range(1, len(variants)) if at not in (*better, *worse, *idle)]
     for found, result in (
         (also, f"also better than {first.name}"),
-        (open_, f"not distinguishable from {first.name}"),
+        (open_, f"inconclusive against {first.name}"),
         (worse, f"worse than {first.name}"),
         (idle, "did not act"),
     ):

@@ -118,7 +118,7 @@ _HALVED = ("less than half is left, which needs no test", "fewer than half")
 _FEW_LOST = Ground.ALL_OF_FEW_LOST
 _FIRST = ((CheckKind.COVERAGE, True), (CheckKind.MUST_PASS, True))
 """Kinds of what explains the rest, and whether they compare nothing."""
-UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
+UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
 
 
 def _undecided(check: GateCheck) -> str:
@@ -155,7 +155,7 @@ def _passed(counted: Sequence[GateCheck], way_on: str | None) -> str:
     open_drops = [check for check in counted if check.is_open_drop]
     if open_drops:
         seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
-        text += f", {len(open_drops):,} undecided: {seen}{_more(open_drops)}"
+        text += f", {len(open_drops):,} inconclusive: {seen}{_more(open_drops)}"
     return text
 
 

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from math import isnan
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -211,10 +212,10 @@ class DocumentDecoder(RowDecoder[Document]):
 
 def _disagreement(target: str, first: str, second: str) -> str:
     said = next((name for name in (first, second) if name.casefold() == "answer"), None)
-    more = "" if said is None else f", or say that it is a system's answer: response={said}"
+    more = "" if said is None else f"; or, for a system's answer, --field response={said}"
     return (
         f"'{first}' and '{second}' both hold the {target} and disagree; "
-        f"choose one with the field mapping {target}={first} or {target}={second}{more}"
+        f"choose one: --field {target}={first} or --field {target}={second}{more}"
     )
 
 
@@ -244,9 +245,10 @@ def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> N
     hint = ""
     if target == "query" and documents:
         hint = f" (Documents, with a text under '{documents[0]}', are named with --corpus)"
+    close = next(iter(get_close_matches(target, map(str, row.values), n=1)), "NAME")
     message = (
-        f"no field for the {target}{{more}} (the fields are: {names}). Name the right one with the "
-        f"field mapping {target}=NAME.{hint}".rstrip(".")
+        f"no field for the {target}{{more}} (the fields are: {names}). Map one with "
+        f"--field {target}={close}.{hint}".rstrip(".")
     )
     if any(type(value) in (list, dict) for value in row.values.values()):
         message += "\n" + "\n".join(fields_shown(row.values))

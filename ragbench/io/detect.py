@@ -107,9 +107,14 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     if found is None or found == "json":
         found = _shape(text, found)
     if found is None:
-        message = f"the format is not recognised; name one of: {', '.join(formats())}"
-        problems.add(message, path=source.name)
+        problems.add(_unrecognised(source), path=source.name)
     return found, text
+
+
+def _unrecognised(source: Source) -> str:
+    if source.suffix == ".py":
+        return "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
+    return f"the format is not recognised; name one of: {', '.join(formats())}"
 
 
 def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems) -> str | None:

@@ -257,7 +257,7 @@ _WHOLE_FORMS = frozenset(
 )
 _NO_CHUNKS = (
     "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
-    "DATASET --answers FILE"
+    "DATASET --outputs FILE"
 )
 _OWN_MAPPING = DumpMapping(
     format="",

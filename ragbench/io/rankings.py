@@ -245,7 +245,7 @@ def find_topics(
     if known is None:
         raise ConfigError(
             f"{place.name} holds ids alone: name the queries with --queries FILE, or join it with "
-            f"its dataset: ragbench eval DATASET --answers {place.name}"
+            f"its dataset: ragbench eval DATASET --outputs {place.name}"
         )
     problems = Problems()
     judged = Source.of(qrels) if qrels is not None else _qrels(place, folder, problems)

@@ -61,7 +61,7 @@ Reader = Callable[..., Iterator[Row]]
 """A reader of rows, of cases: given the place, and ``problems`` by name."""
 _GUESSED_FROM = 20
 _NO_QUESTIONS = (
-    "holds no questions: join it with its dataset, as in: ragbench eval DATASET --answers {name}"
+    "holds no questions: join it with its dataset, as in: ragbench eval DATASET --outputs {name}"
 )
 
 
@@ -457,7 +457,7 @@ def _dump_form(name: str) -> tuple[str | None, DumpForm | None]:
         found = find_form(name)
     except ConfigError as error:
         known = f"{', '.join(readers().targets())}; and dumps: {', '.join(form_names())}"
-        raise ConfigError(f"unknown name '{name}' among formats. Known: {known}") from error
+        raise ConfigError(f"unknown format '{name}'. Known: {known}") from error
     return (found, None) if isinstance(found, str) else (None, found)
 
 

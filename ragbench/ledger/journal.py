@@ -407,7 +407,7 @@ class Journal(AbstractContextManager["Journal"]):
             return [self._near[key] for key in keys]
         except KeyError:
             raise RunMismatchError(
-                "the journal lacks a context text. Use --fresh to start over"
+                "the run folder is damaged: journal.sqlite lacks a text. Use --fresh to start over"
             ) from None
 
 

@@ -30,8 +30,10 @@ class Plan:
         """Loads what the metrics need, so that missing packages are known before anything runs."""
         judged = [metric.name for metric in metrics if metric.is_judged]
         if judged:
+            names = ",".join(judged)
             raise ConfigError(
-                f"{', '.join(judged)}: asks a model, and nobody is asked here. 'ragbench eval' does"
+                f"{names} needs a language model, which this command does not call. Compute it "
+                f"with 'ragbench eval -m {names}'"
             )
         self.metrics = tuple(metrics)
         self.matching = matching

@@ -444,7 +444,7 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
 def _index_rules(
     reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage
 ) -> Iterator[Rule]:
-    """What the section 'indexing', right by itself, has no use for with a retrieval."""
+    """Settings of 'indexing' that a retrieval does not use."""
     section, name = reading.named("indexing"), reading.retrieval_name
     if isinstance(retrieval, OwnRetrieval):
         yield section, ("indexing",), "retrieval is a class of your own: it brings its own index"
@@ -462,8 +462,8 @@ def _index_rules(
         yield (
             key in section and not retrieval.uses_store,
             ("indexing", key),
-            f"'{key}' has no use with {name}, which uses no store: leave it out, or take "
-            "dense, sparse or hybrid retrieval",
+            f"'{key}' is not used by {name}, which has no store: remove it, or choose dense, "
+            "sparse or hybrid retrieval",
         )
     yield (
         section.get("embedder", "") is None and not indexing.embedder and retrieval.uses_store,

@@ -489,7 +489,7 @@ def vector_problem(
             f"the first {_AMONG}: '{embedder_name}' hardly made the vectors of "
             f"'{collection.name}', or not of its field '{collection.mapping.text}', so what it "
             "finds says nothing. Name the embedder that the collection was filled with, or the "
-            "text that it read (--map text=FIELD)"
+            "text that it read (--field text=FIELD)"
         )
     cosine = statistics.median(found) if collection.space.metric == "cosine" else 1.0
     if cosine < _SAME:

@@ -173,7 +173,7 @@ def _parts(obj: object) -> Parts:
     if callable(obj):
         return _of_function(obj)
     raise InterfaceError(
-        f"{name_of(obj)} is nothing that can be evaluated. Looked for: {'; '.join(_SHAPES)}. "
+        f"{name_of(obj)} cannot be evaluated as a RAG. Looked for: {'; '.join(_SHAPES)}. "
         f"{_inventory(obj)}"
     )
 

@@ -273,8 +273,9 @@ def _by_gold(
         detail = f"No shown chunk seems to hold the reference, by its words; {_OF[answer].said}."
         return replace(known, cause=_OF[answer].unseen, detail=detail)
     size = 0 if trace.retrieval.value is None else len(trace.retrieval.value)
-    where = "The corpus holds it; it" if corpus is not None else "It"
-    detail = f"{where} is not among the {size:,} retrieved chunks."
+    where = "The corpus contains it; it" if corpus is not None else "It"
+    chunks = "the only retrieved chunk" if size == 1 else f"the {size:,} retrieved chunks"
+    detail = f"{where} is not in {chunks}."
     return replace(known, cause=Cause.NOT_RETRIEVED, stage="retrieve", detail=detail)
 
 
@@ -299,7 +300,7 @@ def _of_shown(trace: Trace, found: FoundGold, known: Attribution) -> Attribution
     if known.answer is Answer.WRONG and shown is not None and is_telling(said):
         others = zip(map(normalised, shown.contexts), found.shown, strict=True)
         supported = any(holds_answer(text, said) for text, held in others if not held)
-        rest = f"; {'another' if supported else 'no other'} shown chunk holds it{rest}"
+        rest = f"; {'another' if supported else 'no other'} shown chunk contains that answer{rest}"
     return replace(
         known,
         rank=rank,

@@ -140,7 +140,7 @@ class DoctorTally:
             yield DoctorFinding(
                 text=f"the scores rise from the first chunk to the last in {self.rising:,} of "
                 f"{total:,} queries: ranks and cut-offs below take the order of the list",
-                action="say --scores distance if they are distances; else sort the best first",
+                action="say --score-kind distance if they are distances; else sort the best first",
             )
         if total and ranks[_NEVER] >= _MANY * total:
             yield DoctorFinding(

@@ -181,7 +181,7 @@ def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
     judged = [metric for metric in metrics if metric.is_judged]
     if judging is None:
         JudgePlan(judged).check(None, None)  # says what to set
-        raise ConfigError("nobody is there to ask: give evaluate() its argument judging")
+        raise ConfigError("the metrics need a language model: pass judging=... to evaluate()")
     plan = judging.plan(judged)
     return Judge(plan=plan, judging=judging, info=judging.info(plan))
 

@@ -30,6 +30,8 @@ from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workers:
+    """Where stages run: in this process, in processes of this machine, or on a Ray cluster."""
+
     engine: str = "local"
     """``"local"``, ``"processes"``, ``"ray"`` or ``"ray://HOST:PORT"``."""
     count: int | None = None
@@ -121,7 +123,7 @@ def _asking(
         stage = generate_stage(made, b"")
     plain, takes_batches, manner = stage.call, stage.takes_batches, Manner(stage=name)
     if plain is None:
-        raise ConfigError(f"{name}: its call is a coroutine")
+        raise ConfigError(f"{name} is asynchronous and cannot run on workers: leave out --engine")
     limited = plain if timeout is None else with_deadline(plain, timeout)
 
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:

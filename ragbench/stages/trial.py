@@ -243,7 +243,10 @@ class Answering:
 
     def __init__(self, rag: RAG) -> None:
         if "generation" not in rag.families:
-            raise ConfigError("the RAG does not generate: there is nobody to answer")
+            raise ConfigError(
+                "the RAG has no generation method (generate or generate_with_metadata), so no "
+                "answer can be scored"
+            )
         if isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
             raise ConfigError(
                 "the RAG retrieves and answers in one call: it cannot be given other contexts"

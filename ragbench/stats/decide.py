@@ -1,4 +1,4 @@
-"""Worse, not worse, cannot tell; for one metric and a family."""
+"""Worse, not worse, inconclusive; for one metric and a family."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ChangeKind(StrEnum):
     """It fell by more than is tolerated."""
     NOT_WORSE = "not worse"
     """It did not fall by more than is tolerated."""
-    CANNOT_TELL = "cannot tell"
+    CANNOT_TELL = "inconclusive"
     """The cases do not show the one or the other."""
 
 
@@ -82,7 +82,7 @@ class Decision:
 def decide(
     question: RegressionQuestion, *, alpha: float = 0.05, resamples: int = 10_000, seed: int = 0
 ) -> Decision:
-    """Decides about one metric; see :func:`decide_family`."""
+    """Decides whether one metric fell by more than is tolerated."""
     return decide_family([question], alpha=alpha, resamples=resamples, seed=seed)[0]
 
 
@@ -113,7 +113,7 @@ def decide_family(
       It is not corrected: "no metric is worse" is only said when every one of the tests shows it,
       and such a claim keeps the level of each (intersection-union test).
 
-    Neither shown: cannot tell.
+    Neither shown: inconclusive.
 
     Args:
         alpha_not_worse: level of the second test where the first has only a share of it.

@@ -114,7 +114,7 @@ class ForeignCollection(OpenCollection[Reader]):
             raise ConfigError(
                 f"the collection '{self.name}' cannot be searched by words (sparse, hybrid): it "
                 "has no full-text column, sparse vector or BM25 function, or several; name one "
-                "with --map words=FIELD"
+                "with --field words=FIELD"
             )
         asked = [at for at, text in enumerate(texts) if text.strip()]
 
@@ -171,15 +171,16 @@ class ForeignCollection(OpenCollection[Reader]):
     def guesses(self) -> list[str]:
         """What was guessed, and what seems not to be there, a line each."""
         found = [
-            f"(--map {named}: no row that was looked at has such a field)" for named in self._absent
+            f"(--field {named}: no row that was looked at has such a field)"
+            for named in self._absent
         ]
         if self.guessed:
             names = ", ".join(self.guessed)
-            found.append(f"(guessed: {names}; correct it with --map {self.guessed[0]}=FIELD)")
+            found.append(f"(guessed: {names}; correct it with --field {self.guessed[0]}=FIELD)")
         if not self.space.metric_known:
             found.append(
                 f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
-                "it with --map metric=dot, euclid or manhattan)"
+                "it with --field metric=dot, euclid or manhattan)"
             )
         return found
 
@@ -249,14 +250,14 @@ def read_foreign(
             if not collection and len(names) != 1:
                 found = f"has {listed(names)}" if names else "holds none"
                 raise ConfigError(
-                    f"name the collection with --collection: {database.address} {found}"
+                    f"choose a collection with --collection: {database.address} {found}"
                 )
             name = collection or names[0]
             engine = database.read(connection, name, wanted)
             if database.is_own(connection, name):
                 raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
-                    "is searched without a mapping (--map)"
+                    "is searched without a mapping (--field)"
                 )
             if engine is None:
                 names = sorted(database.listed(connection))

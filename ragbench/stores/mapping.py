@@ -85,7 +85,7 @@ class FieldMapping:
         if len(known) > 1:
             raise ConfigError(
                 f"the collection '{name}' has several vectors ({names}): say which one is "
-                f"searched with --map vector={known[0]}"
+                f"searched with --field vector={known[0]}"
             )
         return known[0]
 
@@ -109,7 +109,7 @@ class FieldMapping:
         return found
 
 
-def field_mapping(given: Mapping[str, str], *, where: str = "--map") -> FieldMapping:
+def field_mapping(given: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
     return cast("FieldMapping", from_settings(FieldMapping, given, where=where))
 
 
@@ -153,7 +153,7 @@ def _no_such_field(name: str, what: str, path: str, rows: Sequence[Row]) -> Conf
     close = get_close_matches(path, known, n=1)
     meant = f" Did you mean '{shortened_line(close[0])}'?" if close else ""
     return ConfigError(
-        f"--map {what}={path}: no row that was looked at in '{name}' has such a field.{meant} "
+        f"--field {what}={path}: no row that was looked at in '{name}' has such a field.{meant} "
         f"There are: {listed(known) or _NONE}"
     )
 
@@ -166,7 +166,7 @@ def _text(name: str, rows: Sequence[Row]) -> str:
         return best
     raise ConfigError(
         f"no field of the collection '{name}' is known to hold the text: name it with "
-        f"--map text=FIELD. There are: {listed(_known(rows)) or _NONE}"
+        f"--field text=FIELD. There are: {listed(_known(rows)) or _NONE}"
     )
 
 

@@ -224,7 +224,7 @@ class PgvectorTable:
         if key is None and mapping.id is None:
             raise ConfigError(
                 f"the table '{name}' has no primary key of one column: name its id with "
-                "--map id=COLUMN"
+                "--field id=COLUMN"
             )
         metrics = _indexed(connection, table, vector)
         metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)

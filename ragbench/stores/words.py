@@ -104,7 +104,7 @@ def fastembed_words(text: str, language: str) -> list[int]:
     hashed: Any = require("mmh3", extra="qdrant").hash
     if language not in stemmer.algorithms():
         known = ", ".join(sorted(stemmer.algorithms()))
-        raise ConfigError(f"--map language={language}: there are stemmers for {known}")
+        raise ConfigError(f"--field language={language}: there are stemmers for {known}")
     words = re.sub(r"[^\w]", " ", text.lower()).split()
     stems = stemmer.Stemmer(language).stemWords([word for word in words if len(word) <= _LONGEST])
     return sorted({abs(hashed(stem)) for stem in stems})

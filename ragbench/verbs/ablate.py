@@ -224,9 +224,8 @@ def _metrics_of(
     wrong = [metric.name for metric in named if ScoredMetric.of(metric).reads_answer]
     if wrong and not has_answers:
         raise ConfigError(
-            f"{', '.join(wrong)}: reads the answer, and nobody is asked for one. Name who answers "
-            "with --rag or --pipeline, or metrics of the retriever; 'ragbench show metrics' lists "
-            "them"
+            f"{', '.join(wrong)}: needs an answer, and no RAG is called. Add --rag or --pipeline, "
+            "or choose metrics of the retriever: 'ragbench show metrics' lists them"
         )
     judged = [metric.name for metric in named if metric.is_judged]
     if judged:

@@ -100,7 +100,7 @@ def calibrate_dump(
     if not judged:
         message = (
             "no query says whether its answer is present: give each record answer_present (true or "
-            "false), or name the field with --map answer_present=FIELD"
+            "false), or name the field with --field answer_present=FIELD"
         )
         nothing = Problem(message=message, path=dump.name, field="answer_present")
         raise DataError(dump.problems.items or [nothing])

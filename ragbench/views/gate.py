@@ -49,7 +49,7 @@ _RUNS = 30
 _WORDS = {
     GateOutcome.PASSED: ("passed", "passes", "notice"),
     GateOutcome.FAILED: ("failed", "fails", "error"),
-    GateOutcome.INCONCLUSIVE: ("cannot tell", "undecided", "warning"),
+    GateOutcome.INCONCLUSIVE: ("inconclusive", "undecided", "warning"),
 }
 """In a title, as a tone, as a level of annotations."""
 
@@ -315,7 +315,7 @@ def junit_report(verdict: GateResult) -> bytes:
     """The verdict as a ``testsuites`` document; the same verdict gives the same bytes.
 
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
-    refusal to compare is an error: JUnit knows no "cannot tell".
+    refusal to compare is an error: JUnit knows no "inconclusive".
     """
     return _junit(verdict.run.dataset, verdict.settings, _junit_cases(verdict))
 
@@ -368,7 +368,7 @@ def _junit_cases(verdict: GateResult) -> Iterator[tuple[str, str, str, str]]:
         if check.outcome is GateOutcome.FAILED:
             yield name, "failure", check.reason, check.kind.value
         elif check.outcome is GateOutcome.INCONCLUSIVE:
-            yield name, "skipped", f"cannot tell: {check.reason}", ""
+            yield name, "skipped", f"inconclusive: {check.reason}", ""
         else:
             yield name, "system-out", check.reason, ""
 

@@ -338,7 +338,7 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
         ["data/corpus.jsonl changed ("]),
     # What does not compare, or cannot run: the comment says so each time.
     "all reworded": (dataset(reworded), False,
-                     ["cannot tell", "no case of reports/ragbench", "--reask-baseline"]),
+                     ["inconclusive", "no case of reports/ragbench", "--reask-baseline"]),
     "reindexed under other ids": (
         corpus(lambda docs: [{**doc, "id": f"new-{doc['id']}"} for doc in docs]), False,
         ["Evaluation: failure", "not compared with the gold", "by nothing (no retrieved id"]),

@@ -116,7 +116,7 @@ def test_other_cases_are_refused_and_the_common_ones_offered(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{five}"], "1 runs: a comparison is of 2 to 16"),
+        (["{five}"], "compare needs 2 to 16 runs, got 1 run"),
         (["{five}", "{five}"], "is compared with itself"),
         (["{five}", "nowhere"], "nowhere cannot be read"),
         (["{five}", "{two}", "-m", "recal@5"], "Did you mean recall@5?"),

@@ -118,9 +118,9 @@ def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--strategy", "sparse"], "no chunk that may be found shares a word with it."),
-        (["--strategy", "dense", "--score-threshold", "1.5"], "no chunk scores 1.5 or more."),
-        ([], "--score-threshold -9 shows the nearest all the same."),
+        (["--strategy", "sparse"], "no chunk shares a word with the question."),
+        (["--strategy", "dense", "--score-threshold", "1.5"], "no chunk scored at least 1.5."),
+        ([], "--score-threshold -9 shows the nearest anyway."),
     ],
 )
 def test_that_a_question_finds_nothing_is_explained(
@@ -128,7 +128,7 @@ def test_that_a_question_finds_nothing_is_explained(
 ) -> None:
     done = indexed("search", *STORE, "Who won the cup?", *arguments)
     assert (done.code, done.out) == (0, "Nothing found.\n")
-    assert done.err.startswith("A question finds nothing where ")
+    assert done.err.startswith("No results: ")
     assert done.err.endswith(f"{why}\n")
 
 
@@ -156,7 +156,7 @@ def test_a_batch_is_dumped_a_line_a_question_and_can_be_validated(
     done = indexed("search", *STORE, "--questions", "office/cases.jsonl", "--dump", "out.jsonl")
     assert (done.code, done.out) == (0, "")
     assert done.err.endswith("\nout.jsonl: 3 questions\n")
-    assert done.err.count("A question finds nothing where") == 1
+    assert done.err.count("No results: ") == 1
     dumped = rows((workplace / "out.jsonl").read_text("utf-8"))
     assert [row["query_id"] for row in dumped] == ["c1", "c2", "c3"]
     assert dumped[1]["query"] == "When is the help desk open?"
@@ -215,7 +215,7 @@ def test_without_a_question_a_terminal_is_asked(
         (["search", *STORE, "x", "--filter", '{"year": {"near": 1}}'], "year"),
         (["search", *STORE, "x", "--embedder", "hashing:64"], "another embedder"),
         (["search", *STORE, "x", "--embedder-setting", "a=b"], "needs --embedder"),
-        (["search", "--store", "memory:empty", "x"], "run ragbench index first"),
+        (["search", "--store", "memory:empty", "x"], "Create one: ragbench index CORPUS"),
         (["index", "office", *STORE, "--embedder", "hashing:64"], "another embedder"),
         (["index", "-", *STORE], "standard input"),
         (["index", "nothing", *STORE, *HASHING], "nothing"),

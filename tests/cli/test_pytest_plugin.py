@@ -89,7 +89,7 @@ def test_each_check_is_a_test_and_so_is_the_verdict(inner: Pytest, run: str) -> 
     ("limits", "reason"),
     [
         ({"min": 0.9}, "0.500 is below 0.900"),
-        ({"max_drop": 0.1}, "cannot tell: there is no baseline"),
+        ({"max_drop": 0.1}, "inconclusive: there is no baseline"),
     ],
 )
 def test_a_check_that_does_not_pass_fails_with_its_reason_alone(

@@ -1,4 +1,4 @@
-"""Everything in the README runs, and what it shows is what is printed.
+"""Everything in the README and in the pages of Start and How-to runs and prints what they show.
 
 After a change of the output, from the root of the project::
 
@@ -18,6 +18,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -28,13 +29,28 @@ from ragbench_cli.main import main
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+SAMPLED = [
+    README,
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in (
+            "tutorial",
+            "tutorial_gate",
+            "choose_metrics",
+            "how_many_questions",
+            "troubleshooting",
+            "scores",
+        )
+    ),
+]
+"""Pages whose samples are executed and pasted."""
 BLOCK = re.compile(
-    r"(?:`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
+    r"(?:`(?P<file>[\w./-]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
 )
 TIMES = re.compile(r" *[\d,.]+ (us|ms|s)\b")
-# What runs elsewhere: test_packaging.py installs, and `make eval` is the command below.
-ELSEWHERE = ("pip install ",)
-UNDERLYING = {"make eval": "ragbench eval datasets/pellorin"}
+# What runs elsewhere: test_packaging.py installs, test_ci_files.py commits.
+ELSEWHERE = ("pip ", "git ", "python -m venv ", "source ")
+CODE = "echo $?"
 
 
 class Block(NamedTuple):
@@ -64,13 +80,14 @@ def commands(block: str) -> Iterator[Command]:
 
 def prepare(folder: Path) -> dict[str, str]:
     """Makes the folder a clone with an installed ragbench; the environment of commands in it."""
+    folder.mkdir()
     shutil.copytree(ROOT / "datasets", folder / "datasets")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAGBENCH_")}
     return kept | {"COLUMNS": "80"}
 
 
-def run(line: str, folder: Path, environment: dict[str, str]) -> str:
-    """What a command prints on both streams; it must succeed."""
+def run(line: str, folder: Path, environment: dict[str, str]) -> tuple[str, int]:
+    """What a command prints on both streams, and its exit code."""
     program, *arguments = shlex.split(line)
     before = (Path.cwd(), dict(os.environ), [*sys.path])
     own = [path.stem for path in folder.glob("*.py")]  # other tests have modules of these names
@@ -92,9 +109,7 @@ def run(line: str, folder: Path, environment: dict[str, str]) -> str:
         sys.path[:] = before[2]
         for name in own:
             sys.modules.pop(name, None)
-    text = raw.getvalue().decode()
-    assert code == 0, f"{line}\n{text}"
-    return text
+    return raw.getvalue().decode(), code
 
 
 def _python(arguments: list[str]) -> int:
@@ -109,61 +124,94 @@ def without_times(text: str) -> str:
     return "\n".join(re.sub(r" +", " ", TIMES.sub(" TIME", line)) for line in lines)
 
 
-def rendered(readme: str, folder: Path) -> tuple[str, dict[str, str]]:
-    """The README with what its commands really print, and all that was printed by command."""
-    environment = prepare(folder)
-    printed: dict[str, str] = {}
-    for file, language, text in blocks(readme):
+def beginning(printed: str, shown: str) -> str:
+    """As much of an output as a page shows, which may end it with "..."."""
+    lines = printed.splitlines(keepends=True)
+    length = len(shown.splitlines()) - 1
+    return "".join([*lines[:length], "...\n"]) if shown.endswith("...\n") else printed
+
+
+@dataclass
+class Session:
+    """A terminal: where it is, and what was printed by command."""
+
+    folder: Path
+    environment: dict[str, str]
+    printed: dict[str, str] = field(default_factory=dict)
+
+    def done(self, block: str) -> str:
+        """The block with what its commands really print, where it shows that."""
+        pasted, code = "", 0
+        for line, shown in commands(block):
+            pasted += f"$ {line}\n"
+            if line == CODE:
+                pasted, code = f"{pasted}{code}\n", 0
+                continue
+            assert code == 0, f"{pasted}: exit code {code}"
+            if line.startswith("cd "):
+                self.folder /= line.removeprefix("cd ")
+            elif line.startswith(ELSEWHERE):
+                pasted += shown
+            else:
+                self.printed[line], code = run(line, self.folder, self.environment)
+                pasted += beginning(self.printed[line], shown) if shown else ""
+        assert code == 0, f"{pasted}: exit code {code}"
+        return pasted
+
+
+def rendered(page: str, folder: Path) -> tuple[str, dict[str, str]]:
+    """The page with what its commands really print, and all that was printed by command.
+
+    A command may fail if the page prints its exit code next. Files are there from the beginning,
+    those in a folder from their place on.
+    """
+    session = Session(folder, prepare(folder))
+    found = blocks(page)
+    for file, _, text in reversed(found):
+        if file is not None and "/" not in file:
+            (folder / file).write_text(text, "utf-8")
+    for file, language, text in found:
         if file is not None:
             (folder / file).write_text(text, "utf-8")
         elif language == "python":
             (folder / "block.py").write_text(text, "utf-8")
-            printed["python"] = run("python block.py", folder, environment)
+            session.done("$ python block.py\n")
         elif language == "console":
-            for line, shown in commands(text):
-                if line.startswith(ELSEWHERE):
-                    continue
-                printed[line] = run(UNDERLYING.get(line, line), folder, environment)
-                if shown or line in UNDERLYING:
-                    before = f"$ {line}\n{shown}"
-                    readme = readme.replace(before, f"$ {line}\n{printed[line]}")
-    return readme, printed
+            page = page.replace(f"```console\n{text}```", f"```console\n{session.done(text)}```")
+    return page, session.printed
 
 
 def check_scores(printed: dict[str, str]) -> None:
     """What a newcomer pastes shows the tool at work: scores above zero, and causes."""
-    evals = [line for line in printed if line.startswith("ragbench eval")]
-    assert len(evals) >= 4
-    for line in evals:
+    for line in printed:
+        if not line.startswith("ragbench eval") or printed[line].startswith("Error: "):
+            continue
         assert "what became of the cases" in printed[line], line
         scores = dict(re.findall(r"^(recall@\d|token_f1) +([\d.]+) ", printed[line], re.M))
         assert scores, line
         assert all(float(score) > 0 for score in scores.values()), printed[line]
-    values = re.findall(r"^\S+ ([\d.]+) \d+ of \d+$", printed["python"], re.M)
-    assert len(values) == 3
-    assert all(float(value) > 0 for value in values)
-    assert re.search(r"^right \d+$", printed["python"], re.M)
 
 
-@pytest.mark.extra("onnx")
-def test_everything_in_the_readme_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
-    readme = README.read_text("utf-8")
-    expected, printed = rendered(readme, tmp_path)
-    assert without_times(readme) == without_times(expected), "run python tests/unit/test_readme.py"
-    check_scores(printed)
-
-
-def test_every_block_is_of_a_kind_that_is_checked() -> None:
-    found = blocks(README.read_text("utf-8"))
-    assert len(found) >= 8
-    for file, language, _ in found:
+@pytest.mark.parametrize("page", SAMPLED, ids=lambda page: page.name)
+def test_everything_on_a_page_runs_and_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
+    text = page.read_text("utf-8")
+    for file, language, _ in blocks(text):
         assert file is not None or language in ("console", "python")
+    expected, printed = rendered(text, tmp_path / "my-project")
+    assert without_times(text) == without_times(expected), "run python tests/unit/test_readme.py"
+    check_scores(printed)
+    if page == README:
+        values = re.findall(r"^\S+ ([\d.]+) \d+ of \d+$", printed["python block.py"], re.M)
+        assert len(values) == 3
+        assert all(float(value) > 0 for value in values)
+        assert re.search(r"^right \d+$", printed["python block.py"], re.M)
 
 
-def test_the_first_screen_has_the_command_and_its_output() -> None:
-    first = README.read_text("utf-8").splitlines()[:40]
-    assert "$ make eval" in first
-    assert any(line.startswith("recall@5") or "recall@5" in line for line in first)
+def test_the_first_screen_has_the_readers_own_score_and_cause() -> None:
+    text = README.read_text("utf-8").splitlines()
+    assert len(text) <= 150
+    assert any(line.startswith("recall@5") for line in text[:40])
+    assert any("not retrieved" in line for line in text[:40])
 
 
 def test_make_eval_runs_the_command_that_is_tested_here() -> None:
@@ -184,21 +232,15 @@ def test_what_is_said_of_the_dataset_is_so() -> None:
     assert len(languages) == 3
 
 
-def test_extras_that_are_named_exist() -> None:
+def test_the_page_on_installing_lists_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    named = set(re.findall(r"'\.\[(\w+)\]'", README.read_text("utf-8")))
-    assert named
-    assert named <= set(project["optional-dependencies"])
-
-
-@pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
-def test_exit_codes_are_those_of_the_help(code: int) -> None:
-    meaning = re.search(rf"^\| {code} \| (.+) \|$", README.read_text("utf-8"), re.M)
-    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
-    assert meaning is not None
-    assert re.search(rf"^{code} +{re.escape(meaning[1])}$", page, re.M)
+    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `([\w-]+)` \|", page, re.M))
+    assert listed == set(project["optional-dependencies"])
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as place:
-        README.write_text(rendered(README.read_text("utf-8"), Path(place))[0], encoding="utf-8")
+    for sampled in filter(Path.exists, SAMPLED):
+        with TemporaryDirectory() as place:
+            text = sampled.read_text("utf-8")
+            sampled.write_text(rendered(text, Path(place, "my-project"))[0], "utf-8")

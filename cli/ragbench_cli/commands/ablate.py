@@ -109,7 +109,7 @@ class Asked:
     """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
     limit: Annotated[int | None, option(panel=CASES)] = None
     """Take only the first N cases."""
-    scores: Annotated[Path | None, option(rare=True)] = None
+    scores: Annotated[Path | None, option("--score-cache", rare=True)] = None
     """File for scores of slow or paid rerankers, so that none is asked for twice. By default
     reranker_scores.sqlite in the run's folder."""
     concurrency: Annotated[int, option(min=1)] = 1

@@ -102,7 +102,7 @@ def _fitted(asked: SetAsked, scores: Sequence[RunScores]) -> tuple[FittedLimit, 
     if limits is not None and len(scores) < 2:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
     if limits is not None and limits.exists():
-        raise ConfigError(f"{limits} exists, and may hold what somebody wrote: name another file")
+        raise ConfigError(f"{limits} exists and may have been edited: name another file")
     return fitted_limits(scores) if len(scores) > 1 else ()
 
 

@@ -44,7 +44,7 @@ class Given:
     precision: float | None = None
     """Target precision of Yes on the labels: the share of queries called answered that really are.
     By default 0.98, as far as it costs no F1."""
-    error: float | None = None
+    error: Annotated[float | None, option("--max-false-yes")] = None
     """Instead of --precision: the share of queries without the answer that may be called Yes,
     guaranteed for queries like the labelled ones (conformal)."""
     seed: Annotated[int, option(rare=True)] = 7
@@ -69,7 +69,7 @@ def command(
     Examples:
       ragbench calibrate labels.jsonl
       ragbench calibrate labels.jsonl --precision 0.95 -o mine.json
-      ragbench calibrate labels.jsonl --error 0.02
+      ragbench calibrate labels.jsonl --max-false-yes 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
     from ragbench.io.atomic import written_whole

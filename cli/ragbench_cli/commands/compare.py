@@ -17,7 +17,7 @@ class Asked:
     metrics: Annotated[str | None, option("LIST", "--metrics", "-m")] = None
     """Metrics to compare, separated by commas; by default all. Fewer metrics make stronger
     tests."""
-    main: Annotated[str | None, option("LIST")] = None
+    main: Annotated[str | None, option("LIST", "--pass-metrics")] = None
     """Metrics that decide whether a case passes, separated by commas. By default one per group:
     recall, answer_correct, abstention_accuracy."""
     only_common_cases: Annotated[bool, option(rare=True)] = False

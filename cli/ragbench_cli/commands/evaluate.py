@@ -30,7 +30,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
     Examples:
       ragbench eval datasets/pellorin
       ragbench eval answers.jsonl
-      ragbench eval cases.jsonl --answers results.json
+      ragbench eval cases.jsonl --outputs results.json
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run

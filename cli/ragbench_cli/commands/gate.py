@@ -64,19 +64,20 @@ class Asked:
     must_pass: Annotated[list[str] | None, option("CASE", panel=DEMANDED)] = None
     """Case that may not be lost, by id, tag:NAME or language:CODE; repeatable."""
     strict: Annotated[bool, option(panel=DEMANDED)] = False
-    """Block what is undecided, too (exit 3): for releases."""
-    settle: Annotated[bool, option(panel=ASKING)] = False
-    """Ask both systems again about what is undecided, the baseline's from its commit, until a test
-    that may be stopped at any time decides. The level is shared: half for the gate's test, half for
-    that one."""
+    """Block inconclusive checks, too (exit 3): for releases."""
+    settle: Annotated[bool, option("--rerun-inconclusive", panel=ASKING)] = False
+    """Ask both systems again about inconclusive checks, the baseline's from its commit, until a
+    test that may be stopped at any time decides. The level is shared: half for the gate's test,
+    half for that one."""
     reask_baseline: Annotated[bool, option(panel=ASKING)] = False
     """Ask the baseline's system, from its commit, the cases that are new or edited: they are then
     compared, too."""
-    ask: Annotated[str | None, option("OPTIONS", panel=ASKING, rare=True)] = None
-    """With --settle or --reask-baseline: the options of ragbench eval that ask the system, such
-    as '--pipeline rag.yaml'. By default those that the run keeps."""
-    max_asked: Annotated[int | None, option(min=1, panel=ASKING, rare=True)] = None
-    """With --settle: how often both systems may be asked. By default ten times per case."""
+    ask: Annotated[str | None, option("OPTIONS", "--rerun-options", panel=ASKING, rare=True)] = None
+    """With --rerun-inconclusive or --reask-baseline: the options of ragbench eval that ask the
+    system, such as '--pipeline rag.yaml'. By default those that the run keeps."""
+    max_asked: Annotated[int | None, option("--max-reruns", min=1, panel=ASKING, rare=True)] = None
+    """With --rerun-inconclusive: how often both systems may be asked. By default ten times per
+    case."""
     labelled: Labelled = field(default_factory=Labelled)
 
 
@@ -102,7 +103,7 @@ def command(asked: Asked, shown: Shown) -> None:
       0  passed, perhaps with a warning: a loss that chance can explain
       1  failed: a limit is broken, a loss larger than tolerated is shown, or too little is left
       2  cannot run: bad usage, no such run, a demand that cannot be judged
-      3  cannot tell: the runs do not compare, too few cases measured, or, with --strict, too few
+      3  inconclusive: the runs do not compare, too few cases measured, or, with --strict, too few
          to decide
 
     \b
@@ -110,7 +111,7 @@ def command(asked: Asked, shown: Shown) -> None:
       ragbench gate run --min recall@5=0.8
       ragbench gate run --baseline main-run --max-drop recall@5=0.02
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
-      ragbench gate run --baseline main-run --settle --max-asked 2000
+      ragbench gate run --baseline main-run --rerun-inconclusive --max-reruns 2000
     """
     from ragbench.errors import InterruptedRunError, RagbenchError
     from ragbench.gate.runs import reported_causes
@@ -176,7 +177,9 @@ def _verdict(asked: Asked) -> GateResult:
 
     asks = asked.settle or asked.reask_baseline
     if (asked.ask is not None and not asks) or (asked.max_asked is not None and not asked.settle):
-        raise ConfigError("--max-asked belongs to --settle, --ask to that or --reask-baseline")
+        raise ConfigError(
+            "--max-reruns needs --rerun-inconclusive, --rerun-options that or --reask-baseline"
+        )
     wanted = with_options(
         demanded(asked.config, baseline=asked.baseline, strict=asked.strict),
         minimum=asked.minimum or (),
@@ -189,7 +192,9 @@ def _verdict(asked: Asked) -> GateResult:
         labels=asked.labelled.labels or (),
     )
     if asked.settle and wanted.labels:
-        raise ConfigError("--settle asks the systems again, --labels people: choose one of them")
+        raise ConfigError(
+            "--rerun-inconclusive asks the systems again, --labels people: choose one"
+        )
     reask = None
     if asked.reask_baseline:
         from ragbench_cli.settle import reasked_baseline

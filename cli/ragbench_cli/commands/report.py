@@ -13,7 +13,7 @@ from ragbench_cli.options import JsonOption, Labelled, Page, RunArgument, option
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     run: RunArgument
-    against: Annotated[Path | None, option("RUN")] = None
+    against: Annotated[Path | None, option("RUN", "--baseline")] = None
     """Show each case of the page beside the same one of another run, those that went another way
     first: a run folder or a baseline file."""
     labelled: Labelled = field(default_factory=Labelled)
@@ -30,7 +30,7 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     Example:
       ragbench report reports/pellorin-baseline-1a2b3c4d
       ragbench report reports/pellorin-baseline-1a2b3c4d --html page.html
-      ragbench report branch --against main --html page.html
+      ragbench report branch --baseline main --html page.html
     """
     from ragbench.errors import ConfigError
     from ragbench.gate.compare import cases_beside
@@ -42,7 +42,7 @@ def command(asked: Asked, page: Page, json: JsonOption = False) -> None:
     from ragbench_cli.report_tables import print_report
 
     if asked.against is not None and not page.is_wanted:
-        raise ConfigError("--against shows cases in a page: name it with --html FILE")
+        raise ConfigError("--baseline shows cases in a page: name it with --html FILE")
     run = run_around(asked.run)
     report = asked.labelled.report(report_of(run), run)
     write_reports(report, run)

@@ -55,7 +55,7 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
     """Search a store that ragbench or your application has filled.
 
     The embedder is the one that the collection was built with; for a collection of your own name
-    it, and its fields with --map. With --json, prints one line of JSON per question.
+    it, and its fields with --field. With --json, prints one line of JSON per question.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
       ragbench search --store memory:reports/index "rent" --filter year=2023 --strategy sparse -k 10
       ragbench search --store memory:reports/index --questions cases.jsonl --dump found.jsonl
       ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
-        --map text=body --embedder openai:text-embedding-3-small
+        --field text=body --embedder openai:text-embedding-3-small
     """
     from ragbench_cli.stores import opened_search
 
@@ -145,16 +145,14 @@ def _explaining(ask: Ask, settings: RetrievalSettings) -> Ask:
 
 def _why_nothing(settings: RetrievalSettings) -> str:
     if settings.score_threshold is not None:
-        return (
-            f"A question finds nothing where no chunk scores {settings.score_threshold:g} or more."
-        )
-    words = "no chunk that may be found shares a word with it"
+        return f"No results: no chunk scored at least {settings.score_threshold:g}."
+    words = "no chunk shares a word with the question"
     if settings.strategy == "sparse":
-        return f"A question finds nothing where {words}."
+        return f"No results: {words}."
     and_words = f", and {words}" if settings.strategy == "hybrid" else ""
     return (
-        "A question finds nothing where the best chunk's vector scores below 0, the score of what "
-        f"is not related to it{and_words}. --score-threshold -9 shows the nearest all the same."
+        "No results: no chunk's vector scores 0 or more, the score of an unrelated text"
+        f"{and_words}. --score-threshold -9 shows the nearest anyway."
     )
 
 

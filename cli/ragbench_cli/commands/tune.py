@@ -1,4 +1,4 @@
-"""``ragbench tune``: how a collection should be searched."""
+"""``ragbench tune-search``: how a collection should be searched."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> 
 
     \b
     Examples:
-      ragbench tune memory:reports/index --questions cases.jsonl
-      ragbench tune postgresql://localhost/app --collection docs --map text=body \
+      ragbench tune-search memory:reports/index --questions cases.jsonl
+      ragbench tune-search postgresql://localhost/app --collection docs --field text=body \
         --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
     """
     from ragbench.io.read import read_cases

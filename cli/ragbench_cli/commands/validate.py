@@ -64,12 +64,12 @@ class Given:
     same); repeatable."""
     min_relevant: float | None = None
     """Smallest share of chunks that must be relevant, 0 to 1."""
-    against: Path | None = None
+    against: Annotated[Path | None, option("--baseline")] = None
     """Verdicts (-o) on another retriever's dump of the same queries: which answers are won and
     lost, with a paired test."""
     max_malformed: Annotated[float, option(rare=True)] = 0.1
     """Largest share of records that may be unreadable, or that the validator failed on, 0 to 1."""
-    strict: Annotated[bool, option(rare=True)] = False
+    strict: Annotated[bool, option("--fail-on-malformed", rare=True)] = False
     """Refuse a dump with a record that cannot be read."""
     limit: Annotated[int | None, option(min=1, panel=CASES)] = None
     """Judge only the first N queries."""
@@ -80,7 +80,7 @@ class Given:
     on: OnProcesses
     fresh: Annotated[bool, option(panel=MEASURED)] = False
     """Judge everything again: reuse no verdict of an earlier command."""
-    self_test: Annotated[bool, option(panel=MEASURED, rare=True)] = False
+    self_test: Annotated[bool, option("--stress-test", panel=MEASURED, rare=True)] = False
     """Test the validator: DUMP is a dataset whose cases say where their answers are; near misses
     are made of it by rule, up to --limit (40) of each kind."""
     quiet: Annotated[bool, option("-q", panel=OUTPUT)] = False
@@ -99,9 +99,9 @@ def command(given: Given, choice: DumpChoice, asked: CalibratedChoice) -> None:
     Examples:
       ragbench validate dump.jsonl
       ragbench validate qdrant-log.jsonl -o verdicts.jsonl --min-answer-present 0.8
-      ragbench validate rows.csv --map text=chunk_text --json
+      ragbench validate rows.csv --field text=chunk_text --json
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
-      ragbench validate my-dataset/ --self-test
+      ragbench validate my-dataset/ --stress-test
     """
     from ragbench.verbs.validate import validate_dump
 

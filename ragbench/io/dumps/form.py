@@ -144,7 +144,7 @@ MAPPABLE = (
     *("query", "query_id", "chunks", "id", "text", "score", "metadata"),
     *("relevant", "answer_present"),
 )
-"""What ``--map`` takes before the equals sign."""
+"""What ``--field`` takes before the equals sign."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -99,7 +99,7 @@ def guess_mapping(
 ) -> GuessedMapping:
     for name in overrides or ():
         if name not in MAPPABLE:
-            raise ConfigError(f"--map {name}: no such field.{listed_names(name, MAPPABLE)}")
+            raise ConfigError(f"--field {name}: no such field.{listed_names(name, MAPPABLE)}")
     given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
     values = [record.value for record in records]
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
@@ -232,7 +232,7 @@ def _hit_fields(
     if text is None and any(set(hit) - _KNOWN for hit in objects):
         message = (
             f"the chunks have no text that is recognised: a chunk is {_described(objects[0])}. "
-            "Say where it is: --map text=FIELD (dots lead into objects: payload.body)"
+            "Say where it is: --field text=FIELD (dots lead into objects: payload.body)"
         )
         problem = Problem(message=message, path=first.path, line=first.line, field="text")
         raise DataError([problem])
@@ -314,10 +314,10 @@ def _not_found(record: DumpRecord, form: DumpForm | None, given: Mapping[str, st
     where = f" under '{given['chunks']}'" if "chunks" in given else ""
     # The options that read the list with the longest texts, where there is one.
     best = max(_text_lists(record.value, ""), default=None)
-    proposal = "Say where they are: --map chunks=FIELD --map text=FIELD"
+    proposal = "Say where they are: --field chunks=FIELD --field text=FIELD"
     if best is not None:
         _, place, text = best
-        proposal = f"Perhaps: --map chunks={place}" + (f" --map text={text}" if text else "")
+        proposal = f"Perhaps: --field chunks={place}" + (f" --field text={text}" if text else "")
     message = (
         f"no chunks are recognised{asked}{where}; the record is {_described(record.value)}. "
         f"{proposal}, or name the --format"

@@ -49,7 +49,7 @@ from ragbench.io.values import ValueProblem
 _SAMPLE = 20
 _NO_QUERY = (
     "the dump does not say what was asked. Name it with --query TEXT, --queries FILE, or "
-    "--map query=FIELD"
+    "--field query=FIELD"
 )
 _NONE_FOUND = "expected a query, found none"
 _NO_RANGES = "its server gives no ranges"

@@ -258,7 +258,7 @@ def test_what_each_variant_did_is_listed(deep: Path) -> None:
     assert first.operators.operators[0].lost_for_good == 12
     assert not turned.changes[0].is_significant  # beyond chance alone, not among four comparisons
     assert done.keep == (
-        "By nDCG@1: keep as retrieved; turned, first: not distinguishable from as retrieved; "
+        "By nDCG@1: keep as retrieved; turned, first: inconclusive against as retrieved; "
         "semantic: did not act."
     )
 
@@ -339,7 +339,7 @@ def test_declining_is_no_way_to_win(asked: Path) -> None:
     assert [metric.name for metric in done.metrics] == ["end_to_end_f1", "token_f1", "hit_rate@1"]
     end_to_end = done.variants[1].changes[0]
     assert (end_to_end.score, end_to_end.difference, end_to_end.lost) == (0.0, -1.0, 4)
-    assert done.keep == "By end_to_end_f1: keep all; one: not distinguishable from all."
+    assert done.keep == "By end_to_end_f1: keep all; one: inconclusive against all."
 
 
 def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
@@ -360,8 +360,8 @@ def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
 def test_who_cannot_answer_is_refused(asked: Path) -> None:
     for rag, metrics, message in (
         (NotingRAG(), ["support"], "asks a model, which an ablation does not"),
-        (OnlyRetrieves(), ANSWERS, "does not generate"),
-        (None, ANSWERS, "exact_match: reads the answer, and nobody is asked"),
+        (OnlyRetrieves(), ANSWERS, "has no generation method"),
+        (None, ANSWERS, "exact_match: needs an answer, and no RAG is called"),
     ):
         with pytest.raises(ConfigError, match=message):
             ablate(asked, [variant("all")], metrics=metrics, rag=rag)

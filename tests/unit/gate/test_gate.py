@@ -137,8 +137,8 @@ def test_what_is_undecided_passes_loudly_and_blocks_when_strict() -> None:
     verdict = gate(now, before, config(m={"max_drop": 0.05}))
     check = check_of(verdict, "m")
     assert (verdict.outcome, check.outcome, check.ground) == (PASSED, CANNOT_TELL, Ground.OPEN)
-    assert verdict.headline.startswith("3 checks passed, 1 undecided: m 0.500 as before (its 20")
-    assert verdict.notes == ("What is undecided passes; --strict blocks it.",)
+    assert verdict.headline.startswith("3 checks passed, 1 inconclusive: m 0.500 as before (its 20")
+    assert verdict.notes == ("Inconclusive checks pass; --strict blocks them.",)
     for undecided, outcome in ((Undecided.INCONCLUSIVE, CANNOT_TELL), (Undecided.FAIL, FAILED)):
         strict = gate(now, before, config({"undecided": undecided}, m={"max_drop": 0.05}))
         assert (strict.outcome, strict.headline) == (outcome, "m 0.500 as before")
@@ -311,7 +311,7 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     assert verdict.headline == (
         "not shown, and not ruled out: m down 0.020 from 0.500 to 0.480 (95% interval -0.064 to "
         "0.024), more than the tolerated 0.010. Settle it: ragbench gate 'a run' --baseline main "
-        "--max-drop m=0.01 --settle (at most 2,000 questions to each of the two, about 20 min at "
+        "--max-drop m=0.01 --rerun-inconclusive (at most 2,000 questions to each of the two, about 20 min at "
         "the run's pace)"
     )
     strict = gate(now, before, replace(wanted, undecided=Undecided.INCONCLUSIVE))
@@ -727,7 +727,7 @@ def test_cases_that_lost_stand_by_the_share_of_their_scale(
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (GateConfig(), "nothing is demanded"),
+        (GateConfig(), "no checks are configured"),
         (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
         (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
         (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),

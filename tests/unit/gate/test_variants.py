@@ -22,7 +22,7 @@ CASES = [f"c{at:02}" for at in range(12)]
         (LOWER, {"plain": 100, "more": 150, "least": 50, "less": 90},
          "keep least; less: also better than plain; more: worse than plain."),
         (HIGHER, {"plain": 0.5, "other": 0.5},
-         "keep plain; other: not distinguishable from plain."),
+         "keep plain; other: inconclusive against plain."),
     ],
 )  # fmt: skip
 def test_of_several_better_ones_the_one_that_gains_most_is_kept(

@@ -276,5 +276,5 @@ def test_nobody_to_ask_is_reported_with_what_to_set() -> None:
     plan = JudgePlan(parse_metrics("ragas:faithfulness, ragas:semantic_similarity"))
     with pytest.raises(ConfigError, match=r"ragas:faithfulness: .*--llm-model"):
         plan.check(None, None)
-    with pytest.raises(ConfigError, match="asks a model, and nobody is asked here"):
+    with pytest.raises(ConfigError, match="needs a language model, which this command"):
         Plan(parse_metrics("ragas:faithfulness"))

@@ -157,8 +157,8 @@ orchestration: {rrf_k: 0}
         ("post_retrieval: [{action: filter, type: llm}]", 1, "needs a language model"),
         ("llm: {model: m}\ngeneration: {type: chat, candidates: 3}", 2, "must be 1, not 3"),
         ("llm: {model: m}\ngeneration: {type: chat, max_contexts: 6}", 2, "at most 5 (top_k)"),
-        ("indexing: {store: 'memory:x'}", 1, "'store' has no use with bm25"),
-        ("indexing:\n  embedder: hashing", 2, "'embedder' has no use with bm25"),
+        ("indexing: {store: 'memory:x'}", 1, "'store' is not used by bm25"),
+        ("indexing:\n  embedder: hashing", 2, "'embedder' is not used by bm25"),
         ("retrieval: dense\nindexing: {embedder: null}", 2, "needs vectors: name an embedder"),
         ("post_retrieval: [{action: rerank, type: semantic}]", 1, "and retrieval gives none"),
         (
@@ -306,7 +306,7 @@ class Elsewhere(RetrievalStage):
     [
         ("generation: {word_weights: corpus}", ""),
         ("post_retrieval: [{action: rerank, type: semantic}]", ""),
-        ("indexing: {embedder: hashing}", "'embedder' has no use with elsewhere"),
+        ("indexing: {embedder: hashing}", "'embedder' is not used by elsewhere"),
     ],
 )
 def test_a_retrieval_of_another_package_says_what_it_goes_with(

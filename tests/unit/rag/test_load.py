@@ -157,7 +157,7 @@ def test_the_rest_goes_into_the_annotated_configuration(load: Callable[..., Any]
         ("MyRag", {}, r"there is no 'MyRag'. Did you mean MyRAG\?"),
         ("Zzz", {}, r"there is no 'Zzz'. Did you mean Anything or Broken or Keywords\?"),
         ("Space.instanc", {}, r"there is no 'instanc'. Did you mean instance\?"),
-        ("number", {}, r"'loaded_rags:number' is not a RAG: int is nothing that can be evaluated"),
+        ("number", {}, r"'loaded_rags:number' is not a RAG: int cannot be evaluated as a RAG"),
         ("makes_nothing", {}, r"makes_nothing' is not a RAG"),
         ("instance", {"top_k": 1}, r"is an instance and takes no arguments \(top_k\)"),
         ("factory", {"k": 1}, r"takes no k. It takes index"),

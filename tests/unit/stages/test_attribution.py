@@ -143,7 +143,7 @@ def test_what_was_retrieved_and_answered_comes_to_one_cause(
         (GoldCause.LOST_BY_FILTER, Cause.NOT_RETRIEVED, "filter", "The filter excludes it"),
         (GoldCause.CUT, Cause.NOT_RETRIEVED, "chunking", "no chunk holds all of it"),
         (GoldCause.NOT_INDEXED, Cause.NOT_IN_CORPUS, "indexing", "No chunk of the collection"),
-        (GoldCause.UNKNOWN, Cause.NOT_RETRIEVED, "retrieve", "not among the 3 retrieved"),
+        (GoldCause.UNKNOWN, Cause.NOT_RETRIEVED, "retrieve", "not in the 3 retrieved"),
     ],
 )
 def test_gold_that_was_looked_for_in_the_collection(
@@ -229,9 +229,10 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
     ("response", "golds", "supported", "detail"),
     [
         # The chunk on parking holds it.
-        ("Parking costs 40 euros.", ["handbook"], True, "; another shown chunk holds it"),
-        ("It is 12 weeks.", ["handbook", "gone"], False, "; no other shown chunk holds it; 1 of 2 "
-         "gold contexts were not shown"),
+        ("Parking costs 40 euros.", ["handbook"], True,
+         "; another shown chunk contains that answer"),
+        ("It is 12 weeks.", ["handbook", "gone"], False,
+         "; no other shown chunk contains that answer; 1 of 2 gold contexts were not shown"),
         ("No", ["handbook"], None, ""),
     ],
 )  # fmt: skip

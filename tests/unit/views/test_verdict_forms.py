@@ -124,7 +124,7 @@ def test_a_refusal_is_no_failed_check_in_any_form() -> None:
     assert verdict_object(verdict)["exit_code"] == 3
     assert "::warning title=ragbench matching::" in github_annotations(verdict)
     page = markdown(gate_document(verdict))
-    assert "cannot tell" in page
+    assert "inconclusive" in page
     assert "set a new one with: ragbench baseline set RUN" in page
 
 

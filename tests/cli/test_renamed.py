@@ -1,0 +1,56 @@
+"""Old names of options and commands work for one more release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import typer.main
+
+from ragbench_cli.main import app
+from ragbench_cli.renamed import COMMANDS, OPTIONS
+from tests.cli.runs import Ragbench, lines
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [(command, *names) for command, renamed in OPTIONS.items() for names in renamed.items()],
+)
+def test_an_old_name_sets_the_new_option(
+    command: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program: Any = typer.main.get_command(app)
+    variable = f"RAGBENCH_{command}_{old[2:]}".upper().replace("-", "_")
+
+    def value(*arguments: str) -> object:
+        loaded = program.commands[command].loaded()
+        (parameter,) = (each for each in loaded.params if new in each.opts)
+        assert not any(old in each.opts for each in loaded.params)
+        given = ["1"] * sum(each.param_type_name == "argument" for each in loaded.params)
+        prefix = f"RAGBENCH_{command.upper().replace('-', '_')}"
+        context = loaded.make_context(
+            command, [*given, *arguments], auto_envvar_prefix=prefix, resilient_parsing=True
+        )
+        return context.params[parameter.name]
+
+    is_flag = old in ("--strict", "--self-test", "--settle")
+    today = value(new) if is_flag else value(new, "2")
+    assert value(old) if is_flag else value(f"{old}=2") == value(old, "2") == today != value()
+    monkeypatch.setenv(variable, "1" if is_flag else "2")
+    assert value() == today
+
+
+def test_an_old_command_is_there_and_hidden(ragbench: Ragbench) -> None:
+    listed = ragbench("-h").ok().out
+    for old, new in COMMANDS.items():
+        assert f"  {new} " in listed and f"  {old} " not in listed
+        assert (
+            ragbench(old, "-h").ok().out.partition("\n\n")[2]
+            == (ragbench(new, "-h").ok().out.partition("\n\n")[2])
+        )
+
+
+def test_recorded_outputs_under_either_name(ragbench: Ragbench) -> None:
+    recorded = lines("said.jsonl", [{"id": "c1", "response": "27 days"}])
+    old = ragbench("eval", "office", "--answers", recorded, "--out", "a", "-q").ok().out
+    assert ragbench("eval", "office", "--outputs", recorded, "--out", "b", "-q").ok().out == old
