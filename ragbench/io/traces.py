@@ -26,7 +26,7 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind, opened_json
+from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
 from ragbench.io.feedback import feedback_of
 from ragbench.io.fields import readers
@@ -291,16 +291,6 @@ def _cut(lengths: Counter[int]) -> tuple[int, int]:
 
 # --- the rules: a trace to a case
 
-_MAPPING = DumpMapping(
-    format="traces",
-    chunks="chunks",
-    id="id",
-    text="text",
-    score="score",
-    metadata="metadata",
-    scores=ScoreKind.SIMILARITY,
-)
-
 
 @dataclass(kw_only=True, slots=True)
 class _Tree:
@@ -449,7 +439,7 @@ def _union(lists: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]] | 
 
 
 def _result(found: Sequence[dict[str, Any]], metadata: Mapping[str, Any] | None) -> Any:
-    decoder = Decoder(_MAPPING, forms()["plain"])
+    decoder = Decoder(OWN, forms()["plain"])
     (raw,) = decoder.raw(DumpRecord("", None, {"chunks": [{"text": "", **one} for one in found]}))
     has_ids = any("id" in one for one in found)
     result = retrieved(decoder.retrieval(raw, "", ""), has_ids=has_ids)
