@@ -48,10 +48,7 @@ def test_a_dataset_has_nothing_recorded(tmp_path: Path) -> None:
     case = Case(id="1", query="Who?", reference="Ada", metadata={"n": 3})
     assert entry == Entry(case=case, recorded={})
     assert (info.form, info.looked, info.cases, info.recorded) == ("jsonl", 1, 1, {})
-    assert [*info.lines()] == [
-        f"read {path} as jsonl: id, query, reference",
-        "kept as metadata: n",
-    ]
+    assert [*info.lines()] == [f"read {path} as jsonl: id, query, reference", "kept as metadata: n"]
 
 
 def test_what_a_ragas_line_says_is_recorded_and_no_part_of_the_case(tmp_path: Path) -> None:

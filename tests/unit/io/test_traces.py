@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragbench import open_source
 from ragbench.core.trace import STAGES, Entry, Trace
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import DataError
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.export import Scores
 from ragbench.io.feedback import write_labels
@@ -165,18 +165,6 @@ def test_other_sources_are_taken_by_the_same_rules(opened: Any, tmp_path: Path) 
         queries(where={"n": "9"})
     with pytest.raises((DataError, AssertionError), match="says no time: --since and --until"):
         queries(since="2026-01-15")
-
-
-@pytest.mark.parametrize(
-    ("only", "message"),
-    [
-        ({"since": "gestern"}, "--since gestern: expected a date"),
-        ({"since": "2026-02-01", "until": "2026-01-01"}, "--since 2026-02-01 is after"),
-    ],
-)
-def test_times_that_cannot_be_are_refused(only: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Only(**only)
 
 
 def test_spans_of_a_trace_may_stand_anywhere(tmp_path: Path) -> None:

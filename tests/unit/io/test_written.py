@@ -216,7 +216,7 @@ WRITTEN = ("cases", "jsonl", "csv", "parquet", "hf", "run", "run as cases", "dum
 
 
 @pytest.mark.parametrize("form", WRITTEN)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(drawn=st.lists(traces(), min_size=1, max_size=3, unique_by=lambda trace: trace.case.id))
 @example(drawn=[])
 def test_whatever_is_written_comes_back_with_nothing_lost(
