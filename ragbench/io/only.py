@@ -90,7 +90,7 @@ class Only:
             seen.first, seen.last = min(seen.first, said), max(seen.last, said)
             is_meant = begin <= said <= end
             for where, value, find in finders:
-                held: list[str] = [*_texts(_found(values, where, find))]
+                held = list(_texts(_found(values, where, find)))
                 if value not in held:
                     is_meant = False
                     known = seen.where[where]
