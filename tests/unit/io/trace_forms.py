@@ -72,8 +72,10 @@ def _attributes(asked: Asked, row: Record) -> Record:
             "reranker.output_documents": row["out"],
         },
     }.get(row["kind"], {})
+    side: Any
     for name, side in lists.items():
-        for place, one in enumerate(side["documents"]):
+        documents: list[Record] = side["documents"]
+        for place, one in enumerate(documents):
             held[f"{name}.{place}.document.content"] = one["page_content"]
             held[f"{name}.{place}.document.metadata"] = json.dumps(one["metadata"])
     return held
