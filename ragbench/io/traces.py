@@ -313,6 +313,13 @@ class _Tree:
             seen.add(parent.id)
             parent = self.by_id.get(parent.parent or "")
 
+    def depth(self, span: Span) -> int:
+        depth, by_id = 0, self.by_id
+        above = by_id.get(span.parent or "")
+        while above is not None and depth < len(by_id):  # a circle ends there
+            above, depth = by_id.get(above.parent or ""), depth + 1
+        return depth
+
     def outermost(self, kind: str, outside: Sequence[str] = ()) -> list[Span]:
         kinds = {kind, *outside}
         return [
@@ -339,19 +346,20 @@ def _trace_row(path: str, tree: _Tree, hops: Sequence[Span]) -> Row | None:
         hops: the searches in order: a retriever that only calls another is none of its own.
     """
     spans = tree.spans
-    order = sorted(spans, key=lambda span: sum(1 for _ in tree.above(span)))
+    order = sorted(spans, key=tree.depth)
     top, query = _asked(order, hops)
     if query is None:
         return None
     about: dict[str, Any] = {}
-    for span in order:
+    spoken = [span for span in order if span.about]
+    for span in spoken:
         about = {**span.about, **about}
     held = opened_json(about.get("metadata"))
     metadata: dict[str, Any] = {**held} if is_object(held) else {}
     of_trace = said_in(metadata)
     session, user = (about.get(one) or of_trace.get(one) for one in ("session", "user"))
     metadata |= {} if user is None else {"user": user}
-    given = [one for span in order for one in feedback_of(span.about.get("feedback"))]
+    given = [one for span in spoken for one in feedback_of(span.about.get("feedback"))]
     if given:
         metadata["feedback"] = given
     started = seconds_of(order[0].start)
