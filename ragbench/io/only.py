@@ -172,15 +172,23 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(one)
 
 
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
+"""The years 1 and 9999: beyond them a number is no time."""
+
+
 def seconds_of(value: object) -> float | None:
     """A point in time in seconds since 1970; numbers say their unit by their size."""
+    moment: float | None
     if isinstance(value, str) and not value.isdecimal():
         try:
-            moment = datetime.fromisoformat(value)
+            found = datetime.fromisoformat(value)
         except ValueError:
-            return as_score(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    number = as_score(value)
-    if number is None or number < 0:
-        return None
-    return next(number / parts for least, parts in _UNITS if number >= least)
+            moment = as_score(value)
+        else:
+            moment = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    else:
+        number = as_score(value)
+        if number is None or number < 0:
+            return None
+        moment = next(number / parts for least, parts in _UNITS if number >= least)
+    return moment if moment is not None and _FIRST <= moment <= _LAST else None
