@@ -267,7 +267,9 @@ class Taken:
     feedback.thumbs=0 (dots lead into objects); repeatable."""
 
     @property
-    def only(self) -> Only:
+    def only(self) -> Only | None:
+        if not (self.since or self.until or self.where):
+            return None
         from ragbench.errors import ConfigError
         from ragbench.io.only import Only
 

@@ -27,7 +27,7 @@ from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult
 from ragbench.io.detect import detect_container
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind, opened_json
+from ragbench.io.dumps.form import OWN, DumpRecord, opened_json
 from ragbench.io.dumps.forms import forms
 from ragbench.io.feedback import feedback_of
 from ragbench.io.fields import readers
@@ -328,16 +328,6 @@ def _cut(lengths: Counter[int]) -> tuple[int, int]:
 
 # --- the rules: a trace to a case
 
-_MAPPING = DumpMapping(
-    format="traces",
-    chunks="chunks",
-    id="id",
-    text="text",
-    score="score",
-    metadata="metadata",
-    scores=ScoreKind.SIMILARITY,
-)
-
 
 @dataclass(kw_only=True, slots=True)
 class _Tree:
@@ -359,6 +349,13 @@ class _Tree:
             yield parent
             seen.add(parent.id)
             parent = self.by_id.get(parent.parent or "")
+
+    def depth(self, span: Span) -> int:
+        depth, by_id = 0, self.by_id
+        above = by_id.get(span.parent or "")
+        while above is not None and depth < len(by_id):  # a circle ends there
+            above, depth = by_id.get(above.parent or ""), depth + 1
+        return depth
 
     def outermost(self, kind: str, outside: Sequence[str] = ()) -> list[Span]:
         kinds = {kind, *outside}
@@ -386,19 +383,20 @@ def _trace_row(path: str, tree: _Tree, hops: Sequence[Span]) -> Row | None:
         hops: the searches in order: a retriever that only calls another is none of its own.
     """
     spans = tree.spans
-    order = sorted(spans, key=lambda span: sum(1 for _ in tree.above(span)))
+    order = sorted(spans, key=tree.depth)
     top, query = _asked(order, hops)
     if query is None:
         return None
     about: dict[str, Any] = {}
-    for span in order:
+    spoken = [span for span in order if span.about]
+    for span in spoken:
         about = {**span.about, **about}
     held = opened_json(about.get("metadata"))
     metadata: dict[str, Any] = {**held} if is_object(held) else {}
     of_trace = said_in(metadata)
     session, user = (about.get(one) or of_trace.get(one) for one in ("session", "user"))
     metadata |= {} if user is None else {"user": user}
-    given = [one for span in order for one in feedback_of(span.about.get("feedback"))]
+    given = [one for span in spoken for one in feedback_of(span.about.get("feedback"))]
     if given:
         metadata["feedback"] = given
     started = seconds_of(order[0].start)
@@ -486,7 +484,7 @@ def _union(lists: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]] | 
 
 
 def _result(found: Sequence[dict[str, Any]], metadata: Mapping[str, Any] | None) -> Any:
-    decoder = Decoder(_MAPPING, forms()["plain"])
+    decoder = Decoder(OWN, forms()["plain"])
     (raw,) = decoder.raw(DumpRecord("", None, {"chunks": [{"text": "", **one} for one in found]}))
     has_ids = any("id" in one for one in found)
     result = retrieved(decoder.retrieval(raw, "", ""), has_ids=has_ids)

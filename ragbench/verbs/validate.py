@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -189,8 +190,7 @@ def validate_dump(
         drawn = limit if sample is None else (sample, seed)
         setting = fingerprint((identity, dump.name, asdict(dump.mapping), drawn))
         journal.runs.begin(bytes.fromhex(setting))
-        chosen = Selection(limit=limit, sample=sample, seed=seed)
-        taken = chosen.apply(_strict(dump) if strict else dump, attrgetter("query_id"))
+        taken = _taken(_strict(dump) if strict else dump, limit, sample, seed)
         try:
             run_stages(stage.windows(taken, run), [stage], run, count)
         except InterruptedRunError:
@@ -254,6 +254,15 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
         yield retrieval
     if dump.malformed:
         raise DataError(dump.problems.items)
+
+
+def _taken(
+    dump: Iterable[RetrievalDump], limit: int | None, sample: int | None, seed: int
+) -> Iterator[RetrievalDump]:
+    if sample is None:
+        return islice(dump, limit)
+    drawn = Selection(limit=limit, sample=sample, seed=seed)
+    return drawn.apply(dump, attrgetter("query_id"))
 
 
 def _judged(

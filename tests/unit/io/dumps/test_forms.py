@@ -175,7 +175,7 @@ Something.
 """
 
 
-def test_a_trec_run_is_joined_with_corpus_and_topics(tmp_path: Path) -> None:
+def test_a_trec_run_and_beir_results_are_joined_with_corpus_and_topics(tmp_path: Path) -> None:
     path, topics = tmp_path / "bm25.run", tmp_path / "topics.txt"
     path.write_text(RUN, encoding="utf-8")
     topics.write_text(TOPICS, encoding="utf-8")
@@ -187,15 +187,11 @@ def test_a_trec_run_is_joined_with_corpus_and_topics(tmp_path: Path) -> None:
         check(found[0])
         assert [chunk.score for chunk in found[0].chunks] == [2.5, 1.5]
         assert found[1].chunks[0].text == ""
-
-
-def test_beir_results_are_joined_with_the_folder(tmp_path: Path) -> None:
-    results = {"q1": {"desk": 1.5, "leave": 2.5}, "q3": {"leave": 1}}
-    path = written(tmp_path / "results.json", results)
-    form, (retrieval,), problems = read(path, corpus=corpus(tmp_path / "beir"))
-    assert form == "beir"
+    path = written(tmp_path / "results.json", {"q1": {"desk": 1.5, "leave": 2.5}, "q3": {"a": 1}})
+    form, (retrieval,), problems = read(path, corpus=folder)
     check(retrieval)
-    assert problems == [f"{path}: field 'query': no query has the id 'q3'"]
+    expected = ("beir", [f"{path}: field 'query': no query has the id 'q3'"])
+    assert (form, problems) == expected
 
 
 def test_a_run_needs_its_texts_and_its_bad_lines_are_problems(tmp_path: Path) -> None:
