@@ -65,6 +65,21 @@ def test_each_form_gives_the_same_cases(form: str, tmp_path: Path) -> None:
     assert seconds == {"retrieve": 1.0, "post_retrieve": 1.0, "generate": 1.0}
 
 
+def test_the_traces_of_a_session_are_a_conversation(tmp_path: Path) -> None:
+    """By time, not by their order in the file."""
+    asked = [one._replace(session="s") for one in (*ASKED[::-1], ASKED[0]._replace(number=3))]
+    records = [r for one in asked for r in FORMS["otlp"](one)]
+    found = {one.id: one.case for one in entries_of(written(tmp_path / "t.jsonl", records))}
+    assert {id: case.tags[-1] for id, case in found.items()} == {
+        f"t-{number}": f"turn-{number}" for number in (1, 2, 3)
+    }
+    first = [("user", ASKED[0].question), ("assistant", ASKED[0].answer)]
+    said = {id: [(t.role, t.text) for t in case.history] for id, case in found.items()}
+    assert said["t-1"] == []
+    assert said["t-2"] == first
+    assert said["t-3"] == [*first, ("user", ASKED[1].question), ("assistant", ASKED[1].answer)]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_validate_reads_what_the_model_was_given(form: str, tmp_path: Path) -> None:
     path = written(tmp_path / "traces.jsonl", [r for one in ASKED for r in FORMS[form](one)])
