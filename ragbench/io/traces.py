@@ -445,8 +445,12 @@ def _retrieval(
 
 
 def _hop(span: Span) -> dict[str, Any]:
-    ids = [one.get("id") for one in span.documents or ()]
-    return {"query": said(span.input, "question"), "context_ids": ids, "seconds": _seconds([span])}
+    found: dict[str, Any] = {}
+    if span.documents is not None:
+        has_ids = all("id" in one for one in span.documents)
+        key, name = ("context_ids", "id") if has_ids else ("contexts", "text")
+        found = {key: [one.get(name, "") for one in span.documents]}
+    return {"query": said(span.input, "question"), **found, "seconds": _seconds([span])}
 
 
 def _union(lists: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]] | None:

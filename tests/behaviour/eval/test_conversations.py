@@ -180,12 +180,14 @@ class Echo(RAGInterface):
 def test_own_turns_tell_a_rag_its_own_earlier_answers(tmp_path: Path, again: bool) -> None:
     # The order of the dataset does not matter; a conversation of another cluster is another one.
     data = [*reversed(conversation("a", "b", "c")), *conversation("a", "d", name="o")]
+    found: dict[str, Any] = {}
     for _ in range(1 + again):
         found = rows(run(data, Echo(), tmp_path, metrics="response_tokens", turns="own"))
     answers = {id: row.response for id, row in found.items()}
     assert answers == {"c1": "a()", "c2": "b(a())", "c3": "c(a(), b(a()))", "o1": "a()",
                        "o2": "d(a())"}  # fmt: skip
-    (row,) = report_of(tmp_path).rows(["c3"])
+    stored: Any = report_of(tmp_path)
+    (row,) = stored.rows(["c3"])
     story = row.story
     assert story is not None
     assert [turn.text for turn in story.history] == ["a", "a()", "b", "b(a())"]
@@ -222,11 +224,10 @@ FOUND = RetrievalResult(
 
 
 def searched(result: RetrievalResult[Any], gold: tuple[str, ...] | None) -> Trace:
-    known = {"status": Status.MEASURED}
     return Trace(
         case=Case(id="1", query="q", reference_context_ids=gold),
-        retrieval=Outcome(**known, value=result),
-        generation=Outcome(**known, value=GenerationResult("a")),
+        retrieval=Outcome(status=Status.MEASURED, value=result),
+        generation=Outcome(status=Status.MEASURED, value=GenerationResult("a")),
     )
 
 
@@ -241,6 +242,14 @@ def test_hops_by_hand(gold: tuple[str, ...] | None, first: int | None) -> None:
     assert (found if isinstance(found, (int, float)) else None) == first
 
 
+def test_searches_that_do_not_say_what_they_found_are_counted_alone() -> None:
+    trace = searched(
+        RetrievalResult(["one"], metadata={"hops": [{"query": "a"}, {"query": "b"}]}), ("d1",)
+    )
+    assert hops(trace) == 2
+    assert not isinstance(redundant_hops(trace), (int, float))
+
+
 @pytest.mark.parametrize("metadata", [None, {}, {"hops": "x"}, {"hops": [1]}, {"hops": []}])
 def test_one_search_that_says_nothing_has_no_hops(metadata: Any) -> None:
     trace = searched(RetrievalResult(["one"], context_ids=["d1"], metadata=metadata), ("d1",))
@@ -250,9 +259,9 @@ def test_one_search_that_says_nothing_has_no_hops(metadata: Any) -> None:
 
 def test_recorded_hops_are_measured_and_each_is_explained(tmp_path: Path) -> None:
     case = Case(id="1", query="q", reference_context_ids=("d2",), history=OPEN)
-    known = {"retrieve": Outcome(status=Status.MEASURED, value=FOUND)}
+    known: dict[str, Outcome[Any]] = {"retrieve": Outcome(status=Status.MEASURED, value=FOUND)}
     run([Entry(case=case, recorded=known)], None, tmp_path / "run")
-    report = evaluate(tmp_path / "run", out=tmp_path / "again")
+    report: Any = evaluate(tmp_path / "run", out=tmp_path / "again")
     values = {one.metric.name: one.score for one in report.summaries}
     assert (values["hops"], values["first_gold_hop"], values["redundant_hops"]) == (3, 2, 1)
     (row,) = report.rows(["1"])
