@@ -70,7 +70,7 @@ def cases_of_id(
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases whose ids all of them have, however each asks them."""
     ids = [set(run.fingerprints_of_cases()) for run in runs]
-    shared, anywhere = set.intersection(*ids), set.union(*ids)
+    shared, anywhere = ids[0].intersection(*ids), ids[0].union(*ids)
     sources, left = ", ".join(run.source for run in runs), len(anywhere) - len(shared)
     if not shared or (left and not only_common_cases):
         raise RunMismatchError(

@@ -111,7 +111,7 @@ class TraceFile:
             for row in self._rows(source)
         )
         self.db.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?)", rows_of)
-        self.db.execute(_SESSIONS)
+        self.db.executescript(_SESSIONS)
         self.db.execute("DROP TABLE spans")
         for note in self._notes():
             source.notes[note] = None
@@ -144,13 +144,12 @@ class TraceFile:
 
     def rows(self, problems: Problems) -> Iterator[Row]:
         """A row per trace that asks something, with what is recorded of it."""
-        query = "SELECT body, session, started, rowid FROM cases ORDER BY rowid"
-        for body, session, started, number in self.db.execute(query):
+        for body, session, turn, first in self.db.execute(_IN_ORDER):
             row = Row(*pickle.loads(body))  # written below, where no one else can write
             if session is not None:
-                said = self.db.execute(_BEFORE, (session, started, number)).fetchall()
-                history = [turn for pair in said for turn in _turns(*pair)]
-                place = in_turn(history, session, row.values["tags"])
+                said = self.db.execute(_BEFORE, (first, first + turn - 1, _MOST_TURNS)).fetchall()
+                history = [turn for pair in reversed(said) for turn in _turns(*pair)]
+                place = in_turn(history, session, row.values["tags"], number=turn)
                 row = row._replace(values={**row.values, **place})
             yield row
         problems.note(*self.problems)
@@ -200,12 +199,22 @@ class TraceFile:
             )
 
 
-_SESSIONS = "CREATE INDEX by_session ON cases (session, started) WHERE session IS NOT NULL"
+_SESSIONS = """
+CREATE TABLE turns AS SELECT rowid AS place, session, query, answer,
+    row_number() OVER (PARTITION BY session ORDER BY started, rowid) AS turn
+    FROM cases WHERE session IS NOT NULL ORDER BY session, turn;
+CREATE UNIQUE INDEX by_place ON turns (place);
+"""
+_IN_ORDER = (
+    "SELECT cases.body, turns.session, turns.turn, turns.rowid - turns.turn + 1 "
+    "FROM cases LEFT JOIN turns ON turns.place = cases.rowid ORDER BY cases.rowid"
+)
 _BEFORE = (
-    "SELECT query, answer FROM cases WHERE session = ?1 AND (started, rowid) < (?2, ?3) "
-    "ORDER BY started, rowid"
+    "SELECT query, answer FROM turns WHERE rowid >= ?1 AND rowid < ?2 ORDER BY rowid DESC LIMIT ?3"
 )
 """What was asked and answered in a session before a trace."""
+_MOST_TURNS = 30
+"""Questions of a session that a case is read with: the last ones."""
 
 
 def _in_session(row: Row) -> tuple[object, ...]:
@@ -470,8 +479,12 @@ def _retrieval(
 
 
 def _hop(span: Span) -> dict[str, Any]:
-    ids = [one.get("id") for one in span.documents or ()]
-    return {"query": said(span.input, "question"), "context_ids": ids, "seconds": _seconds([span])}
+    found: dict[str, Any] = {}
+    if span.documents is not None:
+        has_ids = all("id" in one for one in span.documents)
+        key, name = ("context_ids", "id") if has_ids else ("contexts", "text")
+        found = {key: [one.get(name, "") for one in span.documents]}
+    return {"query": said(span.input, "question"), **found, "seconds": _seconds([span])}
 
 
 def _union(lists: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]] | None:

@@ -222,7 +222,7 @@ def notes_of(
 ) -> Iterator[AnswerNote]:
     """Numbers that stand nowhere, citations that point nowhere, and those that point elsewhere."""
     contexts = retrieval.contexts
-    held = all_numbers([case.query, *case.told, *contexts])
+    held = all_numbers([case.query, *(case.told if case.history else ()), *contexts])
     looked = f"{len(contexts)} shown chunks" if len(contexts) != 1 else "the shown chunk"
     for one in _sentences(generation, retrieval):
         if missing := numbers_of(one.text).lacking(held):

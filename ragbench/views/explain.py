@@ -111,7 +111,9 @@ def search_text(search: SearchStory) -> str:
     """One of several searches, in a line."""
     gold = ", the first with gold" if search.has_gold else ""
     took = "" if search.seconds is None else f", {search.seconds * 1e3:,.1f} ms"
-    found = f"{len(search.ids)} found, {search.new} new{gold}{took}"
+    count = "what it found is not known" if search.new is None else f"{len(search.ids)} found"
+    new = "" if search.new is None else f", {search.new} new"
+    found = f"{count}{new}{gold}{took}"
     shown = ", ".join(search.ids[:_CHUNKS]) + (" ..." if len(search.ids) > _CHUNKS else "")
     return f"{search.query or '-'}: {found}{f' ({shown})' if shown else ''}"
 

@@ -63,10 +63,26 @@ def test_each_form_gives_the_same_cases_and_retrievals(form: str, tmp_path: Path
     assert [entry.case.id for entry in found] == ["t-1", "t-2"]
     seconds = {stage: one.seconds for stage, one in found[0].recorded.items()}
     assert seconds == {"retrieve": 1.0, "post_retrieve": 1.0, "generate": 1.0}
+
     with open_retrievals(path) as dump:  # what the model was given
         given_to = [(one.query, [chunk.id for chunk in one.chunks]) for one in dump]
         assert dump.malformed == 0
     assert given_to == [("When does it open?", ["c", "a"]), ("Who runs it?", ["d"])]
+
+
+def test_the_traces_of_a_session_are_a_conversation(tmp_path: Path) -> None:
+    """By time, not by their order in the file."""
+    asked = [one._replace(session="s") for one in (*ASKED[::-1], ASKED[0]._replace(number=3))]
+    records = [r for one in asked for r in FORMS["otlp"](one)]
+    found = {one.id: one.case for one in entries_of(written(tmp_path / "t.jsonl", records))}
+    assert {id: case.tags[-1] for id, case in found.items()} == {
+        f"t-{number}": f"turn-{number}" for number in (1, 2, 3)
+    }
+    first = [("user", ASKED[0].question), ("assistant", ASKED[0].answer)]
+    said = {id: [(t.role, t.text) for t in case.history] for id, case in found.items()}
+    assert said["t-1"] == []
+    assert said["t-2"] == first
+    assert said["t-3"] == [*first, ("user", ASKED[1].question), ("assistant", ASKED[1].answer)]
 
 
 FEEDBACK: dict[str, tuple[str, list[Record]]] = {
