@@ -60,8 +60,8 @@ def shipped_reader() -> OnnxFiles:
 _BY_WORDS, _BY_RANK = 4, 2
 """Chunks that are read first: the best by words, and the retriever's first ones."""
 _HOPELESS = -7.0
-"""Logit by words below which no further chunk is read: the reader found none of 3,705 such chunks of
-xquad_en, clapnq and pellorin relevant (docs/measured/validators.md)."""
+"""Logit by words below which no further chunk is read: the reader found none of 3,705 such
+chunks of xquad_en, clapnq and pellorin relevant (docs/measured/validators.md)."""
 _UNKNOWN_LANGUAGE = "the language of the query is unknown: the reader took it for English"
 
 
