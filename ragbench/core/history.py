@@ -76,18 +76,16 @@ class Break:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
-    """How a figure moved over the runs: steadily, or in one step."""
+class Fall:
+    """A fall of main that its test shows, however often one looks: a line through all runs."""
 
-    is_shown: bool
-    """Whether the test shows it; else the same happens in runs of one system."""
-    at: int | None
-    """Position of the first run after the step; None where a straight line fits better."""
-    before: float
-    """Mean before the step, or where the line starts."""
-    after: float
+    start: float
+    """Where the line begins; in the metric's own direction, like ``end``."""
+    end: float
+    runs: int
+    since: str | None
+    """When the first of them was made, ISO 8601."""
     p_value: float
-    """Corrected for all metrics."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,22 +98,8 @@ class MetricHistory:
     figures: tuple[float | None, ...]
     """One per run, oldest first, of runs that compare on the newest one's cases: those before an
     edit of the dataset are shifted by it. None where it was not measured."""
-    change: Change | None
-    """The largest one since the last break; None with too few runs."""
-
-    @property
-    def is_changed(self) -> bool:
-        return self.change is not None and self.change.is_shown
-
-    @property
-    def way(self) -> str:
-        """``"better"``, ``"worse"`` or, where neither side is, ``"other"``; empty: none shown."""
-        if self.change is None or not self.change.is_shown:
-            return ""
-        if self.direction is Direction.NEITHER:
-            return "other"
-        rose = self.change.after > self.change.before
-        return "better" if rose is (self.direction is Direction.HIGHER) else "worse"
+    fall: Fall | None = None
+    """None too of metrics that are not the main ones, which nobody follows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,20 +109,15 @@ class History:
     runs: tuple[MainRun, ...]
     breaks: tuple[Break, ...]
     metrics: tuple[MetricHistory, ...]
-    alpha: float
-    """Chance that any metric of an unchanged system is said to have changed."""
+    followed: int
+    """How many of the runs the test has seen so far; 0 in files of earlier versions."""
     least: int
-    """With fewer comparable runs nothing can be shown."""
+    """With fewer of them nothing can be shown."""
 
     @property
     def start(self) -> int:
         """The first run that those up to the newest compare with."""
         return self.breaks[-1].at if self.breaks else 0
-
-    @property
-    def is_long_enough(self) -> bool:
-        """Whether so many runs could show anything."""
-        return len(self.runs) - self.start >= self.least
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
