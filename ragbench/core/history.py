@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ragbench.core.gate_result import MainTrend
 from ragbench.core.metric import Direction
 
 
@@ -76,19 +77,6 @@ class Break:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fall:
-    """A fall of main that its test shows, however often one looks: a line through all runs."""
-
-    start: float
-    """Where the line begins; in the metric's own direction, like ``end``."""
-    end: float
-    runs: int
-    since: str | None
-    """When the first of them was made, ISO 8601."""
-    p_value: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MetricHistory:
     """One metric over the runs."""
 
@@ -98,8 +86,8 @@ class MetricHistory:
     figures: tuple[float | None, ...]
     """One per run, oldest first, of runs that compare on the newest one's cases: those before an
     edit of the dataset are shifted by it. None where it was not measured."""
-    fall: Fall | None = None
-    """None too of metrics that are not the main ones, which nobody follows."""
+    fall: MainTrend | None = None
+    """A fall that the test of main shows; None too of metrics that nobody follows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground, MainTrend
-from ragbench.core.history import Drift, Fall, MetricDrift
+from ragbench.core.history import Drift, MetricDrift
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
@@ -138,7 +138,7 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
 
 def shown_falls(
     drift: Drift, columns: Sequence[MetricColumn], alpha: float
-) -> Iterator[tuple[str, Fall]]:
+) -> Iterator[tuple[str, MainTrend]]:
     """The main metrics that fell over all runs of main, by more than a fiftieth of their scale."""
     known = {column.identity: column for column in columns}
     for one in drift.metrics:
@@ -147,10 +147,7 @@ def shown_falls(
             tolerance = _TOLERATED * (column.scale or 1.0)
             trend = _trend(one, column, sums, drift.runs, 0.0, tolerance)
             if _is_shown(trend, tolerance, alpha):
-                yield one.metric, Fall(
-                    start=trend.start, end=trend.end, runs=trend.runs, since=trend.since,
-                    p_value=trend.p_value,
-                )  # fmt: skip
+                yield one.metric, trend
 
 
 def _is_shown(trend: MainTrend, tolerance: float, alpha: float) -> bool:

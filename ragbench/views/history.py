@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ragbench.core.history import Fall, FittedLimit, History
+from ragbench.core.gate_result import MainTrend
+from ragbench.core.history import FittedLimit, History
 from ragbench.safe_text import shown_line
 from ragbench.views.report import values_of
 
@@ -29,7 +30,7 @@ def history_object(history: History) -> dict[str, Any]:
                 "metric": one.metric,
                 "direction": one.direction.value,
                 "scores": list(one.figures),
-                "fall": None if one.fall is None else asdict(one.fall),
+                "fall": one.fall and values_of(one.fall, "start end runs since p_value"),
             }
             for one in history.metrics
         ],
@@ -66,7 +67,7 @@ def sparkline(
     return "".join(cells if len(cells) <= width else cells[-width:])
 
 
-def fall_line(metric: str, fall: Fall) -> str:
+def fall_line(metric: str, fall: MainTrend) -> str:
     day = "" if fall.since is None else f" since {fall.since[:10]}"
     return (
         f"{metric} went from {fall.start:.3f} to {fall.end:.3f} over {fall.runs} runs{day} "
