@@ -174,7 +174,7 @@ def _settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateChec
 
 def _rank(check: GateCheck) -> tuple[int, bool]:
     """What is open stands behind what keeps the gate from passing."""
-    return _ORDER.index(check.outcome), check.is_open_drop
+    return _ORDER.index(check.outcome), check.may_pass
 
 
 _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)

@@ -74,7 +74,7 @@ def test_the_traces_of_a_session_are_a_conversation(tmp_path: Path) -> None:
     """By time, not by their order in the file."""
     asked = [one._replace(session="s") for one in (*ASKED[::-1], ASKED[0]._replace(number=3))]
     records = [r for one in asked for r in FORMS["otlp"](one)]
-    found = {one.id: one.case for one in entries_of(written(tmp_path / "t.jsonl", records))}
+    found = {one.id: one.case for one in entries_of(lines(tmp_path / "t.jsonl", records))}
     assert {id: case.tags[-1] for id, case in found.items()} == {
         f"t-{number}": f"turn-{number}" for number in (1, 2, 3)
     }
