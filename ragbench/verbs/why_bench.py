@@ -162,8 +162,8 @@ class Bench:
             for golds, context in zip(self.golds, contexts, strict=True)
         ]
 
-    def located(self, way: Way) -> list[GoldSearch]:
-        """Where the gold of each question is, as a run of a pipeline says it."""
+    def located(self, way: Way, places: Sequence[int]) -> list[GoldSearch]:
+        """Where the gold of some questions is, as a run of a pipeline says it."""
         collection = self.collection
         dense = collection.dense
         retriever = StoreRetriever(
@@ -177,10 +177,13 @@ class Bench:
             opening=(),
             closing=ExitStack(),
         )
-        contexts = self.rankings(way)
+        found = self.rankings(way)
         inputs = [
-            (case, RetrievalResult.from_chunks([with_origin(one) for one in found[: way.k]]))
-            for case, found in zip(self.cases, contexts, strict=True)
+            (
+                self.cases[at],
+                RetrievalResult.from_chunks([with_origin(one) for one in found[at][: way.k]]),
+            )
+            for at in places
         ]
         rankings = Searching(retriever=retriever).rankings
         return GoldLocator(rankings=rankings, retriever=retriever, top_k=way.k).located(inputs)
