@@ -101,7 +101,8 @@ class Bench:
         self.advance(f"{view}, estimated")
         queries, legs = [case.query for case in self.cases], dict(self.legs(""))
         if view == "bm25":
-            return legs | {"sparse": LegRankings(self.words.batch_search(queries, self.depth), [])}
+            legs["sparse"] = LegRankings(self.words.batch_search(queries, self.depth), [])
+            return legs
         assert self.english is not None
         words = legs.get("sparse") or self.legs("bm25")["sparse"]
         found = LegRankings(self.english.batch_search(queries, self.depth), [])
