@@ -38,7 +38,7 @@ COMMANDS = {
     "index": ("index", "Split documents into chunks and store them with their vectors."),
     "search": ("search", "Search a store that ragbench or your application has filled."),
     "tune": ("tune", "Find the fastest search settings within a quality margin."),
-    "why": ("why", "Show why a question does not find its gold, and what would change it."),
+    "why": ("why", "Show why a live store does not find the gold."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "init": ("init", "Write a project to start from."),
     "doctor": ("doctor", "Check the installation, a RAG, a dataset and models."),

@@ -47,7 +47,7 @@ class Asked:
 
 @takes_records
 def command(asked: Asked, where: CollectionChoice, json: JsonOption = False) -> None:
-    """Show why a question does not find its gold, and what would change it.
+    """Show why a live store does not find the gold.
 
     For one question: where the gold is by words, by vectors, exactly, without threshold and filter,
     and after each operator; and the changes that bring it into the context, the cheapest first. For
