@@ -39,7 +39,7 @@ COMMANDS = {
     "index": ("index", "Split documents into chunks and store them with their vectors."),
     "search": ("search", "Search a store that ragbench or your application has filled."),
     "tune-search": ("tune", "Find the fastest search settings within a quality margin."),
-    "why": ("why", "Show why a question does not find its gold, and what would change it."),
+    "why": ("why", "Show why a live store does not find the gold."),
     "label": ("label", "Label answers of a run, drawn at random."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "init": ("init", "Write a project to start from."),
