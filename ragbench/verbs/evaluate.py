@@ -43,10 +43,18 @@ from ragbench.stages.begin import (
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.crashes import InFlight
 from ragbench.stages.judge_identity import judge_key
-from ragbench.stages.loop import run_stages
 from ragbench.stages.rag import RAG, Locator
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
-from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, RunCase, Running, Stage
+from ragbench.stages.stage import (
+    CallSettings,
+    GivingUp,
+    InLoop,
+    Progress,
+    RunCase,
+    Running,
+    Stage,
+    run_stages,
+)
 from ragbench.stages.stored import StoredTraces
 from ragbench.stages.system import EvaluatedSystem, system_of
 from ragbench.validators.validator import Validator, build_validator
