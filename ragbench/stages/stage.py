@@ -262,7 +262,8 @@ def run_stages(
 def restored(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
 ) -> StageOutcome:
-    texts = journal.texts(stored) if with_texts else [""] * (len(stored.texts) // SIZE)
+    is_read = with_texts and stored.texts
+    texts = journal.texts(stored) if is_read else [""] * (len(stored.texts) // SIZE)
     known = {"seconds": stored.seconds, "sharing": stored.sharing, "known": journal.how(stored)}
     outcome = decode_outcome(stage, stored.status, texts, stored.body, **known)
     return StageOutcome(outcome, stored.texts, stored.digest)
