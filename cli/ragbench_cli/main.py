@@ -81,7 +81,10 @@ def _value(parameter: Any, kind: type, typers: Callable[..., Any], context: Any,
     if isinstance(value, str) and (
         kind is Path or (kind is int and value.isascii() and value.isdecimal())
     ):
-        return kind(value)
+        found = kind(value)
+        least, most = (getattr(parameter, name, None) for name in ("min", "max"))
+        if kind is Path or ((least is None or found >= least) and (most is None or found <= most)):
+            return found
     return typers(context, value)
 
 
