@@ -68,12 +68,14 @@ def _plainly_read(parameters: list[Any]) -> list[Any]:
         kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
         if parameter.callback is not None:  # of flags, such as --version
             parameter.default = parameter.default or False
-        elif kind is not None:
-            vars(parameter)["process_value"] = partial(_value, parameter, kind)
+        elif kind is not None and "process_value" not in vars(parameter):
+            vars(parameter)["process_value"] = partial(
+                _value, parameter, kind, parameter.process_value
+            )
     return parameters
 
 
-def _value(parameter: Any, kind: type, context: Any, value: Any) -> Any:
+def _value(parameter: Any, kind: type, typers: Callable[..., Any], context: Any, value: Any) -> Any:
     if value is None and not parameter.required:
         return () if parameter.multiple or parameter.nargs == -1 else None
     if type(value) is kind:
@@ -81,8 +83,11 @@ def _value(parameter: Any, kind: type, context: Any, value: Any) -> Any:
     if isinstance(value, str) and (
         kind is Path or (kind is int and value.isascii() and value.isdecimal())
     ):
-        return kind(value)
-    return type(parameter).process_value(parameter, context, value)
+        found = kind(value)
+        least, most = (getattr(parameter, name, None) for name in ("min", "max"))
+        if kind is Path or ((least is None or found >= least) and (most is None or found <= most)):
+            return found
+    return typers(context, value)
 
 
 _SHOWS_ALL = "ragbench.help_all"

@@ -62,7 +62,8 @@ _OPENS = re.compile(r"[\[【(]")
 
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited]:
     """The sentences of an answer with their citations; none where it cites nothing at all."""
-    if _OPENS.search(generation.response) or (generation.metadata or {}).get("citations"):
+    metadata: Mapping[str, Any] = generation.metadata or {}
+    if _OPENS.search(generation.response) or metadata.get("citations"):
         return _sentences(generation, retrieval)
     return []
 
