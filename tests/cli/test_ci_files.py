@@ -211,8 +211,8 @@ def test_the_actions_scripts_run(shell: Shell, tmp_path: Path) -> None:
     assert "verdict=failed\ncode=1\n" in text("output")
     shell(step(steps, "Gate"), **(gate | {"BASELINE": "nowhere"}))
     assert "verdict=error\ncode=2\n" in text("output")
-    for written in ("gate.html", "gate.md", "gate.xml"):  # those of the run before are gone
-        assert "the baseline nowhere does not exist" in text(f"reports/my run/{written}")
+    for name in ("gate.html", "gate.md", "gate.xml"):  # those of the run before are gone
+        assert "the baseline nowhere does not exist" in text(f"reports/my run/{name}")
     assert "### ragbench gate: could not run\n" in text("reports/my run/gate.md")
     ran(shell(step(steps, "Gate"), **(gate | {"EVALUATED": "3"})))
     assert text("output").endswith("verdict=inconclusive\ncode=3\n")
