@@ -65,6 +65,11 @@ class Case:
         return (self.reference, *self.alternative_references)
 
     @property
+    def needs_all(self) -> bool:
+        """Whether it takes every gold context to answer: ``needs: all`` in its record."""
+        return self.metadata.get("needs") == "all"
+
+    @property
     def judgements(self) -> Mapping[str, int] | None:
         """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
         if self.grades is not None:
