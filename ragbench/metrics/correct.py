@@ -88,8 +88,9 @@ def word_list(kind: str) -> frozenset[str]:
 def opposites() -> Mapping[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for row in table("ragbench.metrics", "correct")["words"]["opposites"]:
-        one, other = (frozenset(side.split()) for side in row.split("|"))
-        found |= dict.fromkeys(one, other) | dict.fromkeys(other, one)
+        sides = [frozenset(side.split()) for side in row.split("|")]
+        whole = frozenset[str]().union(*sides)
+        found |= {word: whole - side for side in sides for word in side}
     return found
 
 

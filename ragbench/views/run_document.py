@@ -331,8 +331,7 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
         left -= count.cases
         notes = [f"{count.estimated:,} estimated"] if count.estimated else []
         if (known := count.reliability) is not None:
-            what = "of such" if count.estimated else "judged by words; of such"
-            notes.append(f"{what} {known.held / known.of:.0%} hold")
+            notes.append(f"by words: {known.held / known.of:.0%} hold")
         if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
             rest = len(count.stages) - _STAGES
             named = [f"{shown_line(name, longest=60)} {n:,}" for name, n in count.stages[:_STAGES]]
