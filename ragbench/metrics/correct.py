@@ -326,10 +326,9 @@ class AnswerBeside(NamedTuple):
     def _is_denied(self) -> bool:
         """Every clause that holds the right words denies them: "is not X"."""
         denials = word_list("denials")
-        if denials.isdisjoint(self.said.tokens) or denials & {
-            *self.right.tokens,
-            *self.asked.tokens,
-        }:
+        # Who asks what may be done "without" something denies nothing.
+        known = {*self.right.tokens, *self.asked.tokens} - {"without"}
+        if denials.isdisjoint(self.said.tokens) or denials & known:
             return False
         wanted = {_stem(one) for one in self.new if one}
         if not wanted or not wanted <= {_stem(one) for one in self.said.tokens}:

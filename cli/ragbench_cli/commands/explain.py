@@ -24,7 +24,7 @@ class Asked:
     """Id of one case; all of them by default."""
     each: Annotated[int, option("--cases", min=0, envvar="RAGBENCH_EXPLAIN_EACH")] = 1
     """How many cases are listed per cause."""
-    full: bool = False
+    full: Annotated[bool, option("--all")] = False
     """Of a case: every hop, chunk and score, and what the judges said."""
 
 
@@ -63,9 +63,7 @@ def command(
     else:
         _case(row, report, is_full=asked.full)
         if not asked.full:
-            console.say(
-                f"more: {(context.find_object(Invocation) or Invocation()).again('--full')}"
-            )
+            console.say(f"more: {(context.find_object(Invocation) or Invocation()).again('--all')}")
 
 
 def _run(report: Report, each: int, *, as_json: bool) -> None:
