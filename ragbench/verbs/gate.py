@@ -15,9 +15,10 @@ from ragbench.gate.comparable import compare_inputs
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import age_note, find_baseline
 from ragbench.gate.gate import gate
-from ragbench.gate.runs import questions, read_run
+from ragbench.gate.runs import questions, read_run, reported_right
 from ragbench.ledger.folder import path_of, run_around
 from ragbench.metrics.matching import Matching
+from ragbench.views.run_document import right_text
 
 Reask = Callable[[RunScores, RunScores], RunScores]
 """A run and its baseline to that baseline with the scores of all cases of the run."""
@@ -69,6 +70,8 @@ def gate_run(
     if reask is not None and baseline is not None:
         baseline = reask(run, baseline)
         notes.append("The baseline's system was asked the cases that are new or edited.")
+    if (right := reported_right(path)) is not None and right.by_words:
+        notes.append(right_text(right))
     result = replace(gate(run, baseline, config, notes=notes), dataset=changed)
     asked = questions(path, {case.id for case in result.lost_cases})
     lost = (replace(case, query=asked.get(case.id)) for case in result.lost_cases)
