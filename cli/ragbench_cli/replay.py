@@ -103,7 +103,7 @@ def _price(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
     text = f"asking {name} {counted(plan.questions, 'time')} for {counted(len(plan.cases), 'case')}"
     if plan.tokens is not None:
         text += f", about {plan.tokens * plan.questions:,.0f} tokens"
-    models = ", ".join(dict.fromkeys(f"{chat.model}" for chat in chats))
+    models = ", ".join(dict.fromkeys(chat.name for chat in chats))
     return f"{text}{f' of {models}' if models else ''}"
 
 

@@ -39,8 +39,8 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     a logistic regression on words decides; the one for references of more than twelve telling
     words knows little more than how much of them is said, and rarely is sure.
     """
-    texts = (text[:_LONGEST] for text in (query, response, reference))
-    compared = AnswerBeside.of(*texts, known)
+    query, response, reference = query[:_LONGEST], response[:_LONGEST], reference[:_LONGEST]
+    compared = AnswerBeside.of(query, response, reference, known)
     features = compared.features()
     weights = _model()["long" if compared.is_long else "short"]
     total = sum(weight * features[name] for name, weight in weights.items())

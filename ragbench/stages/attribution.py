@@ -155,8 +155,8 @@ def _attribute(
         # Such as a turn of a conversation that thanks: retrieval has no part in it.
         cause = Cause.UNKNOWN if answer is Answer.UNCHECKED else _OF[answer].shown
         detail = f"Nothing had to be retrieved, and {_OF[answer].said}."
-        stage = "generate" if cause in _OF_GENERATION else None
-        return Attribution(cause=cause, basis=Basis.NONE, answer=answer, detail=detail, stage=stage)
+        by = "generate" if cause in _OF_GENERATION else None
+        return Attribution(cause=cause, basis=Basis.NONE, answer=answer, detail=detail, stage=by)
     if matches is None:
         matches = matches_of(trace, Matching.AUTO)
         biography = biography or biography_of(trace, Matching.AUTO)

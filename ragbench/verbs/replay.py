@@ -37,6 +37,7 @@ _REPLAYED = (
     Cause.DECLINED,
 )  # fmt: skip
 
+_NOTHING: frozenset[int] = frozenset()
 Documents = Callable[[], Iterable[Document]]
 
 
@@ -169,7 +170,7 @@ def _changes(
         return  # one text: there is no chunk in it to add or to move
     chunks = shown.to_chunks()
     held = [] if gold is None else [bool(golds) for golds in gold.shown]
-    if gold is not None and len(frozenset().union(*gold.shown)) < gold.total:
+    if gold is not None and len(_NOTHING.union(*gold.shown)) < gold.total:
         added = _gold_chunks(trace.case, gold, retrieved, documents)
         if added:
             yield GOLD_ADDED, _result([*chunks, *added])
@@ -191,7 +192,7 @@ def _gold_chunks(
     documents: Callable[[], Mapping[str, Document]],
 ) -> list[Chunk]:
     """The gold that was not shown: as retrieved, as the case has it, or as the corpus does."""
-    missing = frozenset(range(gold.total)) - frozenset().union(*gold.shown)
+    missing = frozenset(range(gold.total)) - _NOTHING.union(*gold.shown)
     at = (place for place, golds in enumerate(gold.retrieved) if golds & missing)
     if found := [retrieved.to_chunks()[place] for place in at]:
         return found
@@ -199,7 +200,7 @@ def _gold_chunks(
         return [_chunk(text) for text in case.reference_contexts]
     spans = {one.document_id: one.text for one in case.evidence}
     wanted = [id for id, grade in (case.judgements or {}).items() if grade > 0]
-    known = documents() if wanted else {}
+    known = documents() if wanted else dict[str, Document]()
     texts = [_around(known[id].text, spans.get(id, "")) for id in wanted if id in known]
     return [_chunk(text) for text in texts or spans.values() if text]
 
