@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
+from operator import mul
 from typing import Any, NamedTuple
 
 from ragbench.metrics.metric import metric
@@ -43,7 +44,7 @@ def probability(query: str, response: str, reference: str, known: int = 1) -> fl
     compared = AnswerBeside.of(query, response, reference, known)
     features = compared.features()
     weights = _model()["long" if compared.is_long else "short"]
-    total = sum(weight * features[name] for name, weight in weights.items())
+    total = sum(map(mul, weights.values(), map(features.__getitem__, weights)))
     found = 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
     if compared.contradiction():
         return min(found, CONTRADICTED)
@@ -149,9 +150,8 @@ class AnswerBeside(NamedTuple):
         """By name, each about 0 to 1."""
         given, wanted, new = set(self.given), self.wanted, self.new
         lacking = [one for one in new if one not in given]
-        stems = {_stem(one) for one in given} if lacking or self.is_long else set[str]()
         recall = sum([one in given for one in wanted]) / max(len(wanted), 1)
-        unlike = sum([_stem(one) not in stems for one in lacking])
+        unlike = sum([not _is_among(one, given) for one in lacking])
         right = set(wanted)
         precision = sum([one in right for one in self.given]) / max(len(self.given), 1)
         size = min(len(wanted), 10) / 10
@@ -168,18 +168,18 @@ class AnswerBeside(NamedTuple):
             **self._of_amounts(),
         }
         if self.is_long:
-            return found | {"sentences": self._of_sentences(stems)}
+            return found | {"sentences": self._of_sentences({_stem(one) for one in given})}
         return found | self._of_a_phrase(given)
 
     def _of_a_phrase(self, given: set[str]) -> dict[str, float]:
         """How much of a short reference stands in the answer as it is, or nearly."""
-        from rapidfuzz import fuzz, process
-
         wanted, phrase, whole = self.wanted, " ".join(self.wanted), " ".join(self.given)
-        others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
-        nearest = partial(process.extractOne, choices=others, scorer=fuzz.ratio)
-        near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
-        alike = fuzz.partial_ratio(phrase[:_LONGEST_PHRASE], whole) if phrase and whole else 0.0
+        near = [1.0] * len(self.new)
+        if not given.issuperset(self.new):
+            nearest = _nearest_of(given)
+            near = [1.0 if one in given else _likeness(one, nearest) for one in self.new]
+        alike = 100.0 if phrase in whole else _alike(phrase[:_LONGEST_PHRASE], whole)
+        alike *= bool(phrase and whole)
         return {
             "phrase": float(f" {phrase} " in f" {whole} "),
             "near_phrase": alike / 100,
@@ -374,6 +374,25 @@ _NO_AMOUNTS: dict[str, float] = dict.fromkeys(
 def _share(found: Any) -> float:
     values = list(found)
     return sum(values) / len(values) if values else 0.0
+
+
+def _is_among(word: str, given: set[str]) -> bool:
+    """Whether one of the words has the same stem, which has three letters of it at least."""
+    head, stem = word[:3], _stem(word)
+    return any([_stem(one) == stem for one in given if one.startswith(head)])
+
+
+def _alike(phrase: str, whole: str) -> float:
+    from rapidfuzz.fuzz import partial_ratio
+
+    return float(partial_ratio(phrase, whole))
+
+
+def _nearest_of(given: set[str]) -> Callable[[str], Any]:
+    from rapidfuzz import fuzz, process
+
+    others = [one[:_LONGEST_PHRASE] for one in given if not one[-1].isdecimal()]
+    return partial(process.extractOne, choices=others, scorer=fuzz.ratio)
 
 
 def _likeness(word: str, nearest: Callable[[str], Any]) -> float:
