@@ -81,6 +81,9 @@ def judged(present: bool) -> Outcome[Verdict]:
 UNANSWERABLE = Case(id="n", query="Who?", answerable=False)
 SPANS = replace(CASE, reference_context_ids=None)
 REFERENCE = replace(SPANS, evidence=())
+TWO = replace(CASE, reference_context_ids=("handbook", "gone"), evidence=())
+NEEDED = replace(TWO, metadata={"needs": "all"})
+THANKS = replace(CASE, reference_context_ids=(), evidence=())
 ABSENT = CorpusGold(documents=3, absent={"leave": ("handbook",)})
 NOTHING: Outcome[GenerationResult[Any]] = Outcome(status=Status.SKIPPED, reason="no generation")
 
@@ -113,6 +116,12 @@ def declined(found: Trace) -> Trace:
         (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
         (trace("12", gold_at=None, validation=judged(True)), {}, Cause.NOT_RETRIEVED, "retrieve",
          Basis.IDS),
+        # all gold contexts are needed; nothing has to be retrieved
+        (trace("12", case=TWO), {}, Cause.NOT_USED, "generate", Basis.IDS),
+        (trace("12", case=NEEDED), {}, Cause.PART_MISSING, "retrieve", Basis.IDS),
+        (trace(case=NEEDED), {}, Cause.RIGHT, None, Basis.IDS),
+        (trace(case=THANKS, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
+        (trace("12", case=THANKS, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
         # unanswerable
         (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
         (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
@@ -296,22 +305,3 @@ def test_the_share_of_right_cases_holds_what_words_do_not_tell() -> None:
     assert (first.low, first.high) == (pytest.approx(0.400, abs=1e-3), pytest.approx(0.6, abs=1e-3))
     assert second.low == pytest.approx(0.5 - math.hypot(0.0992, 0.04), abs=5e-3)
     assert RightTally().share() is None
-
-
-def test_all_gold_contexts_count_where_all_are_needed() -> None:
-    two = replace(CASE, reference_context_ids=("handbook", "gone"), evidence=())
-    needed = replace(two, metadata={"needs": "all"})
-    for case, response, cause in (
-        (two, "12", Cause.NOT_USED),
-        (needed, "12", Cause.PART_MISSING),
-        (needed, "27 days", Cause.RIGHT),
-    ):
-        found = attribute(trace(response, case=case, gold_at=1))
-        assert (found.cause, found.shown, found.golds) == (cause, 1, 2)
-
-
-def test_a_turn_that_needs_no_retrieval_is_none_of_its_failures() -> None:
-    thanks = replace(CASE, reference_context_ids=(), evidence=(), answerable=None)
-    for response, cause in (("27 days", Cause.RIGHT), ("12", Cause.NOT_USED)):
-        found = attribute(trace(response, case=thanks, gold_at=None))
-        assert (found.cause, found.basis) == (cause, Basis.NONE)
