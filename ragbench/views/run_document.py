@@ -72,9 +72,9 @@ def right_text(right: RightShare | None) -> str:
         text += f" ({right.low:.0%} to {right.high:.0%})"
     text += f" of {right.known:,} cases"
     if right.by_words:
-        text += f", estimated: words judged {right.by_words:,} answers"
+        text += ", estimated by words"
     if right.untold:
-        text += f"; of {right.untold / right.total:.0%} it cannot be told one by one"
+        text += f"; {right.untold / right.total:.0%} cannot be told"
     return f"{text}."
 
 
@@ -254,10 +254,7 @@ def _origin(manifest: Mapping[str, Any]) -> Section:
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
-_HEADLINE = (
-    *("recall@5", "nDCG@10", "answer_correct", "token_f1"),
-    *("end_to_end_f1", "abstention_recall"),
-)
+_HEADLINE = (*("answer_correct", "recall@5", "nDCG@10", "end_to_end_f1", "abstention_recall"),)
 """Of the default metrics, those that a short screen shows."""
 _ALARMS = ("numbers_supported", "citation_validity", "citation_attribution")
 """Those that it shows where something is wrong."""
