@@ -81,6 +81,9 @@ def judged(present: bool) -> Outcome[Verdict]:
 UNANSWERABLE = Case(id="n", query="Who?", answerable=False)
 SPANS = replace(CASE, reference_context_ids=None)
 REFERENCE = replace(SPANS, evidence=())
+TWO = replace(CASE, reference_context_ids=("handbook", "gone"), evidence=())
+NEEDED = replace(TWO, metadata={"needs": "all"})
+THANKS = replace(CASE, reference_context_ids=(), evidence=())
 ABSENT = CorpusGold(documents=3, absent={"leave": ("handbook",)})
 NOTHING: Outcome[GenerationResult[Any]] = Outcome(status=Status.SKIPPED, reason="no generation")
 
@@ -113,6 +116,12 @@ def declined(found: Trace) -> Trace:
         (trace(case=Case(id="q", query="Why?")), {}, Cause.UNKNOWN, None, None),
         (trace("12", gold_at=None, validation=judged(True)), {}, Cause.NOT_RETRIEVED, "retrieve",
          Basis.IDS),
+        # all gold contexts are needed; nothing has to be retrieved
+        (trace("12", case=TWO), {}, Cause.NOT_USED, "generate", Basis.IDS),
+        (trace("12", case=NEEDED), {}, Cause.PART_MISSING, "retrieve", Basis.IDS),
+        (trace(case=NEEDED), {}, Cause.RIGHT, None, Basis.IDS),
+        (trace(case=THANKS, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
+        (trace("12", case=THANKS, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
         # unanswerable
         (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT, "generate", None),
         (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
