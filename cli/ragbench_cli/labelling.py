@@ -12,8 +12,9 @@ import typer
 
 from ragbench.core.labels import Drawn, Judged, LabelTask
 from ragbench.core.metric import Need
+from ragbench.core.run_scores import under_ids_of
 from ragbench.errors import ConfigError, InputError
-from ragbench.gate.labels import compared_corrections, corrections, notes_of
+from ragbench.gate.labels import corrections, notes_of
 from ragbench.gate.runs import read_run
 from ragbench.io.people import LabelBook, read_people
 from ragbench.safe_text import shown_text
@@ -139,10 +140,11 @@ def print_labels(
     from ragbench_cli.tables import draw, fitted_table
 
     scored = with_labels(read_run(run, with_texts=False), book, validated=True)
-    found, runs = [*corrections(scored)], [scored]
+    runs = [("b", scored)]
     if against is not None:
-        runs.insert(0, with_labels(read_run(against, with_texts=False), book))
-        found = [*compared_corrections([("a", runs[0]), ("b", scored)])]
+        base = with_labels(read_run(against, with_texts=False), book)
+        runs.insert(0, ("a", under_ids_of(scored, base)[0]))
+    found = [*corrections(runs)]
     agreed = [*raters(book.labels)]
     if as_json:
         console.print_json(msgspec.to_builtins({"corrections": found, "raters": agreed}))
@@ -151,5 +153,5 @@ def print_labels(
     if found:
         typer.echo("")
         draw(page, [fitted_table(page, CORRECTED_COLUMNS, [*corrected_rows(found)], missed=())])
-    for line in (*map(raters_text, agreed), *notes_of(book, runs)):
+    for line in (*map(raters_text, agreed), *notes_of(book, [one for _, one in runs])):
         console.say(line)

@@ -80,7 +80,9 @@ def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
     """A run's report with what labels make of its figures."""
     scored = with_labels(read_run(run, with_texts=False), book, validated=True)
     notes = notes_of(book, [scored])
-    return replace(report, corrections=tuple(corrections(scored)), notes=(*report.notes, *notes))
+    return replace(
+        report, corrections=tuple(corrections([("", scored)])), notes=(*report.notes, *notes)
+    )
 
 
 def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
