@@ -145,8 +145,8 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
     if not isinstance(question, str) or not isinstance(answer, str):
         lacking = "question" if not isinstance(question, str) else "answer"
         raise ValueProblem(
-            f"field '{lacking}' is missing: a label is known by its question and its answer. "
-            f"The fields are: {', '.join(map(str, values)) or 'none'}"
+            f"field '{lacking}' is missing, or not a text: a label is known by its question and "
+            f"its answer. The fields are: {', '.join(map(str, values)) or 'none'}"
         )
     if not any(name in values for name in _names()["value"]):
         raise ValueProblem(

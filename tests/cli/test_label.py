@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ragbench import read_labels
 from tests.cli.runs import Ragbench, lines
 
 NAMES = "Bach Haydn Mozart Brahms Verdi Puccini Wagner Liszt Chopin Grieg".split()  # noqa: SIM905
@@ -95,6 +96,25 @@ def test_what_cannot_be_labelled(
     answers(ragbench, "one")
     keys("y")
     ragbench("label", *arguments).refused(message)
+
+
+def test_a_judge_card_reads_them_and_says_first_what_it_takes(ragbench: Ragbench) -> None:
+    row = {"question": "Do bees fly?", "answer": "They do.", "contexts": ["Bees fly."], "by": "ann"}
+    file = lines(
+        "l.jsonl",
+        [
+            {**row, "metric": "support", "value": 1},
+            {**row, "metric": "support", "value": 0, "by": "bob"},  # their mean is one claim
+            {**row, "metric": "support", "value": 0, "answer": "They swim."},
+            {**row, "metric": "support", "value": None, "answer": "They run."},
+            {**row, "metric": "answer_correct", "value": 0, "answer": "They dig."},
+        ],
+    )
+    card = ("judge-card", file, "--llm-model", "gpt-4o-mini", "--repeats", "3", "--dry-run")
+    done = ragbench(*card, "--probes", "none", "--json").ok()
+    assert json.loads(done.out)["judgements"] == 2
+    assert "2 judgements would be made" in ragbench(*card, "--probes", "none").out
+    assert [claim.level for claim in read_labels(Path(file), "support")] == [1, 0]
 
 
 def test_a_figure_is_shown_beside_what_people_say(ragbench: Ragbench) -> None:
