@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from ragbench import read_labels
-from tests.cli.runs import Ragbench, lines
+from ragbench.io.people import read_people
+from tests.cli.runs import Ragbench, fenced, lines
 
 NAMES = "Bach Haydn Mozart Brahms Verdi Puccini Wagner Liszt Chopin Grieg".split()  # noqa: SIM905
 ROWS = range(60)
@@ -174,3 +176,17 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     assert ragbench(*turned, "--labels", many).code == 0
     assert ragbench(*gate[:-1], "--min", "answer_correct=0.9", "--labels", many).code == 1
     ragbench(*gate, "--settle", "--labels", many).refused("choose one of them")
+
+
+def test_the_guide_is_true(ragbench: Ragbench, capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "labels.md").read_text("utf-8")
+    (rows,) = fenced(guide, "json")
+    Path("shown.jsonl").write_text(rows, "utf-8")
+    assert [label.value for label in read_people("shown.jsonl")] == [1, 0.5]
+    answers(ragbench, "main")
+    answers(ragbench, "branch", [1])
+    lines("labels.jsonl", [*said("main", []), *said("branch", [1, 2])])
+    (program,) = fenced(guide, "python")
+    Path("guide.py").write_text(program, "utf-8")
+    runpy.run_path("guide.py")
+    assert "runs=('a', 'b')" in capsys.readouterr().out
