@@ -176,6 +176,18 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     assert ragbench(*turned, "--labels", many).code == 0
     assert ragbench(*gate[:-1], "--min", "answer_correct=0.9", "--labels", many).code == 1
     ragbench(*gate, "--settle", "--labels", many).refused("choose one of them")
+    # The baseline file holds no answers, so it keeps what labels made of each run of main.
+    ragbench("baseline", "add", run, "-o", "main.json").ok()
+    assert "by labels" not in ragbench("history", "main.json").ok().out
+    ragbench("baseline", "add", run, "-o", "main.json", "--labels", many).ok()
+    history = ragbench("history", "main.json").ok("corrected by labels of people")
+    shown = " ".join(history.out.split())
+    assert "0.667 (" in shown and "from 60 labels; the judge said 0.9" in shown
+    (kept,) = json.loads(ragbench("history", "main.json", "--json").out)["runs"]
+    assert kept["people"]["answer_correct"][3] == 60
+    # A gate against the file is the judge's again, and asks for the pairs of no folder.
+    filed = ragbench("gate", run, "-b", "main.json", "--labels", many, "--json")
+    assert not any(check["corrected"] for check in json.loads(filed.out)["checks"])
 
 
 def test_the_guide_is_true(ragbench: Ragbench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ def command(
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
-    from ragbench.views.history import change_line, remarks
+    from ragbench.views.history import change_line, people_lines, remarks
     from ragbench_cli.tables import paragraph, styled
 
     count = len(history.runs)
@@ -70,6 +70,7 @@ def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
         yield "No change is shown: runs of one system differ as much."
     silent = ", ".join(metric.metric for metric in history.metrics if not _is_measured(metric))
     yield from paragraph("never measured", [silent] if silent else [])
+    yield from paragraph("corrected by labels of people", people_lines(history))
     yield from paragraph("notes", remarks(history))
 
 
