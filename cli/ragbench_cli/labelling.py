@@ -29,9 +29,9 @@ _SHORT = 700
 class Session:
     """Labels of one person, added to a file as they are given."""
 
-    def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool) -> None:
+    def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool = False) -> None:
         self.drawn, self.path, self.by, self.shows_judge = drawn, path, by, shows_judge
-        known = {label.item for label in self.book().labels if label.by == by}
+        known = {label.item for label in self.book().labels if by in ("", label.by)}
         asked = [(task, one) for task in drawn.tasks for one in task.answers]
         self._open = [pair for pair in asked if (pair[1].key, drawn.metric.name) not in known]
         self._total, self._given = len(asked), list[int]()
@@ -47,18 +47,11 @@ class Session:
             return LabelBook(())
         return LabelBook(read_people(self.path))
 
-    def undone(self, *, anybody: bool) -> Drawn:
-        """Without the cases of which this person, or anybody, labelled every answer."""
-        known = {
-            label.key for label in self.book().labels if label.metric == self.drawn.metric.name
-        }
-        tasks = self.drawn.tasks
-        open_ = {id(task) for task, _ in self._open}
-        if anybody:
-            open_ = {
-                id(task) for task in tasks if any(one.key not in known for one in task.answers)
-            }
-        return replace(self.drawn, tasks=tuple(task for task in tasks if id(task) in open_))
+    def undone(self) -> Drawn:
+        """Without the cases of which every answer is labelled."""
+        tasks = [task for task, _ in self._open]
+        left = tuple(task for task in self.drawn.tasks if task in tasks)
+        return replace(self.drawn, tasks=left)
 
     def run(self) -> bool:
         """Asks until all is said; whether it is."""

@@ -24,7 +24,12 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
         key = judged[case.id]
         said = {column.name: book.of(column.name, _read(key, column)) for column in run.metrics}
         labels = {
-            name: Label(value, sum(one.value is not None for one in found), found[0].is_drawn)
+            name: Label(
+                value,
+                people=sum(one.value is not None for one in found),
+                is_drawn=any(one.is_drawn for one in found),
+                is_of_pairs=all(one.is_of_pairs for one in found),
+            )
             for name, found in said.items()
             if (value := value_of(found)) is not None
         }
@@ -56,6 +61,7 @@ def points_of(
         if value is None:
             continue
         if earlier is None:
+            label = None if label is not None and label.is_of_pairs else label
             alone = () if label is None else (label,)
             found.append(Point(value, label and label.value, alone, case.cluster))
             continue
@@ -162,6 +168,14 @@ def notes_of(book: LabelBook, runs: Sequence[RunScores]) -> Iterator[str]:
     passed = sum(label.value is None for label in book.labels)
     if passed:
         yield f"{passed:,} were passed over: the figures leave out what people could not tell."
+    paired = sum(
+        one.is_of_pairs for run in runs for case in run.cases for one in case.labels.values()
+    )
+    if paired and len(runs) == 1:
+        yield (
+            f"{paired:,} labels are of answers that differ between two runs: they correct the "
+            "difference (ragbench compare, gate), and not the figure of one run."
+        )
     chosen = sum(
         not one.is_drawn for run in runs for case in run.cases for one in case.labels.values()
     )

@@ -59,6 +59,8 @@ class HumanLabel:
     key: Key
     is_drawn: bool = False
     """Whether chance chose the case."""
+    is_of_pairs: bool = False
+    """Whether it chose among those alone of which two runs' answers differ."""
     case: str = ""
 
     @property
@@ -174,6 +176,7 @@ def _label(values: Mapping[str, object], cells: bool = False) -> HumanLabel:
         value=_value(known["value"]),
         by=str(known["by"] or "somebody"),
         key=(key[0], key[1], str(digest)) if digest is not None else key,
+        is_of_pairs=is_object(drawn) and drawn.get("differing") is True,
         is_drawn=is_object(drawn) or drawn in (True, "true", "True", "TRUE"),
         case=str(known["case"] or ""),
     )

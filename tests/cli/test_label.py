@@ -68,7 +68,7 @@ def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any
     found = [json.loads(line) for line in Path("labels.jsonl").read_text("utf-8").splitlines()]
     assert [one["value"] for one in found] == [1, 0.5, None]
     assert {(one["by"], one["metric"]) for one in found} == {("ann", "answer_correct")}
-    assert found[0]["drawn"] == {"seed": 0, "of": 60}
+    assert found[0]["drawn"] == {"seed": 0, "of": 60, "differing": False}
     keys("yyyyyyyy")  # asked for the other three alone
     ragbench(*label, "--by", "ann").ok("4 of 6"[1:])
     assert len(Path("labels.jsonl").read_text("utf-8").splitlines()) == 6
@@ -171,6 +171,10 @@ def test_people_decide_a_comparison_and_a_gate(ragbench: Ragbench) -> None:
     compared = ragbench("compare", base, run, "--labels", many, "--md", "c.md").ok()
     assert "answer_correct (b - a) by people: -0.333" in " ".join(compared.out.split())
     assert "shown to differ, from 60 labelled pairs" in " ".join(compared.out.split())
+    # Labels of answers that differ say nothing of those that do not.
+    part = [one | {"drawn": {"differing": True}} for one in said("run", lost)]
+    done = ragbench("report", run, "--labels", lines("part.jsonl", part)).ok("60 labels are of")
+    assert "corrected by" not in done.out
     # The other way round people see a gain that the judge does not see.
     turned = ("gate", base, "--baseline", run, "--max-drop", "answer_correct=0.02", "--strict")
     assert ragbench(*turned, "--labels", many).code == 0
