@@ -31,6 +31,8 @@ class Session:
 
     def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool = False) -> None:
         self.drawn, self.path, self.by, self.shows_judge = drawn, path, by, shows_judge
+        if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".json"):
+            raise ConfigError(f"{path} would be JSON lines: name another file, such as l.jsonl")
         known = {label.item for label in self.book().labels if by in ("", label.by)}
         asked = [(task, one) for task in drawn.tasks for one in task.answers]
         self._open = [pair for pair in asked if (pair[1].key, drawn.metric.name) not in known]
@@ -74,8 +76,10 @@ class Session:
     def _add(self, task: LabelTask, judged: Judged, value: float | None) -> None:
         line = {**self.drawn.line(task, judged), "value": value, "by": self.by}
         try:
-            with self.path.open("ab") as file:
+            with self.path.open("a+b") as file:
                 self._given.append(file.tell())
+                if file.tell() and (file.seek(-1, 2), file.read())[1] != b"\n":
+                    file.write(b"\n")  # somebody edited it
                 file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None

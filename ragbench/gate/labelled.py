@@ -178,11 +178,12 @@ def _plan(
         margin=margin, deviation=deviation, correlation=correlation, cases=len(differing),
         total=len(asked.points), alpha=config.alpha,
     )  # fmt: skip
-    number = plan.needed or plan.cases
+    number, known = plan.needed or plan.cases, [one.rpartition("=")[2] for one in config.labels]
+    into = next((one for one in known if one.endswith(".jsonl")), "")
     command = (
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
         f"-m {quote(question.subject)} -n {number} --page label.html"
-        + (f" -o {quote(config.labels[-1].rpartition('=')[2])}" if config.labels else "")
+        + (f" -o {quote(into)}" if into else "")
     )
     return LabelPlan(
         labels=have,

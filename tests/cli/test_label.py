@@ -81,6 +81,11 @@ def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any
     keys("")
     more = ragbench(*label[:-1], "9", "--by", "ann")  # a larger draw holds the smaller one
     assert "7 of 9" in more.out
+    edited = Path("labels.jsonl").read_text("utf-8").rstrip()
+    Path("labels.jsonl").write_text(edited, "utf-8")
+    keys("yu y")
+    ragbench(*label[:-1], "9", "--by", "ann").ok()
+    assert len(Path("labels.jsonl").read_text("utf-8").splitlines()) == 13
 
 
 @pytest.mark.parametrize(
@@ -90,6 +95,7 @@ def test_labels_are_given_taken_back_and_continued(ragbench: Ragbench, keys: Any
         (("nowhere", "-m", "answer_correct"), "holds no answers to label"),
         (("one", "-m", "answer_correct", "--against", "one"), "no pairs of different answers"),
         (("one", "-m", "answer_correct", "-o", "missing/labels.jsonl"), "cannot be written"),
+        (("one", "-m", "answer_correct", "-o", "labels.csv"), "would be JSON lines"),
     ],
 )
 def test_what_cannot_be_labelled(
