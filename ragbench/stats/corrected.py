@@ -23,6 +23,7 @@ from ragbench.stats.clusters import Label, check_finite, cluster_codes
 from ragbench.stats.mean import student_quantile
 from ragbench.stats.power import POWER, smallest_count
 
+_ROUNDING = 1e-9
 _MOST = 4
 """A label counts as so many, at most, however well the judge agrees."""
 _STEEPEST = 2.0
@@ -53,6 +54,8 @@ class Corrected:
     """Of the judge's scores with the labels; None where either does not vary."""
     deviation: float
     """Standard deviation of the labels."""
+    is_told: bool = False
+    """Whether the judge told every label: how often it errs, so few have not shown."""
 
     @property
     def is_enough(self) -> bool:
@@ -113,6 +116,9 @@ def corrected_difference(
     # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
     share = 1.0 - sum(same) / len(judged)
     least = scale * share / max(1, found.degrees + 2)
+    if found.is_told and found.is_enough:  # as for values that are all equal: Clopper & Pearson
+        unseen = 1.0 - ((1.0 - CONFIDENCE) / 2.0) ** (1.0 / (found.degrees + 2))
+        least = scale * share * unseen / student_quantile(0.5 + CONFIDENCE / 2, found.degrees)
     found = _student(found, max(found.standard_error, least))
     if found.low is None or found.high is None:
         return found
@@ -131,7 +137,7 @@ def _wilson(found: Corrected, bounds: tuple[float, float]) -> Corrected:
     """Wilson's interval of as many labels as would give this variance."""
     start, scale, count = bounds[0], bounds[1] - bounds[0], found.degrees + 2.0
     share, error = (found.mean - start) / scale, found.standard_error / scale
-    if error > 0.0 and found.deviation > 0.0:
+    if error > 0.0 and not found.is_told:
         least = 0.5 / count * (1.0 - 0.5 / count)
         count = min(max(share * (1.0 - share), least) / error**2, _MOST * count)
     square = student_quantile(0.5 + CONFIDENCE / 2, found.degrees) ** 2 / count
@@ -174,7 +180,8 @@ def _two_phase(
     away = (seen - f.mean()) / spread if spread > 0.0 else 0.0
     moved = (np.where(is_open, level + slope * scores, 0.0) - estimate) / total
     weight = widened * share * (1.0 / len(h) + away * both[0])
-    moved[asked] += weight * (both[1] - slope * both[0])
+    residuals = both[1] - slope * both[0]
+    moved[asked] += weight * residuals
     return Corrected(
         mean=float(estimate) + 0.0,
         standard_error=math.sqrt(float((np.bincount(codes, moved) ** 2).sum())),
@@ -183,6 +190,7 @@ def _two_phase(
         labels=len(h),
         correlation=product / math.sqrt(spread * varied) if spread * varied > 0.0 else None,
         deviation=math.sqrt(varied / max(1, len(h) - 1)),
+        is_told=bool(np.ptp(residuals) < _ROUNDING),
     )
 
 
