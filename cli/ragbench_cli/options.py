@@ -298,9 +298,8 @@ class Labelled:
     PANEL: ClassVar = MEASURED
 
     labels: Annotated[list[str] | None, option("FILE")] = None
-    """Labels of people, which correct a judge's figures and differences: from ragbench label, a
-    spreadsheet, Argilla or Label Studio; METRIC=FILE where the file does not name the metric;
-    repeatable. See docs/labels.md."""
+    """Labels of people, which correct a judge's figures, or METRIC=FILE; repeatable. See
+    docs/labels.md."""
 
     @property
     def book(self) -> LabelBook | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragbench.core.gate_result import MainTrend
@@ -30,6 +30,9 @@ class MainRun:
     """Whether it was shown to be lower than the runs before, so that none is compared with it."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
     """Figure of each metric that was measured, by name."""
+    people: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
+    """By metric what labels of people made of its figure, the ends of the interval, and how many
+    labels there were; of those with an interval."""
     linked: Mapping[str, float] = field(default_factory=dict[str, float])
     """Where the cases are not those of the run before: by how much each metric differs from it on
     the cases that both have unchanged."""

@@ -26,7 +26,7 @@ from ragbench.gate.cases import (
     id_change,
     main_metrics,
 )
-from ragbench.gate.labels import compared_corrections
+from ragbench.gate.labels import corrections
 from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
 from ragbench.gate.runs import read_run
 from ragbench.gate.system_change import system_change
@@ -155,7 +155,7 @@ def compare(
         changed=tuple(case for _, changed in found for case in changed),
         systems=tuple(_system_change(cut[0], run) for run in cut[1:]),
         flows=tuple(flow for other in marked[1:] for flow in cause_flows(marked[0], other)),
-        corrections=tuple(compared_corrections(marked)),
+        corrections=tuple(corrections(marked)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
     )

@@ -303,7 +303,7 @@ def _drops(
         return
     clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
-    people, rest = split_labelled(_questions(able, run, baseline, clusters), run, baseline)
+    people, rest = split_labelled([*_questions(able, run, baseline, clusters)], run, baseline)
     asked = list(one_row_each(rest))
     family = len(people) + len(asked)
     part = len(asked) / family if people else 1.0

@@ -23,7 +23,7 @@ def history_object(history: History) -> dict[str, Any]:
     return {
         "schema_version": 2,
         **values_of(history, "dataset rag followed"),
-        "runs": [values_of(run, "date commit dirty aside") for run in history.runs],
+        "runs": [values_of(run, "date commit dirty aside people") for run in history.runs],
         "breaks": [asdict(one) for one in history.breaks],
         "metrics": [
             {
@@ -80,6 +80,17 @@ def name_of(history: History, position: int) -> str:
     run = history.runs[position]
     named = [part for part in (run.commit and run.commit[:12], run.date and run.date[:10]) if part]
     return ", ".join(named) if named else f"run {position + 1}"
+
+
+def people_lines(history: History) -> Iterator[str]:
+    """What labels of people made of a run's figures, beside those of its judge."""
+    for at, run in enumerate(history.runs):
+        for metric, (corrected, low, high, labels) in run.people.items():
+            judged = run.scores.get(metric, 0.0)
+            yield (
+                f"{metric} at {name_of(history, at)}: {corrected:.3f} ({low:.3f} .. {high:.3f}), "
+                f"from {labels:,.0f} labels; the judge said {judged:.3f}"
+            )
 
 
 def remarks(history: History) -> Iterator[str]:

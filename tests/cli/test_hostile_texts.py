@@ -114,6 +114,8 @@ ROWS: dict[str, list[Any]] = {
     "answers.jsonl": [{"id": CASES[0]["id"], "query": CASES[0]["query"], "response": BAD}],
     "dump.jsonl": [{"query_id": EVIL, "query": f"How? {SECRETS[0]} {EVIL}", "chunks": CHUNKS}],
     "verdict-labels.jsonl": [{"query": BAD, "chunks": [BAD], "label": BAD}],
+    "people.jsonl": [{"question": EVIL, "answer": BAD, "metric": BAD, "value": 1, "by": EVIL}],
+    "broken.jsonl": [{"question": EVIL, "answer": BAD, "value": BAD, EVIL: BAD}],
     "labels.jsonl": [{"claim": f"27 {EVIL}", "evidence": [BAD], "label": True, "id": EVIL}],
 }
 FILES = {
@@ -135,7 +137,7 @@ JUDGED = """
 0 eval RAG MODEL -m support {--out d --dry-run,--out g --panel PANEL --canaries 2}
 0 doctor --llm MODEL --rag leaky.py:Leaky --rag-args ARGUMENTS
 2 doctor --llm MODEL --rag leaky.py:Leaky --rag-args ARGUMENTS --question DESK
-0 judge-card labels.jsonl MODEL {,--json}
+1 judge-card labels.jsonl MODEL {,--json}
 1 validate dump.jsonl {,--json,--out verdicts.jsonl,--validator llm MODEL}
 2 calibrate verdict-labels.jsonl --validator llm MODEL
 """
@@ -164,6 +166,9 @@ PLAIN = """
 0 baseline add {a,c} --out main.json
 0 history main.json {,--json}
 0 report b --against a --html against.html
+0 label b --against a -m token_f1 --page label.html --show-judge -o said.jsonl
+0 report a --labels people.jsonl
+2 report a --labels broken.jsonl
 0 eval RAG --out l -m token_f1 --rag-repeats 2
 0 cache {stats,prune --unused-days 1}
 0 init {project,EVIL/x}

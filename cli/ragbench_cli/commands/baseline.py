@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, option, takes_records
+from ragbench_cli.options import JsonOption, Labelled, argument, option, takes_records
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -116,6 +116,7 @@ class AddAsked:
     """How many runs are averaged; the oldest is dropped."""
     accept: bool = False
     """Accept a level that is shown to be lower: later runs are compared with this run alone."""
+    labelled: Labelled = field(default_factory=Labelled)
 
 
 @app.command("add")
@@ -137,12 +138,16 @@ def add(asked: AddAsked, json: JsonOption = False) -> None:
     from ragbench.gate.main_runs import Added, baseline_of, with_run
     from ragbench.gate.runs import read_run
 
-    out, scores = asked.out, read_run(asked.run)
+    out, scores, book = asked.out, read_run(asked.run), asked.labelled.book
+    if book is not None:
+        from ragbench.verbs.label import with_labels
+
+        scores = with_labels(scores, book)
     if out.exists():
         added = with_run(read_baseline(out), scores, keep=asked.keep, accept=asked.accept)
     else:
         added = Added(baseline=baseline_of([scores]))
-    if not added.is_known:
+    if not added.is_known or book is not None:
         write_baseline(added.baseline, out)
     if json:
         console.print_json({"path": str(out), **_facts(added.baseline), **_outcome(added)})

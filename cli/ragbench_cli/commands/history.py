@@ -48,7 +48,7 @@ def command(
 
 
 def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
-    from ragbench.views.history import fall_line, remarks
+    from ragbench.views.history import fall_line, people_lines, remarks
     from ragbench_cli.tables import paragraph, styled
 
     count = len(history.runs)
@@ -67,6 +67,7 @@ def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
         yield "No fall is shown: runs of one system differ as much."
     silent = ", ".join(metric.metric for metric in history.metrics if not _is_measured(metric))
     yield from paragraph("never measured", [silent] if silent else [])
+    yield from paragraph("corrected by labels of people", people_lines(history))
     yield from paragraph("notes", remarks(history))
 
 
