@@ -219,7 +219,7 @@ def _result(chunks: Sequence[Chunk]) -> RetrievalResult[Any]:
 
 
 def _tried(answering: Answering, case: Case, change: str, context: RetrievalResult[Any]) -> Try:
-    outcome = answering.answer(case.query, context)
+    outcome = answering.answer(case.query, context, case.messages)
     if outcome.value is None:
         failure = str(outcome.failure or outcome.reason)
         return Try(change=change, response=None, right=None, cures=False, failure=failure)
