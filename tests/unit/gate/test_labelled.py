@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragbench.core.gate_result import GateCheck, GateResult
+from ragbench.core.gate_result import GateCheck, GateOutcome, GateResult
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import Label, RunScores
 from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
