@@ -215,7 +215,7 @@ def _options(
     max_file: _MaxFile = "",
     version: _Version = False,
 ) -> None:
-    """Evaluate a RAG system: what it retrieves, what it answers, how far to trust the numbers.
+    """Evaluate a RAG system: its retrieval, its answers, and how far to trust the numbers.
 
     \b
     Examples:

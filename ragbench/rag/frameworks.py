@@ -136,7 +136,7 @@ def _query_input(obj: object, where: str) -> Callable[[str], Any]:
     if name is None or {*names} - {name, "chat_history"}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
-            "takes the query alone; for one that takes contexts too, say as_rag(generate=...)"
+            "takes the query alone; for one that takes contexts too, use as_rag(generate=...)"
         )
     history: dict[str, Any] = {"chat_history": []} if "chat_history" in names else {}
     return lambda query: {name: query, **history}

@@ -150,4 +150,4 @@ def test_a_baseline_file_of_several_runs_is_asked_what_is_new(
     assert not [*repository.glob("base-reask-*")]  # nothing is new, so nobody is asked
     broken = ("gate", "base.json", "-b", "base", *LIMITS[:2], "--reask-baseline")
     ragbench(*broken).ok()
-    ragbench("gate", "head", "-b", "base", "--ask", "--rag x").refused("--ask to that or")
+    ragbench("gate", "head", "-b", "base", "--ask", "--rag x").refused("--rerun-options that or")

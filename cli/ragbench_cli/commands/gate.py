@@ -54,7 +54,7 @@ class Asked:
     ] = None
     """Time limit of a stage in seconds, such as generate:p95=2.5; repeatable."""
     max_cost: Budgets = None
-    """Budget for what judging cost: case=NUMBER for the mean of a case, all=NUMBER for the run;
+    """Budget for the cost of judging: case=NUMBER for the mean of a case, all=NUMBER for the run;
     repeatable."""
     max_tokens: Budgets = None
     """Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, all=NUMBER;

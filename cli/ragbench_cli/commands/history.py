@@ -27,9 +27,9 @@ def command(
 ) -> None:
     """Show how each metric changed on the main branch.
 
-    Reads what ragbench baseline add remembers. A change is marked only where a test shows it: the
-    runs could not have come in any order, over all metrics together. Slow declines that no single
-    merge shows are seen here.
+    Reads the history that ragbench baseline add keeps. A change is marked only if a test shows it:
+    the runs could not have come in any order, over all metrics together. Slow declines that no
+    single merge shows are seen here.
 
     \b
     Examples:

@@ -318,8 +318,8 @@ def test_a_loss_that_may_be_chance_is_yellow_with_its_figures_and_what_settles_i
     assert verdict.headline == (
         "not shown, and not ruled out: m down 0.020 from 0.500 to 0.480 (95% interval -0.064 to "
         "0.024), more than the tolerated 0.010. Settle it: ragbench gate 'a run' --baseline main "
-        "--max-drop m=0.01 --rerun-inconclusive (at most 2,000 questions to each of the two, about 20 min at "
-        "the run's pace)"
+        "--max-drop m=0.01 --rerun-inconclusive (at most 2,000 questions to each of the "
+        "two, about 20 min at the run's pace)"
     )
     strict = gate(now, before, replace(wanted, undecided=Undecided.INCONCLUSIVE))
     assert (strict.outcome.exit_code, strict.colour) == (3, "yellow")
