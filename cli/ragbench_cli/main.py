@@ -35,7 +35,7 @@ COMMANDS = {
     "compare": ("compare", "Compare runs of the same cases."),
     "export": ("export", "Write a stored run in another tool's format."),
     "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
-    "index": ("index", "Split documents into chunks and store them with their vectors."),
+    "index": ("index", "Split documents into chunks and store them with vectors."),
     "search": ("search", "Search a store that ragbench or your application has filled."),
     "tune-search": ("tune", "Find the fastest search settings within a quality margin."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),

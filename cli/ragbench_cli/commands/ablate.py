@@ -106,7 +106,7 @@ class Asked:
     """Metrics by name, separated by commas. By default those of the run's retriever, after
     end_to_end_f1 and token_f1 if answers are generated."""
     counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
-    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    """Token counter: approximate, tiktoken:ENCODING or tokenizers:PATH."""
     limit: Annotated[int | None, option(panel=CASES)] = None
     """Take only the first N cases."""
     scores: Annotated[Path | None, option("--score-cache", rare=True)] = None
@@ -116,8 +116,8 @@ class Asked:
     """Cases in flight at once. More than one makes times longer than a query takes."""
     model: NamedModel
     max_cost: Annotated[str | None, option("AMOUNT", panel=JUDGING)] = None
-    """Most that the language model may cost. What was answered is kept: the same command goes
-    on."""
+    """Cap on the cost of the language model. Answers so far are kept, and the same command
+    continues."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

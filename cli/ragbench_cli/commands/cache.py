@@ -68,7 +68,7 @@ class PruneAsked:
 @app.command("prune")
 @takes_records
 def prune(asked: PruneAsked, cache: _CacheOption = None) -> None:
-    """Remove cached answers. What is removed is paid for again when it is asked again.
+    """Remove cached answers. A removed answer is paid for again if it is needed.
 
     Each option removes on its own; without any, nothing is removed and the exit code is 2.
 

@@ -34,7 +34,7 @@ Budgets = Annotated[list[str] | None, option("EXTENT=NUMBER", panel=DEMANDED, ra
 class Asked:
     run: RunArgument
     baseline: Annotated[str | None, option("PATH", "--baseline", "-b")] = None
-    """What to compare it with: a run folder, a baseline file, or auto for the best earlier run."""
+    """Compare with this: a run folder, a baseline file, or auto for the best earlier run."""
     config: Annotated[Path | None, option("--config", "-c")] = None
     """YAML file with a section gate. By default ragbench.yaml, where there is one."""
     minimum: Annotated[

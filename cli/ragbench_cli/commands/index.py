@@ -52,7 +52,7 @@ class Asked:
     chunk_overlap: Annotated[int, option("TOKENS")] = 0
     """About how many tokens a chunk shares with the one before it."""
     counter: Annotated[str, option("COUNTER", rare=True)] = "approximate"
-    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
+    """Token counter: approximate, tiktoken:ENCODING or tokenizers:PATH."""
     words: Annotated[str | None, option("PLACE", rare=True)] = None
     """Where a new collection is ranked by words: here (by ragbench, from an index that a search
     builds of all chunks; the default) or store (by Qdrant, for very large collections)."""
@@ -74,7 +74,7 @@ class Asked:
 
 @takes_records
 def command(asked: Asked, json: JsonOption = False) -> None:
-    """Split documents into chunks and store them with their vectors.
+    """Split documents into chunks and store them with vectors.
 
     Run it again to update only the changes in the corpus: chunks that are already stored are not
     embedded again, and those of removed documents are deleted. The same command continues an

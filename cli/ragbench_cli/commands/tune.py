@@ -26,7 +26,7 @@ class Asked:
     top_k: Annotated[int, option("-k")] = 10
     """How many chunks count."""
     measure: Annotated[str, option(complete=("ndcg", "recall", "mrr"))] = "ndcg"
-    """What is measured of them: ndcg, recall or mrr."""
+    """Metric to optimise: ndcg, recall or mrr."""
     margin: float = 0.01
     """How much of the measure a cheaper setting may lose."""
     quiet: Annotated[bool, option("-q")] = False
