@@ -34,6 +34,7 @@ HABITS = {
 
 ``what`` counts in sentences that are no questions and no headings.
 """
+FLOOR = 120
 YOU = r"\b(?:you|your|yours)\b"
 
 
@@ -86,7 +87,7 @@ def main() -> int:
     for name, now in measured().items():
         old = before.get(name, now)
         held = {habit: min(now[habit], old[habit]) for habit in HABITS}
-        held["you"] = max(old["you"], min(now["you"], 120))
+        held["you"] = FLOOR if max(old["you"], now["you"]) >= FLOOR else 0
         rows.append(f'"{name}" = {{ {", ".join(f"{k} = {v}" for k, v in held.items())} }}\n')
     head = "# Most occurrences of each habit (voice.py); least of you and your per 10,000 words.\n"
     TABLE.write_text(head + "".join(rows), "utf-8")
