@@ -198,7 +198,7 @@ PLAIN = """
 0 index documents.jsonl --store memory:store
 0 search LEAVE --store memory:store --strategy sparse
 0 search LEAVE --store memory:store --json
-2 tune memory:store --questions cases.jsonl
+2 tune-search memory:store --questions cases.jsonl
 0 show metrics
 2 show EVIL
 2 index documents.jsonl --store POSTGRES

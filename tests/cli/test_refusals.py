@@ -79,7 +79,7 @@ EVAL = {
     "said.jsonl --corpus office": "--corpus is not used: said.jsonl has recorded answers",
     """said.jsonl --rag-args '{"top_k": 1}'""": "--rag-args is not used: answers are recorded",
     "said.jsonl --answers-format ragas": "--outputs-format needs --outputs",
-    "said.jsonl --field answers.response=x": "there is no file of answers",
+    "said.jsonl --field answers.response=x": "there is no file of outputs",
     "said.jsonl --field respons=x": "no field 'respons' to map to. Did you mean 'response'?",
     "said.jsonl --answers nowhere.jsonl": "nowhere.jsonl: no such file or folder",
     "said.jsonl --encoding klingon": "no text encoding 'klingon'",
@@ -96,7 +96,7 @@ VALIDATE = {
     "good.jsonl --format qdrnt": "no dump format 'qdrnt'",
     "good.jsonl --map txt=x": "no such field",
     "good.jsonl --map text": "expected TARGET=SOURCE",
-    "good.jsonl --scores up": "--scores must be one of",
+    "good.jsonl --scores up": "--score-kind must be one of",
     "good.jsonl --validator no": "unknown name 'no'",
     "good.jsonl --min-quality Best": "--min-quality Best",
     "good.jsonl --min-answer-present 7": "share from 0 to 1",
@@ -109,7 +109,7 @@ OF_A_RUN = {
     "cases run --cause lost": "--cause must be one of not_in_corpus",
     "cases run --worst token_f2": "Did you mean 'token_f1'?",
     "explain run c9": "the run has no case 'c9'",
-    "report run --against run": "--against shows cases in a page: name it with --html FILE",
+    "report run --against run": "--baseline shows cases in a page: name it with --html FILE",
 }
 COMMANDS = USAGE | {
     f"{command} {given}": said
