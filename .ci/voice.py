@@ -23,6 +23,12 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+LONGEST = 200
+"""Lines of a page outside of blocks, unless it is reference or evidence."""
+REFERENCE = re.compile(
+    r"docs/(?:measured/.*|cli|metrics|operators|python|formats|run_folder|statistics|validators"
+    r"|architecture)\.md|C.*\.md"
+)
 ERRORS = "messages of errors"
 HABITS = {
     "stands": r"\b(?:stands?|stood|standing)\b",
@@ -75,7 +81,14 @@ def counted(text: str) -> dict[str, int]:
 
 
 def measured() -> dict[str, dict[str, int]]:
-    return {name: counted(text) for name, text in texts()}
+    return {name: {**counted(text), "lines": lines(name)} for name, text in texts()}
+
+
+def lines(name: str) -> int:
+    if name == ERRORS or REFERENCE.fullmatch(name):
+        return 0
+    page = (ROOT / name).read_text("utf-8")
+    return len(re.sub(r"^```.*?^```$", "", page, flags=re.M | re.S).splitlines())
 
 
 def written() -> dict[str, dict[str, int]]:
@@ -87,6 +100,7 @@ def main() -> int:
     for name, now in measured().items():
         old = before.get(name, now)
         held = {habit: min(now[habit], old[habit]) for habit in HABITS}
+        held["lines"] = max(LONGEST, min(now["lines"], old.get("lines", now["lines"])))
         held["you"] = FLOOR if max(old["you"], now["you"]) >= FLOOR else 0
         rows.append(f'"{name}" = {{ {", ".join(f"{k} = {v}" for k, v in held.items())} }}\n')
     head = "# Most occurrences of each habit (voice.py); least of you and your per 10,000 words.\n"

@@ -89,9 +89,9 @@ def compare(
         ConfigError: there are too few or too many runs, or an option cannot be used.
     """
     if not 2 <= len(runs) <= len(MARKS):
-        found = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+        given = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
         raise ConfigError(
-            f"compare needs 2 to {len(MARKS)} runs, got {found}. "
+            f"compare needs 2 to {len(MARKS)} runs, got {given}. "
             "Example: ragbench compare RUN_A RUN_B"
         )
     scores = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
