@@ -36,7 +36,7 @@ COMMANDS = {
     "compare": ("compare", "Compare runs of the same cases."),
     "export": ("export", "Write a stored run in another tool's format."),
     "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
-    "index": ("index", "Split documents into chunks and store them with their vectors."),
+    "index": ("index", "Split documents into chunks and store them with vectors."),
     "search": ("search", "Search a store that ragbench or your application has filled."),
     "tune-search": ("tune", "Find the fastest search settings within a quality margin."),
     "why": ("why", "Show why a live store does not find the gold."),
@@ -243,7 +243,7 @@ def _options(
     max_file: _MaxFile = "",
     version: _Version = False,
 ) -> None:
-    """Evaluate a RAG system: what it retrieves, what it answers, how far to trust the numbers.
+    """Evaluate a RAG system: its retrieval, its answers, and how far to trust the numbers.
 
     \b
     Examples:

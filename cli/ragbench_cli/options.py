@@ -434,9 +434,7 @@ def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None
         if not equals or not target:
             raise ConfigError(f"{option} {entry}: expected TARGET=SOURCE, such as query=Frage")
         if found.get(target, source) != source:
-            raise ConfigError(
-                f"{option} says twice where {target} is found: {found[target]} and {source}"
-            )
+            raise ConfigError(f"{option} maps {target} twice: to {found[target]} and to {source}")
         found[target] = source
     return found or None
 

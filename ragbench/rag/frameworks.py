@@ -142,7 +142,7 @@ def _query_input(obj: object, where: str) -> Callable[..., Any]:
     if name is None or {*names} - {name, _HISTORY}:
         raise InterfaceError(
             f"{where} takes {', '.join(names)}, and only the query is known. Give a chain that "
-            "takes the query alone; for one that takes contexts too, say as_rag(generate=...)"
+            "takes the query alone; for one that takes contexts too, use as_rag(generate=...)"
         )
     return _QueryInput(name, takes_history=_HISTORY in names)
 

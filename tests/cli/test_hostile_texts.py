@@ -174,7 +174,7 @@ PLAIN = """
 0 init {project,EVIL/x}
 0 index documents.jsonl --store memory:store
 0 search LEAVE --store memory:store {--strategy sparse,--json}
-2 tune memory:store --questions cases.jsonl
+2 tune-search memory:store --questions cases.jsonl
 0 why memory:store LEAVE --gold EVIL
 0 show metrics
 2 show EVIL

@@ -66,7 +66,7 @@ EVAL = {
     "office --matching ids": "--matching must be one of auto, id, document_id, text",
     "office --format xml": "unknown format 'xml'",
     "office --field query": "expected TARGET=SOURCE",
-    "office --field query=a --field query=b": "--field says twice where query is found: a and b",
+    "office --field query=a --field query=b": "--field maps query twice: to a and to b",
     "office --out rags.py": "rags.py is a file. Choose a folder with --out",
     "office --out office": "office is not empty and is not a run folder",
     "office --validate nobody": "unknown name 'nobody'",
@@ -82,8 +82,8 @@ EVAL = {
     "office --rag rags.py:Plain --rag-repeats 2 --dry-run": "--dry-run",
     "said.jsonl --corpus office": "--corpus is not used: said.jsonl has recorded answers",
     """said.jsonl --rag-args '{"top_k": 1}'""": "--rag-args is not used: answers are recorded",
-    "said.jsonl --answers-format ragas": "name it with --answers",
-    "said.jsonl --field answers.response=x": "there is no file of answers",
+    "said.jsonl --answers-format ragas": "--outputs-format needs --outputs",
+    "said.jsonl --field answers.response=x": "there is no file of outputs",
     "said.jsonl --field respons=x": "no field 'respons' to map to. Did you mean 'response'?",
     "said.jsonl --answers nowhere.jsonl": "nowhere.jsonl: no such file or folder",
     "said.jsonl --encoding klingon": "no text encoding 'klingon'",
@@ -100,7 +100,7 @@ VALIDATE = {
     "good.jsonl --format qdrnt": "no dump format 'qdrnt'",
     "good.jsonl --map txt=x": "no such field",
     "good.jsonl --map text": "expected TARGET=SOURCE",
-    "good.jsonl --scores up": "--scores must be one of",
+    "good.jsonl --scores up": "--score-kind must be one of",
     "good.jsonl --validator no": "unknown name 'no'",
     "good.jsonl --min-quality Best": "--min-quality Best",
     "good.jsonl --min-answer-present 7": "share from 0 to 1",
@@ -113,7 +113,7 @@ OF_A_RUN = {
     "cases run --cause lost": "--cause must be one of not_in_corpus",
     "cases run --worst token_f2": "Did you mean 'token_f1'?",
     "explain run c9": "the run has no case 'c9'",
-    "report run --against run": "--against shows cases in a page: name it with --html FILE",
+    "report run --against run": "--baseline shows cases in a page: name it with --html FILE",
 }
 COMMANDS = USAGE | {
     f"{command} {given}": said

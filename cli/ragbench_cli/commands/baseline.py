@@ -124,10 +124,10 @@ class AddAsked:
 def add(asked: AddAsked, json: JsonOption = False) -> None:
     """Add main's newest run to a baseline file, after a merge.
 
-    Later runs are compared with the mean of the last K runs. Where the new run is shown to be
-    better than those before, it stands alone: a mean of two different systems describes neither.
-    Where it is shown to be worse, the baseline stays, until somebody accepts it with --accept. Of
-    up to 100 runs the means stay, for ragbench history.
+    Later runs are compared with the mean of the last K runs. If the new run is significantly better
+    than those before, it replaces them: a mean of two different systems describes neither. If it is
+    significantly worse, the baseline stays until you accept it with --accept. Of up to 100 runs the
+    means stay, for ragbench history.
 
     \b
     Examples:
@@ -167,7 +167,7 @@ def show(
     file: Annotated[Path, argument("FILE", help="A baseline file or a run folder.")] = _DEFAULT,
     json: JsonOption = False,
 ) -> None:
-    """Show what a baseline file holds.
+    """Show the contents of a baseline file.
 
     With several runs it shows how much of the variance of a case's mean is noise of the system
     itself, which more runs would remove, and the cases that were scored differently.

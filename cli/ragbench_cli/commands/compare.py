@@ -41,8 +41,8 @@ class Shown(Output):
 def command(asked: Asked, shown: Shown) -> None:
     """Compare runs of the same cases.
 
-    Prints what is better or worse beyond chance, then the main metrics and those that differ, and
-    the cases that newly fail or newly pass. It does not decide anything: ragbench gate does.
+    Prints the significant differences, then the pass metrics and those that differ, and the cases
+    that newly fail or newly pass. It does not decide anything: ragbench gate does.
 
     \b
     Examples:

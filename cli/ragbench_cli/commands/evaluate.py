@@ -24,7 +24,7 @@ def command(context: typer.Context, asked: EvalOptions, json: JsonOption = False
     """Evaluate a RAG on a dataset, or recorded answers.
 
     Asks the RAG every question, scores the answers and writes a report. Recorded answers are not
-    asked for again. The same command resumes an interrupted run, and computes only what changed.
+    asked for again. The same command resumes an interrupted run, and computes only the changes.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ class Asked:
     each: Annotated[int, option("--cases", min=0, envvar="RAGBENCH_EXPLAIN_EACH")] = 1
     """How many cases are listed per cause."""
     full: Annotated[bool, option("--all")] = False
-    """Of a case: every hop, chunk and score, and what the judges said."""
+    """For a case: show every stage, chunk, score and judgement."""
 
 
 @takes_records
@@ -35,9 +35,9 @@ def command(
     """Show which stage lost the answer.
 
     For a run: how its cases ended (not in the corpus, not retrieved, dropped by an operator, shown
-    and not used ...), with the worst case of each loss. For a case: what lost the answer, the
-    relevant contexts, the chunks with their ranks, and the answer. Nothing is recomputed, and no
-    RAG or model is called; with --replay the RAG is, once for each change of its context.
+    and not used ...), with the worst case of each loss. For a case: the stage that lost the answer,
+    the relevant contexts, the chunks with their ranks, and the answer. Nothing is recomputed, and
+    no RAG or model is called; with --replay the RAG is, once for each change of its context.
 
     \b
     Examples:

@@ -25,8 +25,8 @@ def command(
 ) -> None:
     """Show how each metric changed on the main branch.
 
-    Reads what ragbench baseline add remembers. A fall of a main metric is marked where the test of
-    all merges shows it, however often you look; the gate fails on the same.
+    Reads the history that ragbench baseline add keeps. A fall of a main metric is marked if the
+    test of all merges shows it, however often you look; the gate fails on the same.
 
     \b
     Examples:

@@ -253,11 +253,13 @@ def test_a_text_under_any_name_is_found_and_can_be_corrected(tmp_path: Path) -> 
 
 def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
     path = lines(tmp_path / "d.jsonl", [{"query": QUERY, "sizes": [1, 2]}])
-    with pytest.raises(DataError, match=r"the record is an object with query, sizes.*--map chunks"):
+    with pytest.raises(
+        DataError, match=r"the record is an object with query, sizes.*--field chunks"
+    ):
         read(path)
     bad = [{"query": QUERY, "chunks": [{"id": 1, "n": 2, "payload": {"x": 1}}]}]
     path = lines(tmp_path / "e.jsonl", bad)
-    with pytest.raises(DataError, match=r"a chunk is an object with id, n, payload.*--map text"):
+    with pytest.raises(DataError, match=r"a chunk is an object with id, n, payload.*--field text"):
         read(path)
     with pytest.raises(ConfigError, match=r"no such field\. Did you mean 'text'"):
         read(path, overrides={"txt": "n"})
@@ -267,7 +269,7 @@ def test_what_is_not_understood_is_described(tmp_path: Path) -> None:
     path = lines(tmp_path / "f.jsonl", [record])
     with pytest.raises(DataError) as caught:
         read(path)
-    assert "--map chunks=stuff.items --map text=inner.said" in str(caught.value)
+    assert "--field chunks=stuff.items --field text=inner.said" in str(caught.value)
     _, (retrieval,), _ = read(path, overrides={"chunks": "stuff.items", "text": "inner.said"})
     assert retrieval.chunks[0].text == LEAVE
 
