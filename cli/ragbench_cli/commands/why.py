@@ -106,7 +106,7 @@ def _command(store: str, where: CollectionChoice) -> str:
 
     given = [("--collection", where.collection), ("--embedder", where.embedder)]
     given += [("--embedder-setting", one) for one in where.embedder_setting or ()]
-    given += [("--map", one) for one in where.map or ()]
+    given += [("--field", one) for one in where.map or ()]
     named = [f" {name} {shlex.quote(value)}" for name, value in given if value is not None]
     return f"ragbench search --store {shlex.quote(mask_text(store))}{''.join(named)}"
 
