@@ -86,7 +86,7 @@ def test_containers_encodings_and_packing_are_recognised(
         ("x.jsonl", '{"query": " "}\n{"query": null}', "",
          [":1: field 'query': expected the query as text, found nothing", ":2: field 'query'"]),
         ("x.jsonl", '{"query": "\\u0000", "id": "\\u0000"}\n{"query": "\\ud800"}\n{"y": NaN}\n', "",
-         [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: not"]),
+         [":1: field 'query': the text holds a NUL", ":2: not valid JSON", ":3: no "]),
         ("x.jsonl", '{"id": 123456789012345678901234, "query": "a"}', "", [":1: field 'id'"]),
         ("x.jsonl", '{"id": "1", "query": "a"}\n{"id": 1.0, "query": "b"}', "a",
          [":2: field 'id': '1' is already the id of record 1; ids must be unique"]),
