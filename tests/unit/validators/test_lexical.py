@@ -1,12 +1,16 @@
 """The validator by words: what only it is asked, long texts, and how validators are built."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from ragbench import Chunk, build_validator
+from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.text.sentences import split_sentences
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.validator import VALIDATORS, Validator
+from ragbench.validators.validator import VALIDATORS, CascadeValidator, Validator
 from ragbench.validators.verdict import split_query
 
 FOUNDED = "When was the company founded?"
@@ -36,15 +40,9 @@ def test_a_long_chunk_does_not_hide_the_answer_of_another_one(piece: str) -> Non
 
 @pytest.mark.parametrize(
     "query",
-    [
-        "What is the answer to this? " * 2000,
-        "a.b-" * 12_000,
-        "a" + " " * 48_000 + "b",
-        "who is x and what is y " * 2000,
-        "a" * 48_000,
-        "x1 " * 16_000,
-    ],
-)
+    ["What is the answer to this? " * 2000, "who is x and what is y " * 2000, "a.b-" * 12_000,
+     "a" + " " * 48_000 + "b", "a" * 48_000, "x1 " * 16_000],
+)  # fmt: skip
 def test_a_long_query_is_read_whole(query: str) -> None:
     assert not build_validator("lexical").validate(query, [ANSWER]).answer_present
 
@@ -52,7 +50,6 @@ def test_a_long_query_is_read_whole(query: str) -> None:
 def test_a_long_run_of_marks_ends_one_sentence() -> None:
     text = "So it ends" + "." * LONG + " Then it goes on."
     assert [text[slice(*one)][-3:] for one in split_sentences(text)] == ["...", "on."]
-    assert len(split_sentences("." * LONG + "x")) == 1
 
 
 def test_a_query_that_asks_more_than_eight_things_is_read_as_one() -> None:
@@ -102,3 +99,32 @@ def test_a_validator_is_built_from_its_name_and_settings() -> None:
 def test_what_cannot_be_built_is_refused(given: object, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         build_validator(given)
+
+
+# --- a cascade
+
+
+class Fixed:
+    """A validator that always says the same."""
+
+    def __init__(self, name: str, probability: float) -> None:
+        self.name = self.identity = name
+        self.probability = probability
+        self.asked = 0
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        self.asked += 1
+        nothing = build_validator("lexical").validate(query, [])
+        return replace(nothing, answer_probability=self.probability, validator=self.name)
+
+
+@pytest.mark.parametrize(
+    ("probability", "chunks", "escalated"),
+    [(0.0, 1, 0), (0.09, 1, 0), (0.1, 1, 1), (0.5, 1, 1), (0.9, 1, 0), (1.0, 1, 0), (0.5, 0, 0)],
+)
+def test_only_the_unsure_band_goes_on(probability: float, chunks: int, escalated: int) -> None:
+    cheap, dear = Fixed("cheap", probability), Fixed("dear", 0.7)
+    cascade = CascadeValidator(first=cheap, second=dear, low=0.1, high=0.9)
+    verdict = cascade.validate("q?", [Chunk(id="a", text="x")] * chunks)
+    assert dear.asked == verdict.details["escalated"] == escalated
+    assert verdict.validator == ("cascade: dear" if escalated else "cascade: cheap")

@@ -13,11 +13,11 @@ from ragbench.validators.llm import LlmValidator
 from tests.unit.post.builders import Scripted
 
 
-def said(*passages: dict[str, Any], present: bool = True, confidence: float = 0.9) -> str:
+def said(*passages: dict[str, Any], present: object = True, confidence: float = 0.9) -> str:
     return json.dumps({"passages": passages, "answer_present": present, "confidence": confidence})
 
 
-def passage(number: int, *quotes: str, confidence: float = 0.9) -> dict[str, Any]:
+def passage(number: int, *quotes: object, confidence: float = 0.9) -> dict[str, Any]:
     return {"number": number, "confidence": confidence, "quotes": quotes}
 
 
@@ -129,12 +129,7 @@ def test_an_answer_that_is_not_as_asked_is_objected_to_once() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "no",
-        said(confidence=7),
-        json.dumps({"passages": [], "answer_present": "yes", "confidence": 1}),
-        json.dumps({"passages": [{"number": 1, "confidence": 1, "quotes": [4]}]}),
-    ],
+    ["no", said(confidence=7), said(present="yes"), said(passage(1, 4))],
 )
 def test_two_wrong_answers_are_an_error_and_no_verdict(answer: str) -> None:
     with pytest.raises(LLMReplyError):

@@ -114,12 +114,9 @@ def test_the_reader_that_comes_along_misses_no_answer_that_is_gone() -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "What did the two engineers from Oslo study?",
-        "How many engineers left the company in 1995?",
-        "When do the offices in Bergen close?",
-    ],
-)
+    ["What did the two engineers from Oslo study?", "When do the offices in Bergen close?",
+     "How many engineers left the company in 1995?"],
+)  # fmt: skip
 def test_the_reader_that_comes_along_does_not_take_a_question_of_the_same_things_for_this_one(
     question: str,
 ) -> None:
@@ -140,14 +137,10 @@ def test_words_answer_to_what_the_reader_does_not_understand() -> None:
 
 @pytest.mark.parametrize(
     ("query", "language"),
-    [
-        ("När grundades företaget?", "sv"),
-        ("Kiedy założono firmę?", "pl"),
-        ("Kapan perusahaan didirikan?", "id"),
-        ("Công ty được thành lập khi nào?", "vi"),
-        ("מתי נוסדה החברה?", "he"),
-    ],
-)
+    [("När grundades företaget?", "sv"), ("Kiedy założono firmę?", "pl"),
+     ("Kapan perusahaan didirikan?", "id"), ("Công ty được thành lập khi nào?", "vi"),
+     ("מתי נוסדה החברה?", "he")],
+)  # fmt: skip
 def test_the_reader_is_not_asked_in_languages_that_it_was_not_taught(
     query: str, language: str
 ) -> None:

@@ -55,10 +55,7 @@ def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, sa
         ("What is the last Tango filmed in?", "The first series was filmed in Yorkshire."),
         ("Which rooms are not heated?", "The attic is unheated, though all rooms are heated."),
         ("When do you need a visa?", "A visa is needed for stays above a limit."),
-        (
-            "Where does the name come from?",
-            "Its origin is unknown, but most believe in tar, pitch.",
-        ),
+        ("Where does the name come from?", "Its origin is unknown, but most believe in tar."),
     ],
 )
 def test_what_answers_is_not_objected_to(query: str, text: str) -> None:

@@ -65,11 +65,10 @@ def test_every_rating_can_be_reached_with_the_shipped_weights(name: str, absence
     assert list(dict.fromkeys(ratings)) == ORDER
 
 
-@given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=5),
-    st.floats(0.01, 0.99),
-    st.floats(0.01, 0.99),
-)
+LIMIT = st.floats(0.01, 0.99)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5), LIMIT, LIMIT)
 def test_the_best_chunk_is_the_answers_probability(
     probabilities: list[float], one: float, other: float
 ) -> None:
@@ -188,24 +187,12 @@ CHIEF = "Who is the chief executive?"
         ("Where is the final played?", FINAL, "Tampa, Florida", "Bonn, Iowa", "name", TOWNS),
         ("What was the revenue?", QUARTER, "10", "14", "number", "10 against 14"),
         ("When did the contract end?", ENDED, "2021", "2022", "date", "2021 against 2022"),
-        (
-            CHIEF,
-            "{}",
-            "The chief executive is Jane Roe.",
-            "Chief executive: John Doe",
-            "name",
-            "Jane Roe against John Doe",
-        ),
-        (
-            "Does it cover batteries?",
-            COVERS,
-            "covers",
-            "never covers",
-            "negation",
-            "c0 says what c1 denies",
-        ),
+        (CHIEF, "{}", "The chief executive is Jane Roe.", "Chief executive: John Doe", "name",
+         "Jane Roe against John Doe"),
+        ("Does it cover batteries?", COVERS, "covers", "never covers", "negation",
+         "c0 says what c1 denies"),
     ],
-)
+)  # fmt: skip
 def test_what_differs_is_reported(
     query: str, text: str, one: str, other: str, kind: str, detail: str
 ) -> None:
