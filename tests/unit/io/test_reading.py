@@ -23,16 +23,14 @@ from ragbench.io.fields import case_fields, document_fields, entry_fields
 from ragbench.io.json_files import array_elements
 from ragbench.io.lines import guess_encoding
 from ragbench.io.source import Problems, Source
-from tests.unit.io.traces import lines
+from tests.unit.io.traces import lines, written
 
 UTF8 = '{"query": "Größe?"}\r\n{"query": "大小？ 😀"}\n'
 A, B = '{"query": "a"}', '{"query": "b"}'
 
 
 def write(folder: Path, content: str | bytes, name: str = "cases.jsonl") -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
+    return written(folder / name, content)
 
 
 def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
@@ -134,11 +132,10 @@ def test_every_problem_has_its_place_and_hides_no_good_record(
     assert len(caught.value.problems) == len(problems)
 
 
-@pytest.mark.parametrize(("depth", "counts"), [(150, (1, 0)), (500, (0, 1)), (5000, (0, 1))])
-def test_deep_nesting_never_crashes(tmp_path: Path, depth: int, counts: tuple[int, int]) -> None:
-    path = write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
-    cases, problems = read(path)
-    assert (len(cases), len(problems)) == counts
+def test_deep_nesting_never_crashes(tmp_path: Path) -> None:
+    for depth, counts in ((150, (1, 0)), (500, (0, 1)), (5000, (0, 1))):
+        path = write(tmp_path, '{"query": "a", "deep": ' + "[" * depth + "]" * depth + "}")
+        assert tuple(map(len, read(path))) == counts
 
 
 def test_an_inserted_line_renames_no_other_case(tmp_path: Path) -> None:
@@ -148,9 +145,8 @@ def test_an_inserted_line_renames_no_other_case(tmp_path: Path) -> None:
 
     first, other, second = ids("Who is it?", "Where?", "Who is  it?")
     assert (first[:2], len(first), second) == ("q-", 12, f"{first}-2")
-    assert ids("Who is it?", "New", "Where?", "who is it?") == [
-        *(first, ids("New")[0], other, second)
-    ]
+    assert ids("Who is it?", "Where?", "who is it?", "New")[:3] == [first, other, second]
+    assert ids("Who is it?", "New", "Where?", "who is it?")[2:] == [other, second]
 
 
 def test_what_cannot_be_opened_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,25 +203,24 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
     ("row", "field", "value"),
     [
         *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
+        *((given, "references", ("a", "b")) for given in (
+            {"answers": ["a", "b", "a"]}, {"ground_truths": ["a", "b"]},
+            {"answer": "a", "answers": ["b", "a"]},
+            {"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]},
+            {"reference": "a", "alternative_references": ["b"]},
+        )),
         ({"expectedAnswer": "Ada"}, "reference", "Ada"),
-        ({"answers": ["a", "b", "a"]}, "references", ("a", "b")),
-        ({"ground_truths": ["a", "b"]}, "references", ("a", "b")),
-        ({"answer": "a", "answers": ["b", "a"]}, "references", ("a", "b")),
         ({"answer": 42}, "references", ("42",)),
         ({"answers": []}, "references", ()),
-        ({"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]}, "references", ("a", "b")),
-        ({"reference": "a", "alternative_references": ["b"]}, "references", ("a", "b")),
         ({"alternative_references": "b"}, "references", ("b",)),
         ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
         ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
-        ({"is_impossible": True}, "answerable", False),
-        ({"unanswerable": 0}, "answerable", True),
-        ({"answerable": "UNANSWERABLE"}, "answerable", False),
+        *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
+        ({"is_impossible": True}, "answerable", False), ({"unanswerable": 0}, "answerable", True),
+        ({"answerable": "UNANSWERABLE"}, "answerable", False), ({}, "answerable", None),
         ({"answerable": 1.0}, "answerable", True),
-        ({}, "answerable", None),
         ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
         ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
-        *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
         ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
         ({"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]}, "evidence",
          (Evidence(text="Ada", document_id="1", start=0, end=3),)),
@@ -279,10 +274,8 @@ def test_given_names_win_and_an_empty_name_switches_a_field_off(tmp_path: Path) 
 def test_documents(tmp_path: Path) -> None:
     rows = [
         {"pid": 1, "contents": "text", "title": "", "year": 2023},
-        {"_id": "b", "text": "", "title": "Empty"},
-        {"text": "no id"},
-        {"id": "c"},
-    ]
+        {"_id": "b", "text": "", "title": "Empty"}, {"text": "no id"}, {"id": "c"},
+    ]  # fmt: skip
     noted = Problems()
     first, second, third = read_documents(lines(tmp_path / "corpus.jsonl", rows), problems=noted)
     assert first == Document(id="1", text="text", title=None, metadata={"year": 2023})
@@ -290,6 +283,11 @@ def test_documents(tmp_path: Path) -> None:
     assert third.id.startswith("d-")
     (problem,) = noted
     assert (problem.line, "no field for the text" in problem.message) == (4, True)
+    table = write(tmp_path, 'id\ttitle\ttext\n1\t\tone "quoted"\n2\tT\t\n', "corpus.tsv")
+    found = [(d.id, d.title, d.text) for d in read_documents(table)]
+    assert found == [("1", None, 'one "quoted"'), ("2", "T", "")]
+    value = '{"documents": [{"document_id": "a", "text": "one"}]}'
+    assert [d.id for d in read_documents(write(tmp_path, value, "corpus.json"))] == ["a"]
 
 
 # --- cells of tables
@@ -298,19 +296,12 @@ def test_documents(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cell", "ids"),
     [
-        ('["a", "b,c"]', ("a", "b,c")),
-        ("['a', 'b']", ("a", "b")),
-        ("['a' 'b'\n 'c']", ("a", "b", "c")),
-        ("""["it's" 'b']""", ("it's", "b")),
-        ("[1, 'b', None]", ("1", "b")),
-        ("[1 2]", ("1", "2")),
-        ("[]", ()),
-        ("a; b", ("a", "b")),
-        ("a|b", ("a", "b")),
-        ("a", ("a",)),
-        ("", None),
+        ('["a", "b,c"]', ("a", "b,c")), ("['a', 'b']", ("a", "b")), ("[]", ()), ("", None),
+        ("['a' 'b'\n 'c']", ("a", "b", "c")), ("""["it's" 'b']""", ("it's", "b")),
+        ("[1, 'b', None]", ("1", "b")), ("[1 2]", ("1", "2")),
+        ("a; b", ("a", "b")), ("a|b", ("a", "b")), ("a", ("a",)),
     ],
-)
+)  # fmt: skip
 def test_lists_of_ids_in_a_cell(tmp_path: Path, cell: str, ids: tuple[str, ...] | None) -> None:
     quoted = cell.replace('"', '""')
     (case,), _ = read(write(tmp_path, f'query,relevant_ids\nq,"{quoted}"\n', "x.csv"))
@@ -329,14 +320,6 @@ def test_other_fields_of_cells(tmp_path: Path) -> None:
         id=case.id, query="q", reference="[citation needed]", grades={"d1": 2}, answerable=False,
         tags=("a", "b"), evidence=(Evidence(text="x"),), metadata={"n": 1, "note": "hi"},
     )  # fmt: skip
-
-
-def test_documents_of_a_table_and_of_json(tmp_path: Path) -> None:
-    table = write(tmp_path, 'id\ttitle\ttext\n1\t\tone "quoted"\n2\tT\t\n', "corpus.tsv")
-    found = [(d.id, d.title, d.text) for d in read_documents(table)]
-    assert found == [("1", None, 'one "quoted"'), ("2", "T", "")]
-    value = '{"documents": [{"document_id": "a", "text": "one"}]}'
-    assert [d.id for d in read_documents(write(tmp_path, value, "corpus.json"))] == ["a"]
 
 
 # --- arrays of JSON in blocks, keys that stand twice
@@ -374,8 +357,6 @@ def test_elements_are_those_of_the_array_in_blocks_of_any_size(
 
 GERMAN = "query;reference\nWie lange dauert die Kündigungsfrist?;drei Monate\nWie groß?;20 m²\n"
 CHINESE = "query,reference\n员工每年有多少天年假？,二十天\n公司成立于哪一年？,1998年\n"
-
-
 TAIWANESE = "query\n公司成立於哪一年？由誰成立？\n費用由誰負擔？何時可以退貨？\n"
 JAPANESE = "query\n会社はいつ設立されましたか？\n保証期間はどのくらいですか？\n"
 RUSSIAN = "query\nКогда была основана компания?\nСколько длится гарантия?\n"
