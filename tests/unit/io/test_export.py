@@ -27,21 +27,9 @@ from ragbench.io.export import EXPORTS, export
 from ragbench.io.trec import escape_id, unescape_id
 from ragbench.plugins import import_ragas, require
 from ragbench.prepare import prepare, to_dataset
-from tests.unit.io.traces import (
-    ALL,
-    BARE,
-    FULL,
-    GENERATION_FAILED,
-    NOTHING_FOUND,
-    ONLY_GENERATES,
-    RETRIEVAL_FAILED,
-    SCORES,
-    as_lists,
-    measured,
-    skipped,
-    trace_of,
-)
+from tests.unit.io.traces import ALL, SCORES, as_lists, measured, skipped, trace_of
 
+FULL, BARE, NOTHING_FOUND, RETRIEVAL_FAILED, GENERATION_FAILED, ONLY_GENERATES = ALL
 NEEDS = {name: pytest.mark.extra("hf") for name in ("hf", "parquet")}
 
 

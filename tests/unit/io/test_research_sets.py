@@ -19,15 +19,15 @@ from ragbench import (
 )
 from ragbench.errors import DataError
 from ragbench.io.source import Problems
-from tests.unit.io.traces import lines
+from tests.unit.io.traces import lines, written
 
 CONTEXT = "Ada Lovelace wrote the first program in 1843."
 
 
 def squad(folder: Path, *questions: object, context: object = CONTEXT) -> Path:
     paragraphs = [{"context": context, "qas": list(questions)}, {"context": CONTEXT, "qas": []}]
-    data = [{"title": "Ada", "paragraphs": paragraphs}]
-    return lines(folder / "dev.json", [{"version": "v2.0", "data": data}])
+    whole = {"version": "v2.0", "data": [{"title": "Ada", "paragraphs": paragraphs}]}
+    return written(folder / "dev.json", whole)
 
 
 def question(**values: Any) -> dict[str, Any]:
@@ -70,11 +70,11 @@ def test_an_unanswerable_question_of_squad_has_no_gold(tmp_path: Path) -> None:
     assert row.metadata == {"context": CONTEXT}
 
 
-@pytest.mark.parametrize("start", [3, -1, None, "40", 10**9])
-def test_an_offset_that_does_not_hold_is_left_out(tmp_path: Path, start: object) -> None:
-    answers = [{"text": "1843", "answer_start": start}]
-    (case,) = read_cases(squad(tmp_path, question(answers=answers)))
-    assert [(s.text, s.start, s.end) for s in case.evidence] == [("1843", None, None)]
+def test_an_offset_that_does_not_hold_is_left_out(tmp_path: Path) -> None:
+    for start in (3, -1, None, "40", 10**9):
+        answers = [{"text": "1843", "answer_start": start}]
+        (case,) = read_cases(squad(tmp_path, question(answers=answers)))
+        assert [(s.text, s.start, s.end) for s in case.evidence] == [("1843", None, None)]
 
 
 def test_wrong_questions_and_paragraphs_are_reported_with_their_place(tmp_path: Path) -> None:
@@ -156,25 +156,25 @@ RAGAS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def check_ragas(path: Path) -> None:
-    with open_source(path) as source:
-        (entry,) = source
-    case = entry.case
-    assert [case] == list(read_cases(path))
-    assert (case.query, case.reference) == ("Who?", "Ada")
-    assert case.reference_contexts == ("Ada did.", "It's 1843.")
-    assert case.reference_context_ids == ("1", "b")
-    # What a system said is not part of the case: another system is asked the same one.
-    assert case.metadata.keys() <= {"synthesizer_name"}
-    assert entry.recorded["generate"].value == GenerationResult("Bob")
-    assert entry.recorded["retrieve"].value == RetrievalResult(["said"])
+def check_ragas(*paths: Path) -> None:
+    for path in paths:
+        with open_source(path) as source:
+            (entry,) = source
+        case = entry.case
+        assert [case] == list(read_cases(path))
+        assert (case.query, case.reference) == ("Who?", "Ada")
+        assert case.reference_contexts == ("Ada did.", "It's 1843.")
+        assert case.reference_context_ids == ("1", "b")
+        # What a system said is not part of the case: another system is asked the same one.
+        assert case.metadata.keys() <= {"synthesizer_name"}
+        assert entry.recorded["generate"].value == GenerationResult("Bob")
+        assert entry.recorded["retrieve"].value == RetrievalResult(["said"])
 
 
 def test_files_of_ragas(tmp_path: Path) -> None:
-    check_ragas(lines(tmp_path / "a.jsonl", [RAGAS]))
-    check_ragas(lines(tmp_path / "a.json", [[RAGAS]]))
+    whole = written(tmp_path / "a.json", [RAGAS])
     sample = {"eval_sample": RAGAS, "synthesizer_name": "single_hop"}
-    check_ragas(lines(tmp_path / "b.jsonl", [sample]))
+    check_ragas(lines(tmp_path / "a.jsonl", [RAGAS]), whole, lines(tmp_path / "b.jsonl", [sample]))
 
 
 @pytest.mark.extra("ragas")
@@ -184,8 +184,7 @@ def test_what_ragas_itself_writes(tmp_path: Path) -> None:
     dataset = schema.EvaluationDataset(samples=[schema.SingleTurnSample(**RAGAS)])
     dataset.to_jsonl(tmp_path / "a.jsonl")
     dataset.to_csv(tmp_path / "a.csv")
-    check_ragas(tmp_path / "a.jsonl")
-    check_ragas(tmp_path / "a.csv")
+    check_ragas(tmp_path / "a.jsonl", tmp_path / "a.csv")
 
 
 QUERIES = '{"_id": "1", "text": "one", "metadata": {"x": 1}}\n{"_id": "2", "text": "two"}\n'
@@ -195,7 +194,7 @@ CORPUS = '{"_id": "a", "title": "A", "text": "text a"}\n{"_id": "b", "title": ""
 def write(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+        written(folder / name, text)
     return folder
 
 
@@ -270,15 +269,12 @@ def test_text_files(tmp_path: Path) -> None:
         list(read_documents(data))  # a README beside data is no corpus
 
 
-@pytest.mark.parametrize(
-    ("format_name", "expected"),
-    [
+def test_a_folder_that_is_something_else(tmp_path: Path) -> None:
+    for form, expected in (
         ("beir", "the BEIR folder has no queries.jsonl"),
         ("ragbench", "the folder has no cases.jsonl"),
         ("trec", "the folder has none of queries.tsv"),
         ("text", "text files hold documents"),
-    ],
-)
-def test_a_folder_that_is_something_else(tmp_path: Path, format_name: str, expected: str) -> None:
-    with pytest.raises(DataError, match=expected):
-        list(read_cases(tmp_path, format=format_name))
+    ):
+        with pytest.raises(DataError, match=expected):
+            list(read_cases(tmp_path, format=form))
