@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.people import ANY, LabelBook, key_of, read_people, value_of
+from tests.unit.io.traces import lines, written
 
 Q, A, C = "Can bees fly?", "Yes, they can.", ["Bees fly.", "Bees sting."]
 LABELS = {"question": Q, "answer": A, "contexts": C, "metric": "support", "value": 1, "by": "ann"}
@@ -36,13 +37,9 @@ def table(separator: str) -> str:
     return f"{separator.join(HEAD)}\n{separator.join(quoted)}\n"
 
 
-def written(tmp_path: Path, name: str, content: Any) -> Path:
-    path = tmp_path / name
-    if name.endswith(".jsonl"):
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in content), "utf-8")
-    else:
-        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-    return path
+def saved(tmp_path: Path, name: str, content: Any) -> Path:
+    write = lines if name.endswith(".jsonl") else written
+    return write(tmp_path / name, content)
 
 
 @pytest.mark.parametrize(
@@ -62,13 +59,9 @@ def written(tmp_path: Path, name: str, content: Any) -> Path:
     ],
 )  # fmt: skip
 def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any) -> None:
-    (found,) = read_people(written(tmp_path, name, content))
-    assert (found.key, found.metric, found.value, found.by) == (
-        key_of(Q, A, C),
-        "support",
-        1,
-        "ann",
-    )
+    (found,) = read_people(saved(tmp_path, name, content))
+    told = (found.key, found.metric, found.value, found.by)
+    assert told == (key_of(Q, A, C), "support", 1, "ann")
     assert not found.is_drawn  # whoever labelled chose the case
 
 
@@ -78,7 +71,7 @@ def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any
      ("partly", 0.5), ("Skip", None), (None, None), (4, 4)],
 )  # fmt: skip
 def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None) -> None:
-    (found,) = read_people(written(tmp_path, "l.jsonl", [{**LABELS, "value": said}]))
+    (found,) = read_people(saved(tmp_path, "l.jsonl", [{**LABELS, "value": said}]))
     assert found.value == value
 
 
@@ -96,18 +89,16 @@ def test_what_a_label_may_say(tmp_path: Path, said: object, value: float | None)
 )
 def test_what_is_no_label_is_refused(tmp_path: Path, rows: list[object], message: str) -> None:
     with pytest.raises(DataError) as error:
-        read_people(written(tmp_path, "l.jsonl", rows))
+        read_people(saved(tmp_path, "l.jsonl", rows))
     assert message in str(error.value)
 
 
 def test_a_label_dies_with_what_was_judged(tmp_path: Path) -> None:
     rows = [
-        {**LABELS, "value": 0},
-        {**LABELS, "drawn": {"seed": 0, "of": 9}},  # she changed her mind
-        {**LABELS, "by": "bob", "value": 0.5},
-        {**LABELS, "by": "cyd", "value": None},
-    ]
-    book = LabelBook.read([written(tmp_path, "l.jsonl", rows)])
+        {**LABELS, "value": 0}, {**LABELS, "drawn": {"seed": 0, "of": 9}},  # she changed her mind
+        {**LABELS, "by": "bob", "value": 0.5}, {**LABELS, "by": "cyd", "value": None},
+    ]  # fmt: skip
+    book = LabelBook.read([saved(tmp_path, "l.jsonl", rows)])
     found = book.of("support", key_of(Q, f" {A}\n", C))
     assert [(one.by, one.value, one.is_drawn) for one in found] == [
         ("ann", 1, True), ("bob", 0.5, False), ("cyd", None, False)
@@ -122,17 +113,16 @@ def test_a_label_dies_with_what_was_judged(tmp_path: Path) -> None:
 
 def test_a_file_without_names_of_metrics_is_given_one(tmp_path: Path) -> None:
     thumbs = [{**LABELS, "metric": "thumbs"}]
-    path = written(tmp_path, "t.jsonl", thumbs)
+    path = saved(tmp_path, "t.jsonl", thumbs)
     assert LabelBook.read([f"answer_correct={path}"]).by_metric() == {"answer_correct": 1}
-    mixed = written(tmp_path, "m.jsonl", [*thumbs, LABELS])
+    mixed = saved(tmp_path, "m.jsonl", [*thumbs, LABELS])
     with pytest.raises(ConfigError, match="holds labels of support, thumbs"):
         LabelBook.read([f"answer_correct={mixed}"])
 
 
 @given(st.lists(st.text(), max_size=4), st.lists(st.text(), max_size=4))
 def test_keys_tell_texts_apart_but_for_white_space(one: list[str], other: list[str]) -> None:
-    plain = [
-        [" ".join(unicodedata.normalize("NFC", text).split()) for text in texts]
-        for texts in (one, other)
-    ]
-    assert (key_of("q", "a", one) == key_of("q", "a", other)) == (plain[0] == plain[1])
+    def plain(texts: list[str]) -> list[str]:
+        return [" ".join(unicodedata.normalize("NFC", text).split()) for text in texts]
+
+    assert (key_of("q", "a", one) == key_of("q", "a", other)) == (plain(one) == plain(other))

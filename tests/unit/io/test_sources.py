@@ -12,7 +12,7 @@ import pytest
 from ragbench import Case, GenerationResult, RetrievalResult, open_source
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import DataError
 from ragbench.io.entries import LOOK, SourceInfo
 from tests.unit.io.traces import lines, written
 
@@ -221,7 +221,7 @@ def beir(tmp_path: Path) -> Path:
     return tmp_path / "beir"
 
 
-def test_a_trec_run_and_beir_results_with_their_corpus(tmp_path: Path, beir: Path) -> None:
+def test_a_trec_run_with_its_corpus(tmp_path: Path, beir: Path) -> None:
     run = "q1 Q0 d2 1 1.5 t\nq1 Q0 d1 2 3.5 t\nq2 Q0 d9 1 1 t\n"
     path = written(tmp_path / "bm25.run", run)
     entries, info = read(path, corpus=beir)
@@ -235,14 +235,6 @@ def test_a_trec_run_and_beir_results_with_their_corpus(tmp_path: Path, beir: Pat
     )
     assert entries[2].recorded == {}  # judged, and not in the run: nobody knows why
     assert info.notes == ("1 retrieved ids are not in the corpus: their text is empty",)
-    path = written(tmp_path / "x.json", {"q1": {"d2": 0.5, "d1": 0.25}})
-    (entry, judged_alone), info = read(path, corpus=beir)
-    assert info.form == "beir"
-    assert entry.recorded["retrieve"].value.context_ids == ["d2", "d1"]  # type: ignore[union-attr]
-    assert (judged_alone.case.id, judged_alone.recorded) == ("q3", {})
-    path = written(tmp_path / "bm25.run", "q1 Q0 d2 1 1.5 t\n")
-    with pytest.raises(ConfigError, match="name the queries with --queries FILE, or join it"):
-        open_source(path, corpus=beir / "corpus.jsonl")
 
 
 def test_ids_without_texts_are_not_recorded_and_it_is_said(tmp_path: Path) -> None:
