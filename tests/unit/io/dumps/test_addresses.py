@@ -24,6 +24,7 @@ from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.addresses import open_address, read_range, size_of_address
 from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump
 from ragbench.io.dumps.read import OpenDump
+from tests.unit.io.traces import written
 
 LINES = b"".join(b'{"query": "q%d", "chunks": ["text %d"]}\n' % (n, n) for n in range(50))
 
@@ -87,17 +88,14 @@ def check_ranges(address: str) -> None:
 @pytest.mark.extra("remote")
 def test_files_are_read_by_ranges_from_a_server_and_through_fsspec(server: str) -> None:
     check_ranges(f"{server}/d.jsonl")
-    fsspec = pytest.importorskip("fsspec")
-    with fsspec.open("memory://here/d.jsonl", "wb") as file:
+    with pytest.importorskip("fsspec").open("memory://here/d.jsonl", "wb") as file:
         file.write(LINES)
     check_ranges("memory://here/d.jsonl")
 
 
 def test_a_shared_path_needs_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    path = tmp_path / "with space %41.jsonl"
-    path.write_bytes(LINES)
-    check_ranges(path.as_uri())
+    check_ranges(written(tmp_path / "with space %41.jsonl", LINES).as_uri())
 
 
 @pytest.mark.extra("remote")
@@ -128,10 +126,10 @@ def test_a_signature_and_a_password_in_an_address_are_not_shown(server: str) -> 
 
 
 @pytest.mark.extra("remote")
-@pytest.mark.parametrize("scheme", ["nonsense", "dropbox"])
-def test_a_scheme_that_nothing_opens_is_one_clear_error(scheme: str) -> None:
-    with pytest.raises(ConfigError, match=rf"'{scheme}://' cannot be opened.*pip install"):
-        open_address(f"{scheme}://a/b.jsonl")
+def test_a_scheme_that_nothing_opens_is_one_clear_error() -> None:
+    for scheme in ("nonsense", "dropbox"):
+        with pytest.raises(ConfigError, match=rf"'{scheme}://' cannot be opened.*pip install"):
+            open_address(f"{scheme}://a/b.jsonl")
 
 
 def test_without_the_extra_the_error_holds_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +165,10 @@ def read(path: Path, piece: int = 0) -> tuple[list[RetrievalDump], list[Problem]
 
 
 @settings(max_examples=100)
-@given(
-    rows=st.lists(LINE, max_size=12),
-    piece=st.integers(1, 300),
-    mark=st.booleans(),
-    ended=st.booleans(),
-)
-@example(rows=[b"", b"", b""], piece=1, mark=False, ended=True)
-@example(rows=[FIRST, FIRST], piece=len(FIRST) + 1, mark=False, ended=True)
-@example(rows=[FIRST, FIRST], piece=len(FIRST), mark=False, ended=False)
+@given(st.lists(LINE, max_size=12), st.integers(1, 300), st.booleans(), st.booleans())
+@example([b"", b"", b""], 1, False, True)
+@example([FIRST, FIRST], len(FIRST) + 1, False, True)
+@example([FIRST, FIRST], len(FIRST), False, False)
 def test_pieces_make_the_whole(rows: list[bytes], piece: int, mark: bool, ended: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "d.jsonl"
@@ -198,10 +191,8 @@ def again(split: SplitDump) -> list[tuple[str, Any]]:
     """What is found at the places of all retrievals, the last first, and some far apart."""
     items = [item for one in split.pieces() for item in split.read(one)]
     places = [one.place for one in items if isinstance(one, PlacedRetrieval) and one.retrieval]
-    found: Iterator[RetrievalDump | None] = split.at(places)
-    backwards = [*split.at(places[::-1])][::-1]
-    listed = [*found]
-    assert listed == backwards
+    listed = [*split.at(places)]
+    assert listed == [*split.at(places[::-1])][::-1]
     return [(one.query, one.chunks) for one in listed if one is not None]
 
 
@@ -209,8 +200,8 @@ def test_a_line_that_is_too_long_ends_the_dump_as_it_does_in_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1KB")
-    path = tmp_path / "d.jsonl"
-    path.write_bytes(b"\n".join([FIRST, b'{"query": "' + b"x" * 5000 + b'"}', FIRST]))
+    long = b'{"query": "' + b"x" * 5000 + b'"}'
+    path = written(tmp_path / "d.jsonl", b"\n".join([FIRST, long, FIRST]))
     whole, problems, *_ = read(path)
     assert "longer than 1 KB" in str(problems[0])
     for piece in (10, 700, 1 << 20):
@@ -218,8 +209,8 @@ def test_a_line_that_is_too_long_ends_the_dump_as_it_does_in_one_process(
 
 
 def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
-    path = tmp_path / "d.jsonl"
-    path.write_bytes(FIRST + b"\n" + b"{\n" * 20_500 + (FIRST + b"\n") * 3)
+    bad = FIRST + b"\n" + b"{\n" * 20_500 + (FIRST + b"\n") * 3
+    path = written(tmp_path / "d.jsonl", bad)
     found, problems, malformed, _ = expected = read(path)
     assert (len(found), malformed, len(problems), problems[-1].line) == (4, 20_500, 100, 101)
     assert read(path, 1 << 20) == expected
@@ -241,8 +232,7 @@ def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
 def test_why_it_is_whole(
     tmp_path: Path, name: str, data: bytes, options: dict[str, Any], why: str
 ) -> None:
-    path = tmp_path / name
-    path.write_bytes(data)
+    path = written(tmp_path / name, data)
     with open_dump(path.as_uri(), **options) as dump:
         assert (dump.split, dump.whole) == (None, why)
         assert [*dump]
