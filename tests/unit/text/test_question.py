@@ -6,17 +6,14 @@ from ragbench.text.question import answer_span, holds_number, parse_question, sa
 from ragbench.text.tokens import tokenise
 
 
-@pytest.mark.parametrize(
-    ("query", "tokens"),
-    [
+def test_function_words_are_left_out() -> None:
+    for query, tokens in (
         ("What is the capital of France?", ("capit", "franc")),
         ("Who is it?", ("who", "is", "it")),  # of function words alone: they stay
         ("苹果是什么", ("苹果",)),  # question words do not blur into pairs
         (" ?", ()),
-    ],
-)
-def test_function_words_are_left_out(query: str, tokens: tuple[str, ...]) -> None:
-    assert parse_question(query).tokens == tokens
+    ):
+        assert parse_question(query).tokens == tokens
 
 
 def test_words_that_stand_next_to_each_other_are_pairs() -> None:
@@ -36,17 +33,14 @@ def test_whether_a_number_is_asked_for_and_held() -> None:
     assert held == [True, True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("question", "clause"),
-    [
+def test_a_question_becomes_part_of_a_sentence() -> None:
+    for question, clause in (
         ("When was the mill built?", "when the mill was built"),
         ("Which rooms are not heated?", "which rooms are not heated"),
         ("Who did not sign the treaty?", "who did not sign the treaty"),
         ("Is it open?", None),
-    ],
-)
-def test_a_question_becomes_part_of_a_sentence(question: str, clause: str | None) -> None:
-    assert said_as_clause(question) == clause
+    ):
+        assert said_as_clause(question) == clause
 
 
 # --- the words that answer
@@ -100,9 +94,8 @@ def test_a_question_gets_what_it_asks_for(query: str, sentence: str, span: str) 
     assert span_of(query, sentence) == span
 
 
-@pytest.mark.parametrize(
-    ("query", "sentence"),
-    [
+def test_the_sentence_stays_whole_where_nothing_decides() -> None:
+    for query, sentence in (
         ("What does the gate do?", "The gate decides in 3 ways."),  # no kind
         ("Why did Tom Reed leave?", "Tom Reed left in May because of Ida."),
         ("When was the mill built?", "The mill was built by Tom Reed."),  # no date
@@ -112,10 +105,8 @@ def test_a_question_gets_what_it_asks_for(query: str, sentence: str, span: str) 
         ("谁建了磨坊？", "磨坊由Reed建造。"),
         ("When?", ""),
         ("When was it?", "1999 " * 500),  # a table
-    ],
-)
-def test_the_sentence_stays_whole_where_nothing_decides(query: str, sentence: str) -> None:
-    assert span_of(query, sentence) is None
+    ):
+        assert span_of(query, sentence) is None
 
 
 @given(

@@ -38,9 +38,8 @@ def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, sa
     assert said in against(query, text)
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
+def test_what_answers_is_not_objected_to() -> None:
+    for query, text in (
         ("What caused INC-48213?", "INC 48213, unlike INC-48231, was caused by rain."),
         ("How does load_config work?", "It reads a file and returns a dictionary."),
         ("What did COVID-19 change?", "The pandemic closed the schools in 2020."),
@@ -56,10 +55,8 @@ def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, sa
         ("Which rooms are not heated?", "The attic is unheated, though all rooms are heated."),
         ("When do you need a visa?", "A visa is needed for stays above a limit."),
         ("Where does the name come from?", "Its origin is unknown, but most believe in tar."),
-    ],
-)
-def test_what_answers_is_not_objected_to(query: str, text: str) -> None:
-    assert against(query, text) == ""
+    ):
+        assert against(query, text) == ""
 
 
 def test_slots_can_be_switched_off_and_an_unknown_one_is_refused() -> None:
