@@ -44,18 +44,15 @@ def entries(path: Path, record: object, **options: Any) -> list[Any]:
         return list(source)
 
 
-@pytest.mark.parametrize(
-    ("name", "record"),
-    [
-        ("openai.jsonl", {"id": "c", "messages": ASKED}),
-        ("multi.jsonl", {"id": "c", "user_input": RAGAS, "rubrics": None}),
-        ("turns.jsonl", {"id": "c", "turns": DEEPEVAL, "scenario": "hours"}),
-        ("goldens.json", [{"name": "c", "turns": DEEPEVAL}]),
-        ("run.json", {"testRunData": {"testCases": [], "conversationalTestCases": [
-            {"name": "c", "turns": DEEPEVAL, "success": True}]}}),
-        ("shared.json", [{"id": "c", "conversations": SHARED}]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "record"), [
+    ("openai.jsonl", {"id": "c", "messages": ASKED}),
+    ("multi.jsonl", {"id": "c", "user_input": RAGAS, "rubrics": None}),
+    ("turns.jsonl", {"id": "c", "turns": DEEPEVAL, "scenario": "hours"}),
+    ("goldens.json", [{"name": "c", "turns": DEEPEVAL}]),
+    ("run.json", {"testRunData": {"testCases": [], "conversationalTestCases": [
+        {"name": "c", "turns": DEEPEVAL, "success": True}]}}),
+    ("shared.json", [{"id": "c", "conversations": SHARED}]),
+])  # fmt: skip
 def test_every_answer_of_a_conversation_is_a_case(
     tmp_path: Path, name: str, record: object
 ) -> None:
@@ -109,16 +106,13 @@ def test_a_history_in_other_forms_travels_everywhere(tmp_path: Path, history: ob
         assert case.history == BEFORE, name
 
 
-@pytest.mark.parametrize(
-    ("record", "problem"),
-    [
-        ({"query": "b", "history": "before"}, r"'history': expected turns .* found 'before'"),
-        ({"query": "b", "history": [{"x": 1}]}, "'history': expected turns .* found an object"),
-        ({"query": "b", "history": [["user"]]}, "'history': expected turns .* found a list in it"),
-        ({"messages": [{"role": "system", "content": "x"}]}, "'messages': expected a conversation"),
-        ({"messages": [{"role": "user", "content": 7}]}, "'messages': expected text"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("record", "problem"), [
+    ({"query": "b", "history": "before"}, r"'history': expected turns .* found 'before'"),
+    ({"query": "b", "history": [{"x": 1}]}, "'history': expected turns .* found an object"),
+    ({"query": "b", "history": [["user"]]}, "'history': expected turns .* found a list in it"),
+    ({"messages": [{"role": "system", "content": "x"}]}, "'messages': expected a conversation"),
+    ({"messages": [{"role": "user", "content": 7}]}, "'messages': expected text"),
+])  # fmt: skip
 def test_what_is_no_conversation_is_said_with_its_place(
     tmp_path: Path, record: object, problem: str
 ) -> None:

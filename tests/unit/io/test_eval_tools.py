@@ -69,21 +69,18 @@ CHECKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "form", "gold", "found"),
-    [
-        ("d.jsonl", json.dumps({"input": "Who?", "actual_output": "Ada", "context": "one|two",
-                                "retrieval_context": SOURCED}),
-         "deepeval", {"reference_contexts": ("one", "two")},
-         (RetrievalResult(["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]),
-          GenerationResult("Ada"))),
-        ("d.csv", "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n",
-         "deepeval", {"reference": "Ada"}, (RetrievalResult(["a", "b"]), GenerationResult("Ada"))),
-        ("checking_outputs.json", {"results": [CHECKED], "metrics": {}}, "ragchecker",
-         {"id": "0", "reference": "Ada"},
-         (RetrievalResult(["Ada wrote it."], context_ids=["000"]), GenerationResult("Bob"))),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "form", "gold", "found"), [
+    ("d.jsonl", json.dumps({"input": "Who?", "actual_output": "Ada", "context": "one|two",
+                            "retrieval_context": SOURCED}),
+     "deepeval", {"reference_contexts": ("one", "two")},
+     (RetrievalResult(["Ada, she wrote it", "Bob"], context_metadata=[{"source": "wiki"}, {}]),
+      GenerationResult("Ada"))),
+    ("d.csv", "input,actual_output,expected_output,retrieval_context\nWho?,Ada,Ada,a|b\n",
+     "deepeval", {"reference": "Ada"}, (RetrievalResult(["a", "b"]), GenerationResult("Ada"))),
+    ("checking_outputs.json", {"results": [CHECKED], "metrics": {}}, "ragchecker",
+     {"id": "0", "reference": "Ada"},
+     (RetrievalResult(["Ada wrote it."], context_ids=["000"]), GenerationResult("Bob"))),
+])  # fmt: skip
 def test_datasets_of_deepeval_and_results_of_ragchecker(
     tmp_path: Path, name: str, content: object, form: str, gold: Row, found: Any
 ) -> None:

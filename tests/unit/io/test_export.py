@@ -141,20 +141,17 @@ def noted(folder: Path, metadata: Any) -> Any:
     return records(folder / "o.jsonl")[0]["retrieval"]["value"]["metadata"]
 
 
-@pytest.mark.parametrize(
-    ("value", "form"),
-    [
-        ([float("nan"), float("inf"), -float("inf")], ["NaN", "Infinity", "-Infinity"]),
-        ([{"b", "a"}, {7: 1}, Model()], [["a", "b"], {"7": 1}, {"size": 3}]),
-        ([Page(3, "x"), datetime(2024, 5, 1, 12, tzinfo=UTC)],
-         [{"number": 3, "source": "x"}, "2024-05-01T12:00:00+00:00"]),
-        (np.array([1.5, float("nan")]), [1.5, "NaN"]),
-        ([np.int64(4), np.float32(0.5)], [4, 0.5]),
-        ([deque([1]), (1, True, None)], [[1], [1, True, None]]),
-        ([Status.FAILED, PurePosixPath("a/b"), Decimal("1.10")], ["failed", "a/b", "1.10"]),
-        ([2**70, "\ud800"], [2**70, "\ud800"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "form"), [
+    ([float("nan"), float("inf"), -float("inf")], ["NaN", "Infinity", "-Infinity"]),
+    ([{"b", "a"}, {7: 1}, Model()], [["a", "b"], {"7": 1}, {"size": 3}]),
+    ([Page(3, "x"), datetime(2024, 5, 1, 12, tzinfo=UTC)],
+     [{"number": 3, "source": "x"}, "2024-05-01T12:00:00+00:00"]),
+    (np.array([1.5, float("nan")]), [1.5, "NaN"]),
+    ([np.int64(4), np.float32(0.5)], [4, 0.5]),
+    ([deque([1]), (1, True, None)], [[1], [1, True, None]]),
+    ([Status.FAILED, PurePosixPath("a/b"), Decimal("1.10")], ["failed", "a/b", "1.10"]),
+    ([2**70, "\ud800"], [2**70, "\ud800"]),
+])  # fmt: skip
 def test_metadata_of_any_type_has_one_json_form(
     tmp_path: Path, value: object, form: object
 ) -> None:

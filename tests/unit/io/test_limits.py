@@ -79,21 +79,18 @@ LINE = "the line is longer than 2 KB"
 ALL = (read_cases, entries, retrievals)
 
 
-@pytest.mark.parametrize(
-    ("reads", "name", "content", "line", "words"),
-    [
-        (ALL, "x.jsonl", f"{ROW}\n{LONG_ROW}\n{ROW}\n", 2, LINE),
-        (ALL, "x.jsonl", ROW + "\n" + " " * 5000, 2, LINE),
-        (ALL, "x.csv", f"query,response,contexts\na,b,['c']\n{LONG},b,['c']\n", 3, "2 KB"),
-        (ALL, "x.csv", "query,response,contexts\na,b,['c']\na,b,\"" + "c\n" * 2000, 1024, "2 KB"),
-        (ALL, "x.tsv", f"query\tresponse\tcontexts\na\tb\t['c']\na\tb\t{LONG}\n", 3, "2 KB"),
-        ([retrievals], "x.json", json.dumps(ARRAY, indent=1), 12, "the element is longer"),
-        ([read_cases], "x.json", MANY, None, "it is larger than 20 KB"),
-        ([read_documents], "x.txt", "word\n" * 500, None, "the text is longer than 2 KB"),
-        ([entries], "x.jsonl", OTHER.encode("utf-16"), 2, LINE),
-        ([partial(entries, encoding="cp1252")], "x.jsonl", OTHER.encode("cp1252"), 2, LINE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("reads", "name", "content", "line", "words"), [
+    (ALL, "x.jsonl", f"{ROW}\n{LONG_ROW}\n{ROW}\n", 2, LINE),
+    (ALL, "x.jsonl", ROW + "\n" + " " * 5000, 2, LINE),
+    (ALL, "x.csv", f"query,response,contexts\na,b,['c']\n{LONG},b,['c']\n", 3, "2 KB"),
+    (ALL, "x.csv", "query,response,contexts\na,b,['c']\na,b,\"" + "c\n" * 2000, 1024, "2 KB"),
+    (ALL, "x.tsv", f"query\tresponse\tcontexts\na\tb\t['c']\na\tb\t{LONG}\n", 3, "2 KB"),
+    ([retrievals], "x.json", json.dumps(ARRAY, indent=1), 12, "the element is longer"),
+    ([read_cases], "x.json", MANY, None, "it is larger than 20 KB"),
+    ([read_documents], "x.txt", "word\n" * 500, None, "the text is longer than 2 KB"),
+    ([entries], "x.jsonl", OTHER.encode("utf-16"), 2, LINE),
+    ([partial(entries, encoding="cp1252")], "x.jsonl", OTHER.encode("cp1252"), 2, LINE),
+])  # fmt: skip
 def test_what_is_too_large(
     tmp_path: Path, reads: Any, name: str, content: str | bytes, line: int | None, words: str
 ) -> None:

@@ -42,22 +42,19 @@ def saved(tmp_path: Path, name: str, content: Any) -> Path:
     return write(tmp_path / name, content)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("own.jsonl", [LABELS]),
-        ("digest.jsonl", [{**LABELS, "contexts": None, "digest": key_of(Q, A, C)[2]}]),
-        ("sheet.csv", table(",")),
-        ("sheet.tsv", table("\t")),
-        ("names.json", [{"Query": Q, "Response": A, "Retrieved Contexts": C, "criterion": "support",
-                         "label": "supported", "annotator": "ann"}]),
-        ("studio.json", [STUDIO]),
-        ("argilla2.json", [{**FIELDS, "responses": {"support": [ANSWERED]}}]),
-        ("argilla1.json", [{**FIELDS, "responses": [
-            {"user_id": "ann", "status": "submitted", "values": {"support": {"value": "yes"}}},
-            {"user_id": "bob", "status": "draft", "values": {"support": {"value": "no"}}}]}]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content"), [
+    ("own.jsonl", [LABELS]),
+    ("digest.jsonl", [{**LABELS, "contexts": None, "digest": key_of(Q, A, C)[2]}]),
+    ("sheet.csv", table(",")),
+    ("sheet.tsv", table("\t")),
+    ("names.json", [{"Query": Q, "Response": A, "Retrieved Contexts": C, "criterion": "support",
+                     "label": "supported", "annotator": "ann"}]),
+    ("studio.json", [STUDIO]),
+    ("argilla2.json", [{**FIELDS, "responses": {"support": [ANSWERED]}}]),
+    ("argilla1.json", [{**FIELDS, "responses": [
+        {"user_id": "ann", "status": "submitted", "values": {"support": {"value": "yes"}}},
+        {"user_id": "bob", "status": "draft", "values": {"support": {"value": "no"}}}]}]),
+])  # fmt: skip
 def test_every_form_gives_the_same_label(tmp_path: Path, name: str, content: Any) -> None:
     (found,) = read_people(saved(tmp_path, name, content))
     told = (found.key, found.metric, found.value, found.by)

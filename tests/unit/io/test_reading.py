@@ -39,28 +39,20 @@ def read(path: Path | str, **options: Any) -> tuple[list[Case], list[str]]:
     return cases, [str(problem).replace(f"{path}", "") for problem in noted]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "queries"),
-    [
-        ("x.jsonl", f"{A}\r\n{B}", "a b"),
-        ("x.json", f"[{A}, {B}]", "a b"),
-        ("x", f"[\n {A},\n {B}\n]", "a b"),
-        ("x", f'{{"data": [{A}, {B}]}}', "a b"),
-        ("x.json", f'{{"version": 1, "cases": [{A}], "data": []}}', "a"),
-        ("x.json", f"{A}\n{B}\n", "a b"),
-        ("x.json", A, "a"),
-        ("x.csv", "query,answer\na,b\n", "a"),
-        ("x", "query,answer\na,b\n", "a"),
-        ("x.tsv", "query\tanswer\na\tb\n", "a"),
-        ("x", gzip.compress(A.encode(), mtime=0), "a"),
-        ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
-        ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
-        ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
-        ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
-        ("x.csv", "User Input,answer\na,b\n", "a"),
-        ("x.csv", "QUESTION,answer\na,b\n", "a"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "queries"), [
+    ("x.jsonl", f"{A}\r\n{B}", "a b"), ("x.json", f"[{A}, {B}]", "a b"),
+    ("x", f"[\n {A},\n {B}\n]", "a b"), ("x", f'{{"data": [{A}, {B}]}}', "a b"),
+    ("x.json", f'{{"version": 1, "cases": [{A}], "data": []}}', "a"),
+    ("x.json", f"{A}\n{B}\n", "a b"), ("x.json", A, "a"),
+    ("x.csv", "query,answer\na,b\n", "a"), ("x", "query,answer\na,b\n", "a"),
+    ("x.tsv", "query\tanswer\na\tb\n", "a"),
+    ("x", gzip.compress(A.encode(), mtime=0), "a"),
+    ("x.jsonl", UTF8, "Größe? 大小？ 😀"),
+    ("x", codecs.BOM_UTF8 + UTF8.encode(), "Größe? 大小？ 😀"),
+    ("x.jsonl", codecs.BOM_UTF16_LE + UTF8.rstrip().encode("utf-16-le"), "Größe? 大小？ 😀"),
+    ("x", codecs.BOM_UTF16_BE + UTF8.encode("utf-16-be"), "Größe? 大小？ 😀"),
+    ("x.csv", "User Input,answer\na,b\n", "a"), ("x.csv", "QUESTION,answer\na,b\n", "a"),
+])  # fmt: skip
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_containers_encodings_and_packing_are_recognised(
     tmp_path: Path, monkeypatch: Any, name: str, content: str | bytes, queries: str, is_stream: bool
@@ -199,59 +191,53 @@ def test_every_field_has_its_own_name_and_no_name_means_two_fields() -> None:
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(
-    ("row", "field", "value"),
-    [
-        *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
-        *((given, "references", ("a", "b")) for given in (
-            {"answers": ["a", "b", "a"]}, {"ground_truths": ["a", "b"]},
-            {"answer": "a", "answers": ["b", "a"]},
-            {"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]},
-            {"reference": "a", "alternative_references": ["b"]},
-        )),
-        ({"expectedAnswer": "Ada"}, "reference", "Ada"),
-        ({"answer": 42}, "references", ("42",)),
-        ({"answers": []}, "references", ()),
-        ({"alternative_references": "b"}, "references", ("b",)),
-        ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
-        ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
-        *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
-        ({"is_impossible": True}, "answerable", False), ({"unanswerable": 0}, "answerable", True),
-        ({"answerable": "UNANSWERABLE"}, "answerable", False), ({}, "answerable", None),
-        ({"answerable": 1.0}, "answerable", True),
-        ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
-        ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
-        ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
-        ({"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]}, "evidence",
-         (Evidence(text="Ada", document_id="1", start=0, end=3),)),
-        ({"cluster": 4}, "cluster", "4"),
-        ({"grades": {"1": 2, "9": 0}}, "grades", {"1": 2, "9": 0}),
-        ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
-        ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("row", "field", "value"), [
+    *(({name: "Ada"}, "references", ("Ada",)) for name in ("answer", "ideal", "ground_truth")),
+    *((given, "references", ("a", "b")) for given in (
+        {"answers": ["a", "b", "a"]}, {"ground_truths": ["a", "b"]},
+        {"answer": "a", "answers": ["b", "a"]},
+        {"answers": [{"text": "a", "answer_start": 3}, {"text": "b"}]},
+        {"reference": "a", "alternative_references": ["b"]},
+    )),
+    ({"expectedAnswer": "Ada"}, "reference", "Ada"),
+    ({"answer": 42}, "references", ("42",)),
+    ({"answers": []}, "references", ()),
+    ({"alternative_references": "b"}, "references", ("b",)),
+    ({"answer": [["July 21", "21 July"]]}, "references", ("July 21", "21 July")),
+    ({"answer": [["Ada", "A. M."], ["1843"]]}, "references", ("Ada, 1843", "A. M., 1843")),
+    *(({"reference": unknown}, "references", ()) for unknown in (None, " ", math.nan)),
+    ({"is_impossible": True}, "answerable", False), ({"unanswerable": 0}, "answerable", True),
+    ({"answerable": "UNANSWERABLE"}, "answerable", False), ({}, "answerable", None),
+    ({"answerable": 1.0}, "answerable", True),
+    ({"relevant_ids": [1, 2.0, "c"]}, "reference_context_ids", ("1", "2", "c")),
+    ({"relevant_ids": []}, "reference_context_ids", ()),  # known to be none
+    ({"gold_contexts": ["Ada did."]}, "reference_contexts", ("Ada did.",)),
+    ({"evidence": [{"text": "Ada", "document_id": 1, "start": 0, "end": 3}]}, "evidence",
+     (Evidence(text="Ada", document_id="1", start=0, end=3),)),
+    ({"cluster": 4}, "cluster", "4"),
+    ({"grades": {"1": 2, "9": 0}}, "grades", {"1": 2, "9": 0}),
+    ({"id": 1, "qid": "1", "question": "q"}, "id", "1"),
+    ({"a": 1, "b": 2, "metadata": {"b": 2, "c": 3}}, "metadata", {"a": 1, "b": 2, "c": 3}),
+])  # fmt: skip
 def test_what_a_field_means(tmp_path: Path, row: Row, field: str, value: object) -> None:
     assert getattr(read_row(tmp_path, row), field) == value
 
 
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
-        *(({"answers": wrong}, "field 'answers': expected") for wrong in (
-            True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}]
-        )),
-        *(({"grades": wrong}, "field 'grades'") for wrong in (
-            {"a": 1.5}, {"a": True}, {"a": "high"}, ["a"]
-        )),
-        ({"evidence": [{"txt": "a"}]}, "found unknown key 'txt'"),
-        ({"evidence": [{"start": 1}]}, "found no text"),
-        ({"evidence": [{"text": "a", "start": 5, "end": 2}]}, "0 <= start <= end"),
-        ({"evidence": [[1]]}, "expected text, found a list"),
-        ({"answerable": True, "is_impossible": True}, "contradict"),
-        ({"answer": "a", "ground_truth": "b"}, "both hold the reference"),
-        ({"b": 2, "metadata": {"b": 5}}, "field 'b': stands in the record and in its 'metadata'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("row", "problem"), [
+    *(({"answers": wrong}, "field 'answers': expected") for wrong in (
+        True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}]
+    )),
+    *(({"grades": wrong}, "field 'grades'") for wrong in (
+        {"a": 1.5}, {"a": True}, {"a": "high"}, ["a"]
+    )),
+    ({"evidence": [{"txt": "a"}]}, "found unknown key 'txt'"),
+    ({"evidence": [{"start": 1}]}, "found no text"),
+    ({"evidence": [{"text": "a", "start": 5, "end": 2}]}, "0 <= start <= end"),
+    ({"evidence": [[1]]}, "expected text, found a list"),
+    ({"answerable": True, "is_impossible": True}, "contradict"),
+    ({"answer": "a", "ground_truth": "b"}, "both hold the reference"),
+    ({"b": 2, "metadata": {"b": 5}}, "field 'b': stands in the record and in its 'metadata'"),
+])  # fmt: skip
 def test_what_cannot_be_is_a_problem(tmp_path: Path, row: Row, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         read_row(tmp_path, row)
@@ -362,26 +348,20 @@ JAPANESE = "query\n会社はいつ設立されましたか？\n保証期間は�
 RUSSIAN = "query\nКогда была основана компания?\nСколько длится гарантия?\n"
 
 
-@pytest.mark.parametrize(
-    ("head", "guess"),
-    [
-        (GERMAN.encode("cp1252"), "cp1252"),
-        ("query\nWhat’s the price – in total?,20 €\n".encode("cp1252"), "cp1252"),
-        ("query\n¿Cuándo se fundó la compañía?\n".encode("cp1252"), "cp1252"),
-        (CHINESE.encode("gbk"), "gb18030"),
-        (TAIWANESE.encode("big5") * 2, "big5"),
-        (JAPANESE.encode("sjis"), "shift_jis"),
-        (RUSSIAN.encode("cp1251"), "cp1251"),
-        (b"", None),
-        (GERMAN.encode(), None),
-        ("\ufeffquery\nü\n".encode("utf-16"), None),
-        ('{"query": "Wie groß?"}'.encode("cp1252"), None),  # JSON is UTF-8
-        ("query\n大小？\n".encode("gbk"), None),  # as good as several others
-        (GERMAN.encode()[:-12] + "ü".encode()[:1], None),  # cut within a letter
-        (GERMAN.encode() + b"\xff\n", None),  # damaged
-        (b"PK\x03\x04\x00\xff", None),
-    ],
-)
+@pytest.mark.parametrize(("head", "guess"), [
+    (GERMAN.encode("cp1252"), "cp1252"),
+    ("query\nWhat’s the price – in total?,20 €\n".encode("cp1252"), "cp1252"),
+    ("query\n¿Cuándo se fundó la compañía?\n".encode("cp1252"), "cp1252"),
+    (CHINESE.encode("gbk"), "gb18030"), (TAIWANESE.encode("big5") * 2, "big5"),
+    (JAPANESE.encode("sjis"), "shift_jis"), (RUSSIAN.encode("cp1251"), "cp1251"),
+    (b"", None), (GERMAN.encode(), None),
+    ("\ufeffquery\nü\n".encode("utf-16"), None),
+    ('{"query": "Wie groß?"}'.encode("cp1252"), None),  # JSON is UTF-8
+    ("query\n大小？\n".encode("gbk"), None),  # as good as several others
+    (GERMAN.encode()[:-12] + "ü".encode()[:1], None),  # cut within a letter
+    (GERMAN.encode() + b"\xff\n", None),  # damaged
+    (b"PK\x03\x04\x00\xff", None),
+])  # fmt: skip
 def test_an_old_encoding_is_guessed(head: bytes, guess: str | None) -> None:
     assert guess_encoding(head) == guess
 

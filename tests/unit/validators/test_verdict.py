@@ -180,19 +180,16 @@ STAFF = "The office in {} people."
 CHIEF = "Who is the chief executive?"
 
 
-@pytest.mark.parametrize(
-    ("query", "text", "one", "other", "kind", "detail"),
-    [
-        ("Who acquired Instagram?", BID, "Facebook", "Apple", "name", "Facebook against Apple"),
-        ("Where is the final played?", FINAL, "Tampa, Florida", "Bonn, Iowa", "name", TOWNS),
-        ("What was the revenue?", QUARTER, "10", "14", "number", "10 against 14"),
-        ("When did the contract end?", ENDED, "2021", "2022", "date", "2021 against 2022"),
-        (CHIEF, "{}", "The chief executive is Jane Roe.", "Chief executive: John Doe", "name",
-         "Jane Roe against John Doe"),
-        ("Does it cover batteries?", COVERS, "covers", "never covers", "negation",
-         "c0 says what c1 denies"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("query", "text", "one", "other", "kind", "detail"), [
+    ("Who acquired Instagram?", BID, "Facebook", "Apple", "name", "Facebook against Apple"),
+    ("Where is the final played?", FINAL, "Tampa, Florida", "Bonn, Iowa", "name", TOWNS),
+    ("What was the revenue?", QUARTER, "10", "14", "number", "10 against 14"),
+    ("When did the contract end?", ENDED, "2021", "2022", "date", "2021 against 2022"),
+    (CHIEF, "{}", "The chief executive is Jane Roe.", "Chief executive: John Doe", "name",
+     "Jane Roe against John Doe"),
+    ("Does it cover batteries?", COVERS, "covers", "never covers", "negation",
+     "c0 says what c1 denies"),
+])  # fmt: skip
 def test_what_differs_is_reported(
     query: str, text: str, one: str, other: str, kind: str, detail: str
 ) -> None:

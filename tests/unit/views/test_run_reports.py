@@ -291,22 +291,19 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
 SHARE = RightShare(share=0.6, low=0.5, high=0.7, known=8, untold=5, by_words=6, total=10)
 
 
-@pytest.mark.parametrize(
-    ("right", "counts", "text"),
-    [
-        (None, {}, "No case."),
-        (None, {Cause.SHOWN: (4, 0)}, "Of no case it is known whether it is right."),
-        (replace(SHARE, low=None, by_words=0, untold=0), {Cause.RIGHT: (8, 0)},
-         "Right: 60% of 8 cases."),
-        (SHARE, {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
-         "Right: 60% (50% to 70%) of 8 cases, estimated: words judged 6 answers; of 50% it "
-         "cannot be told one by one. 2 are lost, most as “shown, declined”: 2 (20%)."),
-        (replace(SHARE, by_words=0, untold=0),
-         {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
-         "Right: 60% (50% to 70%) of 8 cases. 4 are lost, the largest group as “not "
-         "retrieved”: 2 (50%, estimated)."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("right", "counts", "text"), [
+    (None, {}, "No case."),
+    (None, {Cause.SHOWN: (4, 0)}, "Of no case it is known whether it is right."),
+    (replace(SHARE, low=None, by_words=0, untold=0), {Cause.RIGHT: (8, 0)},
+     "Right: 60% of 8 cases."),
+    (SHARE, {Cause.RIGHT: (3, 0), Cause.SHOWN: (5, 0), Cause.DECLINED: (2, 0)},
+     "Right: 60% (50% to 70%) of 8 cases, estimated: words judged 6 answers; of 50% it "
+     "cannot be told one by one. 2 are lost, most as “shown, declined”: 2 (20%)."),
+    (replace(SHARE, by_words=0, untold=0),
+     {Cause.NOT_RETRIEVED: (2, 2), Cause.DECLINED: (1, 0), Cause.NOT_USED: (1, 0)},
+     "Right: 60% (50% to 70%) of 8 cases. 4 are lost, the largest group as “not "
+     "retrieved”: 2 (50%, estimated)."),
+])  # fmt: skip
 def test_the_headline_says_the_share_with_what_is_not_known(
     right: RightShare | None, counts: dict[Cause, tuple[int, int]], text: str
 ) -> None:

@@ -219,16 +219,13 @@ def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
         assert sum(1 for _ in split.read(Piece(0, split.size))) < 110
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "options", "why"),
-    [
-        ("d.json", b"[" + FIRST + b"]", {}, "it is not JSON Lines"),
-        ("d.jsonl", FIRST.decode().encode("utf-16"), {}, "it is not UTF-8"),
-        ("d.jsonl", b'{"query": "q", "text": "t"}\n' * 2, {}, "several lines make one query"),
-        ("d.jsonl", b'{"chunks": [{"id": "a", "text": "t"}]}', {"query": "q"},
-         "its queries come from elsewhere"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "data", "options", "why"), [
+    ("d.json", b"[" + FIRST + b"]", {}, "it is not JSON Lines"),
+    ("d.jsonl", FIRST.decode().encode("utf-16"), {}, "it is not UTF-8"),
+    ("d.jsonl", b'{"query": "q", "text": "t"}\n' * 2, {}, "several lines make one query"),
+    ("d.jsonl", b'{"chunks": [{"id": "a", "text": "t"}]}', {"query": "q"},
+     "its queries come from elsewhere"),
+])  # fmt: skip
 def test_why_it_is_whole(
     tmp_path: Path, name: str, data: bytes, options: dict[str, Any], why: str
 ) -> None:

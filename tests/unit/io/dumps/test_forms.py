@@ -271,20 +271,17 @@ def _vertex(id: str, data: Any) -> Any:
     return {"id": id, "document": {"id": id, "derivedStructData": data}}
 
 
-@pytest.mark.parametrize(
-    ("record", "form", "chunks"),
-    [
-        ({"results": [
-            _vertex("a", {"extractive_answers": [{"content": "At nine."}, {"content": "Daily."}]}),
-            _vertex("b", {"extractive_segments": [{"content": "Closed."}], "snippets": []}),
-            {"chunk": {"id": "c", "content": "Tea.", "relevanceScore": 0.5}}]},
-         "vertex", [("a", "At nine.\nDaily.", None), ("b", "Closed.", None), ("c", "Tea.", 0.5)]),
-        # A reranker's order counts where the documents stand beside it.
-        ({"documents": ["Closed.", "At nine."], "results": [
-            {"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]},
-         "cohere", [("1", "At nine.", 0.9), ("0", "Closed.", 0.2)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("record", "form", "chunks"), [
+    ({"results": [
+        _vertex("a", {"extractive_answers": [{"content": "At nine."}, {"content": "Daily."}]}),
+        _vertex("b", {"extractive_segments": [{"content": "Closed."}], "snippets": []}),
+        {"chunk": {"id": "c", "content": "Tea.", "relevanceScore": 0.5}}]},
+     "vertex", [("a", "At nine.\nDaily.", None), ("b", "Closed.", None), ("c", "Tea.", 0.5)]),
+    # A reranker's order counts where the documents stand beside it.
+    ({"documents": ["Closed.", "At nine."], "results": [
+        {"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]},
+     "cohere", [("1", "At nine.", 0.9), ("0", "Closed.", 0.2)]),
+])  # fmt: skip
 def test_texts_in_places_of_their_own(tmp_path: Path, record: Any, form: str, chunks: Any) -> None:
     found, (one,), _ = read(lines(tmp_path / "v.jsonl", [{"query": "when?", **record}]))
     assert (found, [(c.id, c.text, c.score) for c in one.chunks]) == (form, chunks)
