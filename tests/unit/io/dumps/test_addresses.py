@@ -6,11 +6,8 @@ import gzip
 import pickle
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,54 +21,38 @@ from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.addresses import open_address, read_range, size_of_address
 from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump
 from ragbench.io.dumps.read import OpenDump
+from tests.json_server import serving_json
 from tests.unit.io.traces import written
 
 LINES = b"".join(b'{"query": "q%d", "chunks": ["text %d"]}\n' % (n, n) for n in range(50))
 
 
-class Served(BaseHTTPRequestHandler):
-    """Serves some files; ``/whole/...`` ignores the range that is asked for."""
-
-    files: dict[str, bytes]
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        is_whole = path.startswith("/whole")
-        data = self.files.get(path.removeprefix("/whole"))
-        if data is None:
-            self.send_error(404)
-            return
-        asked = None if is_whole else self.headers.get("range")
-        first, last = 0, len(data) - 1
-        self.send_response(206 if asked else 200)
-        if asked:
-            begin, _, end = asked.removeprefix("bytes=").partition("-")
-            first, last = int(begin), min(int(end), last) if end else last
-            self.send_header("content-range", f"bytes {first}-{last}/{len(data)}")
-        if not is_whole:
-            self.send_header("accept-ranges", "bytes")
-        self.send_header("content-length", str(last - first + 1))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data[first : last + 1])
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+FILES = {"/d.jsonl": LINES, "/d.jsonl.gz": gzip.compress(LINES), "/empty.jsonl": b""}
 
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """The address of a server on this machine."""
-    files = {"/d.jsonl": LINES, "/d.jsonl.gz": gzip.compress(LINES), "/empty.jsonl": b""}
-    handler = type("Handler", (Served,), {"files": files})
-    running = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    serve = partial(running.serve_forever, poll_interval=0.02)
-    threading.Thread(target=serve, daemon=True).start()
-    yield f"http://127.0.0.1:{running.server_address[1]}"
-    running.shutdown()
-    running.server_close()
+    """The address of a server of files; ``/whole/...`` ignores the range that is asked for."""
+    asked: list[str | None] = []
+    headers: dict[str, str] = {}
+
+    def answer(method: str, path: str, _: object) -> tuple[int, bytes]:
+        path, given = path.partition("?")[0], asked.pop()
+        data = FILES.get(path.removeprefix("/whole"))
+        headers.clear()
+        if data is None or path.startswith("/whole"):
+            return (404, b"") if data is None else (200, data)
+        headers["accept-ranges"] = "bytes"
+        if given is None:
+            return 200, data
+        first, _, end = given.removeprefix("bytes=").partition("-")
+        part = data[int(first) : int(end) + 1 if end else None]
+        last = int(first) + len(part) - 1
+        headers["content-range"] = f"bytes {first}-{last}/{len(data)}"
+        return 206, part
+
+    with serving_json(answer, headers, lambda sent: asked.append(sent.get("range"))) as address:
+        yield address
 
 
 def check_ranges(address: str) -> None:
